@@ -378,7 +378,7 @@ def skip_next_command(name: str | None, as_json: bool, **options: Any) -> None:
 @click.argument("at", metavar="INSTANT")
 @json_option
 def restore_command(name: str, at: str, as_json: bool) -> None:
-    """Take back that the due time INSTANT is skipped, or was moved; INSTANT is when it was due."""
+    """Undo a skip or a move of a due time to come; INSTANT is when it was due."""
     with open_book() as book:
         schedule = book.schedules.restore(name, at)
         _say(schedule, f"due again as it was; next due {when(schedule.next_due_at)}", as_json)

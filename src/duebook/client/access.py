@@ -90,14 +90,14 @@ class TemplatesClient(Protocol):
 
     @operation("save_template", "PUT", "/templates/{name}", Role.OPERATOR, "template save")
     def save(self, name: _Template, by: By = "", **defaults: Any) -> ScheduleTemplate:
-        """Keep some fields of a definition under a name; they replace all that it had."""
+        """Save some fields of a definition as a template; they replace all that it had."""
 
     @operation(
         *("remove_template", "DELETE", "/templates/{name}", Role.OPERATOR, "template rm"),
         status=204,
     )
     def remove(self, name: _Template) -> None:
-        """Forget a template; the schedules that started from it stay."""
+        """Delete a template; the schedules that started from it stay."""
 
 
 class AuditClient(Protocol):
@@ -184,7 +184,7 @@ class TokensClient(Protocol):
             str | datetime | None, Given(read=read_instant, send=parse_instant)
         ] = None,
     ) -> tuple[AccessToken, str]:
-        """A new token with its secret text, which nobody can show again."""
+        """Create a token; its secret text is shown only once."""
 
     @operation(
         *("revoke_token", "DELETE", "/tokens/{name}", Role.ADMIN, "token revoke"),
@@ -192,7 +192,7 @@ class TokensClient(Protocol):
         everywhere=True,
     )
     def revoke(self, name: Annotated[str, named("token")]) -> AccessToken:
-        """Revoke a token, by its name or id: from now on it opens nothing."""
+        """Revoke a token, by its name or id; it is refused from now on."""
 
     @needs_database("checking a token")
     def check(self, text: str) -> AccessToken | None: ...

@@ -101,7 +101,7 @@ class EventsClient(EventReader, Protocol):
         type: Annotated[str | None, JUDGED] = None,
         connection: Annotated[Any, NOT_SENT] = None,
     ) -> str:
-        """Write an event: whoever listens to its topic gets it."""
+        """Publish an event; every consumer of its topic receives it."""
 
     @operation(
         "get_position", "GET", "/events/position", Role.VIEWER, "events tail", result="position"
@@ -158,7 +158,7 @@ class EventsClient(EventReader, Protocol):
         partitions: Annotated[int, JUDGED] = SINK_PARTITIONS,
         **options: Annotated[Any, Given(alias="options", read=_read_options)],
     ) -> tuple[Consumer, str | None]:
-        """Have relays publish events to a webhook or to Kafka, or change how.
+        """Publish events to a webhook or to Kafka, or change how they are published.
 
         It gets the events of its namespace. One that exists goes on where it is. The secret of a
         webhook is made when none is given, and shown this once; `***` for a secret leaves it as it
@@ -171,7 +171,7 @@ class EventsClient(EventReader, Protocol):
         status=204,
     )
     def remove(self, name: _Reader) -> None:
-        """Forget a group or sink: where it was, and its dead letters."""
+        """Delete a group or sink, with its positions and its dead letters."""
 
     @operation(
         *("replay_events", "POST", "/events/consumers/{name}/replay", Role.OPERATOR),
@@ -184,7 +184,7 @@ class EventsClient(EventReader, Protocol):
         after: Annotated[int | None, JUDGED] = None,
         since: str | datetime | None = None,
     ) -> tuple[int, int]:
-        """Have a group or sink get again what it got `after` a position, or `since` a time.
+        """Deliver again what a group or sink got `after` a position, or `since` a time.
 
         It is marked as a replay. What is no longer kept does not come again.
         """
@@ -197,7 +197,7 @@ class EventsClient(EventReader, Protocol):
         *,
         cursor: Cursor = None,
     ) -> Letters:
-        """What was not taken, and why; the newest first."""
+        """The events that were not delivered, and why; the newest first."""
 
     @operation(
         *("replay_dead_letters", "POST", "/events/consumers/{name}/dead-letters/replay"),
@@ -213,7 +213,7 @@ class EventsClient(EventReader, Protocol):
         result="count",
     )
     def drop_dead(self, name: _Reader, event_id: _Letter = None) -> int:
-        """Give dead letters up: one, or all of a group or sink."""
+        """Drop dead letters: one, or all of a group or sink."""
 
     @operation(
         *("get_event", "GET", "/events/{event_id}", Role.VIEWER), no_cli="`events tail` shows all"

@@ -92,7 +92,7 @@ class FlowsClient(Protocol):
         name: FlowName,
         params: Annotated[Mapping[str, Any] | None, Given(read=check_payload, send=dict)] = None,
     ) -> Run:
-        """A run of the flow, now."""
+        """Start a run of the flow now."""
 
     @operation("stop_flow", "POST", "/flows/{name}/stop", Role.OPERATOR, "flow stop", errors=(409,))
     def stop(self, name: FlowName) -> RunList:
@@ -134,7 +134,7 @@ class FlowsClient(Protocol):
         errors=(409,),
     )
     def retry(self, run_id: FlowName, step: Annotated[str | None, _FROM_STEP] = None) -> Run:
-        """Go on with a run that has ended, from where it failed or from a step on."""
+        """Continue a run that has ended, from where it failed or from a given step."""
 
     @needs_database("source()")
     def source(self, name: str) -> str: ...

@@ -68,7 +68,7 @@ class RunsClient(Protocol):
 
     @operation("retry_run", "POST", "/runs/{run_id}/retry", Role.OPERATOR, "retry", errors=(409,))
     def retry(self, run_id: RunId) -> Run:
-        """Open a run again that has ended, as another attempt."""
+        """Retry a run that has ended, as another attempt."""
 
     @operation(
         *("get_output", "GET", "/runs/{run_id}/output", Role.VIEWER, "output"),

@@ -60,7 +60,7 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
     def create(
         self, name: str, by: By = "", template: str | None = None, **definition: Any
     ) -> Schedule:
-        """A new schedule, from a trigger, a target and policies.
+        """Create a schedule from a trigger, a target and policies.
 
         `cron` may stand for the trigger, with `tz` beside it, and so may `frequency_unit`,
         `frequency_time` and `start_ts`; `event_topic`, `event_type` and `event_data` may stand for
@@ -111,14 +111,14 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
     def pause(
         self, name: ScheduleName, reason: str | None = None, until: str | datetime | None = None
     ) -> Schedule:
-        """Nothing is decided until it is resumed, or by itself at `until`."""
+        """Pause a schedule until it is resumed; with `until`, it resumes by itself then."""
 
     @operation(
         *("resume_schedule", "POST", "/schedules/{name}/resume", Role.OPERATOR, "resume"),
         errors=(409,),
     )
     def resume(self, name: ScheduleName) -> Schedule:
-        """Go on; due times that fell meanwhile follow `on_resume`."""
+        """Resume a schedule; due times that fell meanwhile follow `on_resume`."""
 
     @operation(
         *("trigger_schedule", "POST", "/schedules/{name}/trigger", Role.OPERATOR, "run"),
@@ -126,7 +126,7 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
         errors=(409,),
     )
     def trigger(self, name: ScheduleName, payload: Payload = None) -> Run:
-        """A run now; it uses up no due time, and is accepted also while the schedule is paused."""
+        """Start a run now, also while the schedule is paused; it uses up no due time."""
 
     @operation(
         *("reschedule", "POST", "/schedules/{name}/reschedule", Role.OPERATOR, "reschedule"),
@@ -148,14 +148,14 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
     def skip_next(
         self, name: ScheduleName, due_at: Annotated[str | datetime | None, AT_ONCE] = None
     ) -> tuple[Schedule, datetime]:
-        """Leave the next due time out; it is recorded as `skipped_by_user`."""
+        """Skip the next due time; it is recorded as `skipped_by_user`."""
 
     @operation(
         *("restore_due_time", "POST", "/schedules/{name}/restore", Role.OPERATOR, "restore"),
         errors=(409,),
     )
     def restore(self, name: ScheduleName, at: Annotated[str | datetime, AT_ONCE]) -> Schedule:
-        """Take back that a due time to come is skipped, or was moved; `at` is when it was due."""
+        """Undo a skip or a move of a due time to come; `at` is when it was due."""
 
     @operation(
         *("backfill_schedule", "POST", "/schedules/{name}/backfill", Role.OPERATOR, "backfill"),

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, Response
 from duebook.api.answers import Answer
 from duebook.api.asking import AT_ONCE, Ask, Here
 from duebook.api.cookies import read_cookie
-from duebook.api.gate import CALLER, COOKIE
+from duebook.api.gate import COOKIE
 from duebook.api.parameters import Depends
 from duebook.api.permissions import choose_namespace
 from duebook.api.problems import Malformed, problem_of
@@ -237,11 +237,6 @@ def local_path(text: str | None) -> str:
     if not text or not text.startswith("/") or text[1:2] in ("/", "\\") or len(text) > 2_000:
         return "/"
     return text if text.isprintable() and "\\" not in text else "/"
-
-
-def caller_of(request: Request) -> Caller | None:
-    caller: Caller | None = request.scope.get(CALLER)
-    return caller
 
 
 CurrentPage = Annotated[PageRequest, Depends(_page_request)]
