@@ -179,7 +179,11 @@ class UseCase:
         """The arguments of a call by name; raises TypeError as the call would."""
         every = self._signature.parameters.values()
         none: dict[str, Any] = {one.name: {} for one in every if one.kind is one.VAR_KEYWORD}
-        return none | self._signature.bind(None, *values, **named).arguments
+        try:
+            return none | self._signature.bind(None, *values, **named).arguments
+        except TypeError as error:
+            called = getattr(self.call, "__qualname__", self.name)
+            raise TypeError(f"{called}(): {error}") from None
 
 
 def operation(

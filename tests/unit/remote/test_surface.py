@@ -127,6 +127,15 @@ def test_what_is_given_is_sent_as_json_has_it() -> None:
     assert sink.bind("hooks", "webhook")["options"] == {}
 
 
+def test_a_wrong_call_names_the_method() -> None:
+    wrong: dict[str, Any] = {"staus": "active"}
+    with (
+        RemoteBook("http://127.0.0.1:1") as book,
+        pytest.raises(TypeError, match=r"\.get\(\): .*staus"),
+    ):
+        book.schedules.get("job", **wrong)
+
+
 @pytest.mark.parametrize("path", sorted(path for path in OF_THE_DATABASE if "." in path))
 def test_what_needs_the_database_is_a_method_in_every_python(path: str) -> None:
     part, _, name = path.partition(".")
