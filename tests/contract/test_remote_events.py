@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duebook import Duebook
-from duebook.errors import Conflict, Forbidden, Invalid, NotFound
+from duebook.errors import Conflict, Forbidden, Invalid, InvalidTime, NotFound
 from duebook.ids import new_id
 from duebook.model.listing import BadCursor
 from duebook.remote import RemoteBook
@@ -132,6 +132,23 @@ def test_a_filter_that_does_not_exist_is_refused_by_the_server(remote: RemoteBoo
         remote.schedules.list(**wrong)
     with pytest.raises(TypeError):
         remote.schedules.get("job", **wrong)
+
+
+def test_arguments_that_are_wrong_are_refused_as_by_the_books(remote: RemoteBook) -> None:
+    nothing: Any = None
+    number: Any = 5
+    with pytest.raises(InvalidTime):
+        remote.schedules.reschedule("job", nothing)
+    with pytest.raises(InvalidTime):
+        remote.readiness(nothing)
+    with pytest.raises(Invalid, match="url None"):
+        remote.events.add_sink("hooks", "webhook")
+    with pytest.raises(Invalid, match="topics 5"):
+        remote.events.page(number)
+    with pytest.raises(Invalid, match='limit "few"'):
+        remote.runs.list(limit="few")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"get\(\): missing"):
+        remote.schedules.get()  # type: ignore[call-arg]
 
 
 def test_what_needs_a_transaction_says_so(remote: RemoteBook) -> None:

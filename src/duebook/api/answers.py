@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from starlette.responses import Response
 
+from duebook.client.use_cases import V1
 from duebook.model.codec import encode
 from duebook.model.event import json_text
 
@@ -45,7 +46,7 @@ def about_schedule(schedule: Schedule, status: int = 200) -> Answer:
     """A schedule, with its version as the entity tag."""
     headers = {"ETag": f'"{schedule.version}"'}
     if status == 201:
-        headers["Location"] = f"/api/v1/schedules/{schedule.id}"
+        headers["Location"] = f"{V1}/schedules/{schedule.id}"
     return Answer(encode(schedule), status, headers)
 
 

@@ -4,6 +4,7 @@ writes the result. Most operations need nothing else."""
 from __future__ import annotations
 
 import inspect
+from dataclasses import fields
 from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
@@ -15,6 +16,7 @@ from duebook.api.asking import Ask, Everywhere, Here, Version, Writing
 from duebook.api.bodies import read_definition, read_fields
 from duebook.api.parameters import Header, Query
 from duebook.book import Book
+from duebook.client.arguments import Given
 from duebook.client.use_cases import V1, UseCase
 from duebook.model.codec import encode, shown_as
 from duebook.model.fields import check_payload, one_of, read_flag, read_instant, read_text
@@ -90,9 +92,8 @@ class Call:
         if any(one.place == "rest" for one in self._case.arguments):
             body = dict(ask.body)
             wanted = [one for one in arguments if one.required or one.key in body]
-            values = {one.name: body.pop(one.key, None) for one in wanted}
-            others = [one.name for one in self._case.arguments if one.place == "here"]
-            return values | read_definition(body, others)
+            given = {one.name: body.pop(one.key, None) for one in wanted}
+            return given | read_definition(body, self._case.names)
         if not arguments:
             return {}
         required = tuple(one.key for one in arguments if one.required)
@@ -152,7 +153,7 @@ def _in_query(argument: Argument) -> tuple[Any, Any]:
     kind = argument.kind
     if argument.nullable or default is None:
         kind = kind | None
-    said = Query(given.description, given.alias, given.ge, given.le, given.max_length)
+    said = Query(*(getattr(given, known.name) for known in fields(Given)))
     return Annotated[kind, said], default
 
 

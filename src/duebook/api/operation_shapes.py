@@ -103,8 +103,6 @@ BODIES: Final[dict[str, Any]] = {
     "limit_namespace": Quota,
     "create_token": others.TokenCreation,
 }
-
-
 """The shape of a body; where it is a text, the fields are the arguments of the use case."""
 
 

@@ -1,4 +1,4 @@
-"""What is done with the log of events and with its readers, here or through a server."""
+"""The use cases of the log of events, and of the groups and sinks that read it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from duebook.client.use_cases import needs_database, operation, part_of
 from duebook.delivery.courier import LEASE
 from duebook.errors import Invalid, shorten
 from duebook.model.access import Role
-from duebook.model.consumer import Consumer, DeadLetter, Lag, Partition
+from duebook.model.consumer import Consumer, DeadLetter, Lag, Partition, load_topics
 from duebook.model.event import Event, EventPage, TopicUse
 from duebook.model.listing import Listing
 from duebook.model.sink import ATTEMPTS
@@ -33,14 +33,13 @@ TopicList = list[TopicUse]
 
 F = TypeVar("F", bound=Callable[..., object])
 _Reader = Annotated[str, named("name")]
-_Letter = Annotated[str | None, Given("This one; all of them otherwise.", alias="event")]
+_Letter = Annotated[str | None, Given("Only this one; by default all of them.", alias="event")]
 
 
-def _topics(topic: str | Sequence[str]) -> list[str] | None:
-    """What a request names: nothing for all of them."""
-    if topic == "*":
-        return None
-    return [topic] if isinstance(topic, str) else list(topic)
+def _on_a_page(limit: Any) -> Any:
+    """As many as a server gives at once; what is no number is for the server to refuse."""
+    most = LIMIT.le
+    return most if isinstance(limit, int) and most is not None and limit > most else limit
 
 
 def _read_topics(key: str, value: Any) -> Any:
@@ -65,25 +64,22 @@ class EventsClient(EventReader, Protocol):
         self,
         topic: Annotated[
             str | Sequence[str] | None,
-            Given("All but life cycles, when it is left out.", send=_topics),
+            Given("By default all but life cycles.", send=load_topics),
         ] = None,
         after: Annotated[int | None, Given("After this position.", ge=0, le=2**62)] = None,
-        since: Annotated[str | datetime | None, Given("Written then or later.")] = None,
-        limit: Annotated[
-            int, replace(LIMIT, send=lambda limit: min(limit, LIMIT.le or limit))
-        ] = 100,
+        since: Annotated[str | datetime | None, Given("Written at this time or later.")] = None,
+        limit: Annotated[int, replace(LIMIT, send=_on_a_page)] = 100,
         *,
         type: str | None = None,
         key: str | None = None,
-        newest: Annotated[bool, Given("The newest first, back to that place.")] = False,
+        newest: Annotated[bool, Given("Newest first, back to that position.")] = False,
         cursor: Cursor = None,
     ) -> EventPage:
-        """The events of a namespace, in the order of the log; what is secret in their data is
-        hidden.
+        """List the events of a namespace in the order of the log; secrets in their data are hidden.
 
-        With `Accept: text/event-stream` a stream that goes on for ever, from the end of the log
-        unless `after` or `since` says otherwise: an event `event` for each, whose id is its
-        position.
+        With `Accept: text/event-stream` the answer is a stream without an end. It starts at the end
+        of the log unless `after` or `since` is given, and has an event `event` for each, whose id
+        is its position.
         """
 
     @operation(
@@ -101,30 +97,32 @@ class EventsClient(EventReader, Protocol):
         type: Annotated[str | None, JUDGED] = None,
         connection: Annotated[Any, NOT_SENT] = None,
     ) -> str:
-        """Publish an event; every consumer of its topic receives it."""
+        """Publish an event; the groups and sinks that read its topic get it."""
 
     @operation(
         "get_position", "GET", "/events/position", Role.VIEWER, "events tail", result="position"
     )
     def position(
         self,
-        since: Annotated[str | datetime | None, Given("An instant; the end otherwise.")] = None,
+        since: Annotated[
+            str | datetime | None, Given("A time; by default the end of the log.")
+        ] = None,
     ) -> int:
-        """The end of the log, or the position after which what was written then comes.
+        """Get the position of the end of the log, or of the last event before `since`.
 
-        For a token that sees only some namespaces, that of the last event of this one up to there.
+        A token for some namespaces gets the position of the last event of this one up to there.
         """
 
     @operation("list_topics", "GET", "/events/topics", Role.VIEWER, "events topics")
     def topics(self) -> TopicList:
-        """The topics of the last 50,000 positions of the log, by name."""
+        """List the topics of the last 50,000 positions of the log, by name."""
 
     @operation(
         *("list_consumers", "GET", "/events/consumers", Role.VIEWER),
         *("events groups", "events sink ls"),
     )
     def consumers(self) -> Consumers:
-        """The groups and sinks of a namespace by name, with how far each is behind."""
+        """List the groups and sinks of a namespace by name, with how far each is behind."""
 
     @part_of("list_consumers", "items")
     def lags(self) -> Lags: ...
@@ -138,7 +136,7 @@ class EventsClient(EventReader, Protocol):
         result="parts",
     )
     def partitions(self, name: _Reader) -> Partitions:
-        """A group or sink with its partitions: how far each has come, and whose it is."""
+        """Get a group or sink with its partitions: the position and the owner of each."""
 
     @operation(
         *("save_sink", "PUT", "/events/consumers/{name}", Role.ADMIN, "events sink add"),
@@ -150,7 +148,7 @@ class EventsClient(EventReader, Protocol):
         name: _Reader,
         kind: Literal["kafka", "webhook"],
         topic: Annotated[
-            str | Sequence[str] | None, Given(alias="topics", read=_read_topics, send=_topics)
+            str | Sequence[str] | None, Given(alias="topics", read=_read_topics, send=load_topics)
         ] = None,
         *,
         start: Annotated[str | int, JUDGED] = "end",
@@ -158,12 +156,11 @@ class EventsClient(EventReader, Protocol):
         partitions: Annotated[int, JUDGED] = SINK_PARTITIONS,
         **options: Annotated[Any, Given(alias="options", read=_read_options)],
     ) -> tuple[Consumer, str | None]:
-        """Publish events to a webhook or to Kafka, or change how they are published.
+        """Create or change a sink, which publishes events to a webhook or to Kafka.
 
-        It gets the events of its namespace. One that exists goes on where it is. The secret of a
-        webhook is made when none is given, and shown this once; `***` for a secret leaves it as it
-        is, as long as no endpoint changes: the URL, or Kafka's servers, token endpoint and
-        protocol.
+        It gets the events of its namespace. An existing sink continues where it is. A webhook
+        without a secret is given one, which is shown only this once. `***` keeps a secret, as long
+        as no endpoint changes: the URL, or Kafka's servers, token endpoint and protocol.
         """
 
     @operation(
@@ -171,7 +168,7 @@ class EventsClient(EventReader, Protocol):
         status=204,
     )
     def remove(self, name: _Reader) -> None:
-        """Delete a group or sink, with its positions and its dead letters."""
+        """Delete a group or sink, with its positions and dead letters."""
 
     @operation(
         *("replay_events", "POST", "/events/consumers/{name}/replay", Role.OPERATOR),
@@ -184,20 +181,20 @@ class EventsClient(EventReader, Protocol):
         after: Annotated[int | None, JUDGED] = None,
         since: str | datetime | None = None,
     ) -> tuple[int, int]:
-        """Deliver again what a group or sink got `after` a position, or `since` a time.
+        """Deliver events again to a group or sink: those `after` a position, or `since` a time.
 
-        It is marked as a replay. What is no longer kept does not come again.
+        They are marked as replayed. Events that are no longer kept are not delivered.
         """
 
     @operation("list_dead_letters", "GET", "/events/dead-letters", Role.VIEWER, "events dlq")
     def dead_letters(
         self,
-        name: Annotated[str | None, Given("Of this group or sink only.", alias="consumer")] = None,
+        name: Annotated[str | None, Given("Only of this group or sink.", alias="consumer")] = None,
         limit: Limit = 100,
         *,
         cursor: Cursor = None,
     ) -> Letters:
-        """The events that were not delivered, and why; the newest first."""
+        """List the dead letters and why each was not delivered, newest first."""
 
     @operation(
         *("replay_dead_letters", "POST", "/events/consumers/{name}/dead-letters/replay"),
@@ -205,7 +202,7 @@ class EventsClient(EventReader, Protocol):
         result="count",
     )
     def replay_dead(self, name: _Reader, event_id: _Letter = None) -> int:
-        """Deliver dead letters once more: one, or all of a group or sink."""
+        """Deliver dead letters again: one, or all of a group or sink."""
 
     @operation(
         *("drop_dead_letters", "POST", "/events/consumers/{name}/dead-letters/drop"),
@@ -213,13 +210,13 @@ class EventsClient(EventReader, Protocol):
         result="count",
     )
     def drop_dead(self, name: _Reader, event_id: _Letter = None) -> int:
-        """Drop dead letters: one, or all of a group or sink."""
+        """Discard dead letters: one, or all of a group or sink."""
 
     @operation(
         *("get_event", "GET", "/events/{event_id}", Role.VIEWER), no_cli="`events tail` shows all"
     )
     def get(self, event_id: Annotated[str, named("event")]) -> Event:
-        """One event by its id."""
+        """Get an event by its id."""
 
     def sinks(self) -> Consumers:
         """The sinks among the consumers."""

@@ -154,6 +154,11 @@ class UseCase:
         found = list(self._signature.parameters.values())
         return tuple(self._argument(parameter) for parameter in found[1:])
 
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Those of its arguments, but for the fields of a definition."""
+        return frozenset(one.name for one in self.arguments if one.place != "rest")
+
     def _argument(self, parameter: inspect.Parameter) -> Argument:
         hint, given = parameter.annotation, Given()
         if get_origin(hint) is Annotated:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, get_origin
 
 from duebook.client import TABLE
 from duebook.client.use_cases import V1
+from duebook.errors import Invalid, quoted
 from duebook.model.listing import Listing
 from duebook.remote.needs import needs_database
 from duebook.remote.readings import read_result, read_value
@@ -104,7 +105,10 @@ def _pages(
     default = next(one.default for one in case.arguments if one.name == "limit")
     (kind,) = case.returns.__args__
     read = partial(read_value, kind, about=about)
-    return server.pages(read, query.pop("limit", default), *_path(case, given), **query)
+    limit = query.pop("limit", default)
+    if not isinstance(limit, int):
+        raise Invalid(f"limit {quoted(limit)} is not a whole number")
+    return server.pages(read, limit, *_path(case, given), **query)
 
 
 def _path(case: UseCase, given: Mapping[str, Any]) -> list[str]:
@@ -121,13 +125,15 @@ def _sent(case: UseCase, given: Mapping[str, Any], place: str) -> dict[str, Any]
     found = {
         one.key: _checked(one, given[one.name])
         for one in case.arguments
-        if one.place == place and given.get(one.name) is not None
+        if one.place == place and one.name in given
     }
     return {key: value for key, value in found.items() if value is not None}
 
 
 def _checked(argument: Argument, value: Any) -> Any:
-    return value if argument.given.send is None else argument.given.send(value)
+    if argument.given.send is None or (value is None and argument.nullable):
+        return value
+    return argument.given.send(value)
 
 
 def _rest(case: UseCase, given: Mapping[str, Any]) -> dict[str, Any]:

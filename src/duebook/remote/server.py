@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx2
 
+from duebook.client.use_cases import V1
 from duebook.errors import DuebookError, Invalid, NotFound, Unavailable, shorten
 from duebook.ids import new_id
 from duebook.model.fields import DateRange
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Server", "is_loopback_url"]
 
-V1: Final = "/api/v1"
 PAGE: Final = 1_000
 """As many as a server gives at once."""
 TIMEOUT: Final = httpx2.Timeout(60.0, connect=5.0)

@@ -305,6 +305,7 @@ def test_a_sink_is_made_shown_changed_and_forgotten(api: Api, book: Book) -> Non
         {"kind": "group", "options": {}},
         {"kind": "webhook", "options": []},
         {"kind": "webhook", "options": {}},
+        {"kind": "webhook", "options": {"url": HOOK, "attempts": 2}},
         {"kind": "webhook", "options": {"url": "ftp://example.com"}},
         {"kind": "webhook", "options": {"url": "https://a:b@example.com"}},
         {"kind": "webhook", "options": {"url": HOOK, "name": "x"}},

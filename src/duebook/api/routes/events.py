@@ -14,6 +14,7 @@ from duebook.api.operations import Handlers
 from duebook.api.parameters import Header
 from duebook.api.problems import InvalidFields
 from duebook.book import Book
+from duebook.client import TABLE
 from duebook.client.use_cases import V1
 from duebook.errors import NotFound, shorten
 from duebook.model.codec import encode
@@ -35,7 +36,7 @@ def list_events(
     cursor: str | None,
     limit: int,
     last_event_id: Annotated[
-        str | None, Header("Where a stream goes on.", alias="Last-Event-ID")
+        str | None, Header("Where to continue a stream.", alias="Last-Event-ID")
     ] = None,
     **asked: Any,
 ) -> Answer | Response:
@@ -84,7 +85,7 @@ def get_consumer(book: Book, name: str) -> Answer:
 
 @handlers
 def save_sink(book: Book, name: str, kind: Any, options: dict[str, Any], **given: Any) -> Answer:
-    reserved = options.keys() & {"name", "kind", "topic", "self", *given}
+    reserved = options.keys() & {"self", *TABLE["save_sink"].names}
     if reserved:
         named = sorted(map(shorten, reserved))
         raise InvalidFields({key: f'"{key}" is no option of a {kind} sink' for key in named})
