@@ -22,7 +22,7 @@ from duebook.api.permissions import Caller, choose_namespace, refuse_role
 from duebook.api.problems import Malformed
 from duebook.book import Book
 from duebook.book.idempotency import IdempotencyKey, perform_once
-from duebook.client.arguments import LIMIT
+from duebook.client.arguments import CURSOR, LIMIT
 from duebook.errors import NotFound, shorten
 from duebook.targets.task import Tasks
 
@@ -186,7 +186,7 @@ async def _here(
     request: Request,
     namespace: Annotated[
         str | None,
-        Query(description="Whose books; `default`, or the token's first, when it is left out."),
+        Query(description="By default `default`, or the first one of the token."),
     ] = None,
 ) -> Ask:
     caller: Caller = request.scope[CALLER]
@@ -198,7 +198,7 @@ Key = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
-        description="The same key with the same body is done once, and answered alike, for a day.",
+        description="Within a day, a request with the same key and body is done only once.",
         max_length=255,
         pattern="^[!-~]+$",
     ),
@@ -215,7 +215,7 @@ async def _version(
         str | None,
         Header(
             alias="If-Match",
-            description='The version that is changed, such as `"3"`: the ETag of the schedule.',
+            description='The version to change, such as `"3"`: the ETag of the schedule.',
         ),
     ] = None,
 ) -> int | None:
@@ -233,9 +233,7 @@ async def _version(
     return given
 
 
-Cursor = Annotated[
-    str | None, Query("The `next_cursor` of the page before; with the same question.")
-]
+Cursor = Annotated[str | None, Query(CURSOR.description)]
 Limit = Annotated[int, Query(LIMIT.description, ge=LIMIT.ge, le=LIMIT.le)]
 Here = Annotated[Ask, Depends(_here)]
 """A request about one namespace."""

@@ -21,16 +21,16 @@ __all__ = ["document"]
 
 REFUSALS: Final = {
     400: "The request cannot be read.",
-    401: "No token, or none that is known.",
+    401: "The token is missing or unknown.",
     403: "The token may not do this.",
-    404: "There is none, or none that the token sees.",
-    409: "It is not in the state, or of the version, that the request assumes.",
+    404: "It does not exist, or the token does not see it.",
+    409: "Its state or version is not the one that the request expects.",
     413: "The body is too large.",
     415: "The body is not JSON.",
     422: "Something in the request is wrong; `errors` names every field.",
-    428: "The version that is replaced must be given.",
-    429: "Other requests compute due times already; `Retry-After` says when to try again.",
-    503: "The books do not answer; worth repeating.",
+    428: "The version to replace must be given.",
+    429: "Too many requests compute due times; `Retry-After` says when to try again.",
+    503: "The database cannot be reached; try again.",
 }
 
 _LEADS_TO: Final = {

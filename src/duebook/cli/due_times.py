@@ -39,8 +39,8 @@ __all__ = ["backfill_command", "explain_command", "preview_command"]
 @click.command("explain")
 @name_argument
 @click.option("--at", metavar="TIME", help="A due time; without an offset, in the schedule's zone.")
-@click.option("--from", "start", metavar="INSTANT", help="Every due time from here …")
-@click.option("--to", "end", metavar="INSTANT", help="… up to here. [default: now]")
+@click.option("--from", "start", metavar="INSTANT", help="Every due time from this time …")
+@click.option("--to", "end", metavar="INSTANT", help="… to this one. [default: now]")
 @click.option("--tz", metavar="ZONE", help="Tell times in this zone. [default: the schedule's]")
 @json_option
 def explain_command(

@@ -47,7 +47,7 @@ def filter_options(command: Command) -> Command:
             metavar="KIND",
             help="task, task:NAME, flow, flow:NAME, command, http, event.",
         ),
-        click.option("--problem/--no-problem", default=None, help="Whether something is wrong."),
+        click.option("--problem/--no-problem", default=None, help="With or without a problem."),
     )
 
 

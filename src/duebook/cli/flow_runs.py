@@ -146,7 +146,7 @@ def stop_command(name: str, as_json: bool) -> None:
 @click.command("forget")
 @click.argument("directory")
 def forget_command(directory: str) -> None:
-    """Delete the flows of a directory that no node is given any more, with their schedules.
+    """Delete the flows of a directory that no node uses any more, with their schedules.
 
     \b
     DIRECTORY is its name, as files of flows are shown: `flows` of flows/etl.yaml.

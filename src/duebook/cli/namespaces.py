@@ -99,7 +99,7 @@ def _limits(use: NamespaceUse) -> list[str]:
 @namespace_group.command("free")
 @click.argument("name")
 def free_command(name: str) -> None:
-    """Lift the quota of a namespace."""
+    """Remove the quota of a namespace."""
     with open_book() as book:
         book.namespaces.free(name)
     quota = "the built-in limits apply" if name == EVERYWHERE else "it has no quota"

@@ -73,7 +73,7 @@ def limit_command(name: str, concurrency: int | None, rate: str | None) -> None:
 @queue_group.command("free")
 @click.argument("name")
 def free_command(name: str) -> None:
-    """Lift the limits of a queue."""
+    """Remove the limits of a queue."""
     with open_book() as book:
         book.queues.free(name)
     click.echo(f"freed {name}: it has no limits")

@@ -97,7 +97,7 @@ def cancel_command(run: str, as_json: bool) -> None:
 @click.argument("run", metavar="RUN|NAME")
 @json_option
 def retry_command(run: str, as_json: bool) -> None:
-    """Retry a run that has ended, as another attempt. NAME means its latest run."""
+    """Retry a run that has ended, as a new attempt. NAME means its latest run."""
     with open_book() as book:
         opened = book.runs.retry(find_run(book, run))
         if as_json:

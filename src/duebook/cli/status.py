@@ -21,7 +21,7 @@ __all__ = ["status_command"]
 
 @click.command("status")
 @click.option(
-    "--grace", default="1m", show_default=True, help="By how much a schedule may be overdue."
+    "--grace", default="1m", show_default=True, help="How long a schedule may be overdue."
 )
 @json_option
 def status_command(grace: str, as_json: bool) -> None:

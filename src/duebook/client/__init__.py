@@ -1,6 +1,6 @@
-"""What a client of the books can do, once: the Protocol that the local and the remote one have, and
-the table of its use cases. Routes, the remote client, the permission matrix, the OpenAPI document,
-and the table in the docs come from it."""
+"""Everything a client can do, declared once: the Protocol that the local and the remote client
+implement, and the table of its use cases. Routes, the remote client, the permission matrix, the
+OpenAPI document and the table in the docs are derived from it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = ["PARTS", "TABLE", "Client"]
 
 
 class Client(Protocol):
-    """A namespace of the books, of a database or of a server."""
+    """One namespace, in a database or on a server."""
 
     namespace: str
 
@@ -71,22 +71,22 @@ class Client(Protocol):
         grace: Annotated[
             timedelta | str,
             Given(
-                "By how much a schedule may be overdue.",
+                "How long a schedule may be overdue.",
                 send=lambda grace: format_duration(parse_duration(grace)),
             ),
         ] = GRACE,
         namespace: Annotated[
-            str | None, Given("Only what is in it; all that the token sees when it is left out.")
+            str | None, Given("Only this namespace; by default all that the token sees.")
         ] = None,
     ) -> Readiness:
-        """Whether everything that is due can run, and what is in the way.
+        """Whether everything that is due can run, and what prevents it.
 
-        Always 200: `ready` is false when something cannot run. Probes ask `/readyz`, which is about
-        one node.
+        Always answers 200; `ready` is false when something cannot run. Probes use `/readyz`, which
+        is about one node.
         """
 
     def problems(self) -> list[str]:
-        """What keeps queued runs of this namespace from being begun, in words; mostly nothing."""
+        """What keeps queued runs of this namespace from starting, in words; usually nothing."""
 
     @needs_database("enqueue()")
     def enqueue(
@@ -130,31 +130,31 @@ _SERVED: Final = (
         *("list_schedule_runs", "GET", f"{V1}/schedules/{{name}}/runs", Role.VIEWER),
         no_cli="`runs NAME` asks for the same list",
         tag="schedules",
-        doc="The runs of a schedule, the newest first; also after it was deleted.",
+        doc="List the runs of a schedule, newest first; also after it was deleted.",
     ),
     UseCase(
         *("get_me", "GET", f"{V1}/me", Role.VIEWER),
         no_cli="the command line has no session",
         shared=True,
         tag="tokens",
-        doc="Which token this is, what it may do, and which namespaces it sees.",
+        doc="Get the name, the role and the namespaces of the token in use.",
     ),
     UseCase(
         *("healthz", "GET", "/healthz", None),
         no_cli="for probes",
         tag="health",
-        doc="This process answers; it says nothing about the database.",
+        doc="Whether this process responds; the database is not checked.",
     ),
     UseCase(
         *("readyz", "GET", "/readyz", None),
         no_cli="for probes",
         tag="health",
         also=(503,),
-        doc="""Whether this node works: 200, or 503 when not.
+        doc="""Whether this node is ready: 200, or 503 if not.
 
-        It reaches its database, may use the schema, holds its lease and is not stopping. What
-        cannot run is the answer of `/api/v1/status`. A token for all namespaces also learns the
-        problems.
+        A ready node reaches its database, supports its schema, holds its lease and is not stopping.
+        `/api/v1/status` says what cannot run. For a token for all namespaces, the answer includes
+        the problems.
         """,
     ),
     UseCase(
@@ -163,10 +163,10 @@ _SERVED: Final = (
         tag="health",
         everywhere=True,
         media=("text/plain; version=0.0.4; charset=utf-8",),
-        doc="What this process and the books count, as Prometheus reads it.",
+        doc="Metrics of this process and of the database, in the format of Prometheus.",
     ),
 )
-"""What servers offer to others than clients of the books."""
+"""What servers offer that is not a method of a client."""
 
 TABLE: Final[Mapping[str, UseCase]] = MappingProxyType(
     {found.name: found for part, kind in PARTS.items() for found in declared(part, kind)}

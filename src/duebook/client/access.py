@@ -1,5 +1,5 @@
-"""What is done with templates, the audit, and what all namespaces share: nodes, queues, quotas and
-tokens; here or through a server."""
+"""The use cases of templates, the audit, and what all namespaces share: nodes, queues, quotas and
+tokens."""
 
 from __future__ import annotations
 
@@ -39,26 +39,25 @@ Uses = list[NamespaceUse]
 
 _Template = Annotated[str, named("template")]
 _Namespace = Annotated[str, Given(send=check_quota_name)]
-_Instant = Annotated[str | datetime | None, Given("An instant.")]
 
 
 class NodesClient(Protocol):
     @operation("list_nodes", "GET", "/nodes", Role.VIEWER, "nodes", shared=True)
     def list(self) -> NodeList:
-        """Every node whose lease has not run out, by name.
+        """List the nodes whose lease has not expired, by name.
 
-        A token for some namespaces sees the nodes that serve one of them, and counts only its own
-        runs.
+        A token for some namespaces sees the nodes that serve at least one of them, and only its own
+        runs are counted.
         """
 
 
 class QueuesClient(Protocol):
     @operation("list_queues", "GET", "/queues", Role.VIEWER, "queue ls", shared=True)
     def list(self) -> QueueList:
-        """The queues that have limits or work, by name.
+        """List the queues that have limits or work, by name.
 
-        A token for some namespaces sees the queues with work of its own, and how much of it there
-        is.
+        A token for some namespaces sees the queues with runs of its own, and only those runs are
+        counted.
         """
 
     @operation("limit_queue", "PUT", "/queues/{name}", Role.ADMIN, "queue limit", everywhere=True)
@@ -68,7 +67,7 @@ class QueuesClient(Protocol):
         concurrency: Annotated[int | None, Given(read=whole(0, MOST))] = None,
         rate: Annotated[str | Rate | None, Given(read=read_rate)] = None,
     ) -> Queue:
-        """Limit a queue over all nodes; a concurrency of 0 holds it."""
+        """Limit a queue across all nodes; a concurrency of 0 starts nothing from it."""
 
     @operation(
         *("free_queue", "DELETE", "/queues/{name}", Role.ADMIN, "queue free"),
@@ -76,17 +75,17 @@ class QueuesClient(Protocol):
         everywhere=True,
     )
     def free(self, name: QueueName) -> None:
-        """Lift the limits of a queue."""
+        """Remove the limits of a queue."""
 
 
 class TemplatesClient(Protocol):
     @operation("list_templates", "GET", "/templates", Role.VIEWER, "template ls")
     def list(self) -> TemplateList:
-        """The templates of a namespace, by name."""
+        """List the templates of a namespace, by name."""
 
     @operation("get_template", "GET", "/templates/{name}", Role.VIEWER, "template show")
     def get(self, name: _Template) -> ScheduleTemplate:
-        """One template."""
+        """Get a template."""
 
     @operation("save_template", "PUT", "/templates/{name}", Role.OPERATOR, "template save")
     def save(self, name: _Template, by: By = "", **defaults: Any) -> ScheduleTemplate:
@@ -97,7 +96,7 @@ class TemplatesClient(Protocol):
         status=204,
     )
     def remove(self, name: _Template) -> None:
-        """Delete a template; the schedules that started from it stay."""
+        """Delete a template; schedules created from it stay as they are."""
 
 
 class AuditClient(Protocol):
@@ -109,22 +108,22 @@ class AuditClient(Protocol):
             Given("schedule, run, template, queue, token, namespace, sink or group."),
         ] = None,
         subject: Annotated[str | None, Given("The name of what was changed.")] = None,
-        by: Annotated[str | None, Given("Who, such as `token:ci`.")] = None,
-        since: _Instant = None,
-        until: _Instant = None,
+        by: Annotated[str | None, Given("Who made the change, such as `token:ci`.")] = None,
+        since: Annotated[str | datetime | None, Given("At this time or later.")] = None,
+        until: Annotated[str | datetime | None, Given("At this time or earlier.")] = None,
         cursor: Cursor = None,
         limit: Limit = 100,
         everywhere: Annotated[
-            bool, Given("Of all namespaces and of what they share; needs a token for all.")
+            bool, Given("In all namespaces and in what they share; needs a token for all.")
         ] = False,
     ) -> Changes:
-        """What was changed in a namespace, the newest first; secrets are not in it."""
+        """List the changes in a namespace, newest first; secrets are left out."""
 
 
 class NamespacesClient(Protocol):
     @operation("list_namespaces", "GET", "/namespaces", Role.VIEWER, "namespace ls", shared=True)
     def list(self) -> Uses:
-        """The namespaces with schedules or a quota, as far as the token sees them."""
+        """List the namespaces with schedules or a quota that the token sees."""
 
     @operation(
         *("limit_namespace", "PUT", "/namespaces/{name}", Role.ADMIN, "namespace limit"),
@@ -139,7 +138,7 @@ class NamespacesClient(Protocol):
         definition_bytes: Annotated[int | None, JUDGED] = None,
         max_priority: Annotated[int | None, JUDGED] = None,
     ) -> NamespaceUse:
-        """Limit what a namespace may hold; what is there already stays.
+        """Limit what a namespace may hold; what it already holds stays.
 
         The name `*` stands for every namespace that has no such limit of its own.
         """
@@ -150,7 +149,7 @@ class NamespacesClient(Protocol):
         everywhere=True,
     )
     def free(self, name: _Namespace) -> None:
-        """Lift the quota of a namespace."""
+        """Remove the quota of a namespace."""
 
     @needs_database("counting a namespace anew")
     def recount(self, name: str) -> tuple[int, int]: ...
@@ -159,7 +158,7 @@ class NamespacesClient(Protocol):
 class TokensClient(Protocol):
     @operation("list_tokens", "GET", "/tokens", Role.ADMIN, "token ls", everywhere=True)
     def list(self) -> TokenList:
-        """Every token by name, also those that were revoked or expired; their secrets are gone."""
+        """List all tokens by name, also revoked and expired ones; their secrets cannot be shown."""
 
     @operation(
         *("create_token", "POST", "/tokens", Role.ADMIN, "token create"),
@@ -184,7 +183,7 @@ class TokensClient(Protocol):
             str | datetime | None, Given(read=read_instant, send=parse_instant)
         ] = None,
     ) -> tuple[AccessToken, str]:
-        """Create a token; its secret text is shown only once."""
+        """Create a token; its secret is shown only this once."""
 
     @operation(
         *("revoke_token", "DELETE", "/tokens/{name}", Role.ADMIN, "token revoke"),
@@ -192,7 +191,7 @@ class TokensClient(Protocol):
         everywhere=True,
     )
     def revoke(self, name: Annotated[str, named("token")]) -> AccessToken:
-        """Revoke a token, by its name or id; it is refused from now on."""
+        """Revoke a token, by its name or id."""
 
     @needs_database("checking a token")
     def check(self, text: str) -> AccessToken | None: ...

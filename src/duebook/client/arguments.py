@@ -1,5 +1,5 @@
-"""What is said about the arguments of use cases: in words, within which bounds, how the server
-reads them and how the remote client sends them."""
+"""The notes on the arguments of use cases: help, bounds, how the server reads them and how the
+remote client sends them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from duebook.timetext import parse_instant
 
 __all__ = [
     "AT_ONCE",
+    "CURSOR",
+    "DUE_FROM",
+    "DUE_UNTIL",
     "JUDGED",
     "LIMIT",
     "NOT_SENT",
@@ -88,11 +91,14 @@ ScheduleName = Annotated[str, named("name")]
 RunId = Annotated[str, Given(send=_run_id)]
 FlowName = Annotated[str, named("flow", 1)]
 QueueName = Annotated[str, Given(send=lambda value: check_name(value, "queue"))]
-Payload = Annotated[dict[str, Any] | None, Given("Instead of the schedule's own.")]
+Payload = Annotated[dict[str, Any] | None, Given("Replaces the payload of the schedule.")]
+DUE_FROM: Final = Given("Due at this time or later.")
+DUE_UNTIL: Final = Given("Due at this time or earlier.")
 AT_ONCE: Final = Given(send=parse_instant)
 """An instant whose text is read here already, as the books would."""
-Cursor = Annotated[
-    str | None, Given("The `next_cursor` of the page before; with the same question.")
-]
-LIMIT: Final = Given("At most; a page may be shorter, and have a next one.", ge=1, le=1000)
+CURSOR: Final = Given("The `next_cursor` of the previous page of the same list.")
+Cursor = Annotated[str | None, CURSOR]
+LIMIT: Final = Given(
+    "The most to return; a page may have fewer and still a next one.", ge=1, le=1000
+)
 Limit = Annotated[int, LIMIT]

@@ -1,4 +1,4 @@
-"""What is done with flows, here or through a server."""
+"""The use cases of flows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _read_directory(key: str, value: Any) -> str:
     return value
 
 
-_FROM_STEP = replace(JUDGED, description="From this step on; else where it failed.")
+_FROM_STEP = replace(JUDGED, description="Start from this step; by default, where it failed.")
 
 
 class FlowsClient(Protocol):
@@ -40,7 +40,7 @@ class FlowsClient(Protocol):
 
     @operation("list_flows", "GET", "/flows", Role.VIEWER, "flow ls")
     def list(self, limit: Limit = 100, *, cursor: Cursor = None) -> Views:
-        """The flows of a namespace, by name, each with its latest run; and what is wrong with
+        """List the flows of a namespace by name, each with its latest run, and the problems of flow
         files."""
 
     @part_of("list_flows", "problems", limit=1)
@@ -59,7 +59,8 @@ class FlowsClient(Protocol):
         source: Annotated[str, replace(JUDGED, description="The text of a flow file.")],
         name: Annotated[str, Given(json=Name, read=read_name)] = "flow",
     ) -> ProblemList:
-        """What is wrong with the text of a file, with line, column and a hint; nothing is kept."""
+        """Validate the text of a flow file without saving it; each problem has a line, a column and
+        a hint."""
 
     @operation(
         *("forget_flows", "POST", "/flows/forget", Role.ADMIN, "flow forget"),
@@ -69,18 +70,18 @@ class FlowsClient(Protocol):
     def forget(
         self,
         directory: Annotated[
-            str, Given("Its name: flows, of flows/etl.yaml.", read=_read_directory)
+            str, Given("Its name, such as `flows` of flows/etl.yaml.", read=_read_directory)
         ],
     ) -> NameList:
-        """Delete the flows of a directory that no node is given any more, with their schedules."""
+        """Delete the flows of a directory that no node uses any more, with their schedules."""
 
     @operation("get_flow", "GET", "/flows/{name}", Role.VIEWER, "flow show")
     def get(self, name: FlowName) -> FlowView:
-        """One flow, with its steps, its params and its latest run."""
+        """Get a flow, with its steps, its params and its latest run."""
 
     @operation("list_flow_runs", "GET", "/flows/{name}/runs", Role.VIEWER, "flow show")
     def runs(self, name: FlowName, limit: Limit = 20) -> RunList:
-        """Its runs, the newest first."""
+        """List the runs of a flow, newest first."""
 
     @operation(
         *("start_flow", "POST", "/flows/{name}/start", Role.OPERATOR, "flow start"),
@@ -92,29 +93,30 @@ class FlowsClient(Protocol):
         name: FlowName,
         params: Annotated[Mapping[str, Any] | None, Given(read=check_payload, send=dict)] = None,
     ) -> Run:
-        """Start a run of the flow now."""
+        """Start a run of a flow now."""
 
     @operation("stop_flow", "POST", "/flows/{name}/stop", Role.OPERATOR, "flow stop", errors=(409,))
     def stop(self, name: FlowName) -> RunList:
-        """Cancel its runs that have not ended."""
+        """Cancel the runs of a flow that have not ended."""
 
     @operation(
         *("restart_flow", "POST", "/flows/{name}/restart", Role.OPERATOR, "flow restart"),
         errors=(409,),
     )
     def restart(self, name: FlowName) -> FlowView:
-        """Stop it if it is running, wait as its file says, and start it."""
+        """Stop a flow if it is running, wait as its file says, and start it again."""
 
     @operation(
         *("get_performed_flow", "GET", "/flows/runs/{run_id}", Role.VIEWER, "flow retry"),
         errors=(409,),
     )
     def performed(self, run_id: FlowName) -> FlowView:
-        """The flow as a run performs it, by the file that it began with; `last_run` is that run."""
+        """Get a flow as a run executes it, from the file that the run started with; `last_run` is
+        that run."""
 
     @operation("list_steps", "GET", "/flows/runs/{run_id}/steps", Role.VIEWER, "flow show")
     def steps(self, run_id: FlowName) -> RunList:
-        """The runs of the steps of a run, in the order in which they were made."""
+        """List the runs of the steps of a run, in the order in which they were created."""
 
     @operation(
         *("explain_flow_run", "GET", "/flows/runs/{run_id}/explain", Role.VIEWER, "explain"),
@@ -124,10 +126,11 @@ class FlowsClient(Protocol):
         self,
         run_id: FlowName,
         tz: Annotated[
-            str | None, Given("The zone of the times in the sentences; the schedule's.")
+            str | None, Given("The time zone of the sentences; by default the schedule's.")
         ] = None,
     ) -> FlowExplanation:
-        """How far a run has come, in a sentence, and what each of its steps waits for."""
+        """Explain in a sentence how far a run has come, and what each of its steps is waiting
+        for."""
 
     @operation(
         *("retry_flow", "POST", "/flows/runs/{run_id}/retry", Role.OPERATOR, "flow retry"),

@@ -1,4 +1,4 @@
-"""What is done with runs, here or through a server."""
+"""The use cases of runs."""
 
 from __future__ import annotations
 
@@ -39,36 +39,38 @@ class RunsClient(Protocol):
     @operation("list_runs", "GET", "/runs", Role.VIEWER, "runs")
     def list(
         self,
-        schedule: Annotated[str | None, Given("Of this one only: a name or an id.")] = None,
+        schedule: Annotated[str | None, Given("Only of this schedule: a name or an id.")] = None,
         limit: Limit = 20,
         *,
         status: RunStatus | None = None,
         origin: Origin | None = None,
         queue: str | None = None,
-        flow: Annotated[str | None, Given("Of this flow only, and not of its steps.")] = None,
-        task: Annotated[str | None, Given("Enqueued for this task.")] = None,
+        flow: Annotated[str | None, Given("Only of this flow, without its steps.")] = None,
+        task: Annotated[str | None, Given("Only those enqueued for this task.")] = None,
         since: Annotated[
-            str | datetime | None, Given("Made from then on; of a schedule: due from then on.")
+            str | datetime | None, Given("Created, or of a schedule due, at this time or later.")
         ] = None,
-        until: Annotated[str | datetime | None, Given("Made, or due, up to then.")] = None,
+        until: Annotated[
+            str | datetime | None, Given("Created, or due, at this time or earlier.")
+        ] = None,
         cursor: Cursor = None,
     ) -> RunList:
-        """The runs of a namespace, the newest first; those of a schedule by their due times."""
+        """List the runs of a namespace, newest first; those of a schedule by their due times."""
 
     @operation("get_run", "GET", "/runs/{run_id}", Role.VIEWER, "show", errors=(409,))
     def get(self, run_id: RunId) -> Run:
-        """One run, with the attempts before its latest; the beginning of an id stands for the
-        whole."""
+        """Get a run with its earlier attempts; the beginning of its id is enough where only one has
+        it."""
 
     @operation(
         "cancel_run", "POST", "/runs/{run_id}/cancel", Role.OPERATOR, "cancel", errors=(409,)
     )
     def cancel(self, run_id: RunId) -> str:
-        """Cancel a run: at once when it is queued, by asking its node when it is under way."""
+        """Cancel a run: at once when it is queued; a running one is stopped by its node."""
 
     @operation("retry_run", "POST", "/runs/{run_id}/retry", Role.OPERATOR, "retry", errors=(409,))
     def retry(self, run_id: RunId) -> Run:
-        """Retry a run that has ended, as another attempt."""
+        """Retry a run that has ended, as a new attempt."""
 
     @operation(
         *("get_output", "GET", "/runs/{run_id}/output", Role.VIEWER, "output"),
@@ -76,7 +78,7 @@ class RunsClient(Protocol):
         result="output",
     )
     def output(self, run_id: RunId) -> Any:
-        """What a run returned, however large."""
+        """Get the whole output of a run, however large."""
 
     @part_of("get_run", "attempts")
     def attempts(self, run_id: RunId) -> Attempts: ...
@@ -90,18 +92,18 @@ class RunsClient(Protocol):
         self,
         run_id: RunId,
         after: Annotated[
-            Page, Given("Go on after this place.", alias="cursor", send=_place_text)
+            Page, Given("Continue after this place.", alias="cursor", send=_place_text)
         ] = START,
         limit: Annotated[
-            int, Given("At most so many lines.", ge=1, le=10_000, send=_check_limit)
+            int, Given("The most lines to return.", ge=1, le=10_000, send=_check_limit)
         ] = 1_000,
     ) -> Lines:
-        """What a run printed: stdout and stderr as they came.
+        """Get the log of a run: stdout and stderr in the order in which they were printed.
 
-        `Accept` chooses between JSON, `text/plain` and `text/event-stream`. A stream grows with the
-        run: an event `line` for each line, whose id is the place to go on from, and an event `end`
-        with the run when that has ended.
+        `Accept` selects JSON, `text/plain` or `text/event-stream`. A stream follows the run: an
+        event `line` for each line, whose id is the place to continue from, and an event `end` with
+        the run when it has ended.
         """
 
     def short_ids(self, runs: Sequence[Run]) -> dict[str, str]:
-        """For each id the beginning of it that stands for this run alone, by now."""
+        """For each id, a beginning of it that only this run has for now."""

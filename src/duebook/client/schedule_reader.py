@@ -1,4 +1,4 @@
-"""What is asked about schedules and their due times, here or through a server."""
+"""The use cases that read schedules and their due times."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Annotated, Any, Protocol
 
 from duebook.book.schedule_reader import MOST_PREVIEWED
 from duebook.client.arguments import (
+    DUE_FROM,
+    DUE_UNTIL,
     NOT_SENT,
     Cursor,
     Given,
@@ -38,8 +40,8 @@ Moments = list[datetime]
 Revisions = list[Revision]
 Said = list[DueException]
 
-_DUE_FROM = Annotated[str | datetime | None, Given("Due from then on.")]
-_DUE_UNTIL = Annotated[str | datetime | None, Given("Due up to then.")]
+_DueFrom = Annotated[str | datetime | None, DUE_FROM]
+_DueUntil = Annotated[str | datetime | None, DUE_UNTIL]
 
 
 class ScheduleReaderClient(Protocol):
@@ -52,13 +54,17 @@ class ScheduleReaderClient(Protocol):
         status: Status | None = None,
         label: Annotated[
             str | Sequence[str] | Mapping[str, str] | None,
-            Given("`team:sales`; several must all be there.", send=labels_in_query),
+            Given(
+                "Such as `team:sales`; of several, a schedule must have all.", send=labels_in_query
+            ),
         ] = None,
         text: Annotated[
             str | None,
-            Given("A part of the name or title, or the beginning of the name: `etl-*`."),
+            Given("Part of the name or title, or the beginning of the name: `etl-*`."),
         ] = None,
-        due_before: Annotated[str | datetime | None, Given("Active, and due before this.")] = None,
+        due_before: Annotated[
+            str | datetime | None, Given("Active, and due before this time.")
+        ] = None,
         target: Annotated[
             str | None,
             Given(
@@ -66,22 +72,24 @@ class ScheduleReaderClient(Protocol):
                 "`event`."
             ),
         ] = None,
-        problem: Annotated[bool | None, Given("Whether something is wrong.")] = None,
+        problem: Annotated[
+            bool | None, Given("Only those with a problem; false: only those without.")
+        ] = None,
         sort: ScheduleSort = "name",
         cursor: Cursor = None,
         limit: Limit = 100,
     ) -> Listed:
-        """The schedules of a namespace, each with its latest run."""
+        """List the schedules of a namespace, each with its latest run."""
 
     @operation("get_schedule", "GET", "/schedules/{name}", Role.VIEWER, "show")
     def get(self, name: ScheduleName) -> Schedule:
-        """One schedule by its name or id, with its latest run."""
+        """Get a schedule by its name or id, with its latest run."""
 
     @operation(
         *("render_schedule", "POST", "/schedules/{name}/render", Role.OPERATOR, "run"), reads=True
     )
     def render(self, name: ScheduleName, payload: Payload = None) -> dict[str, Any]:
-        """What `trigger` would execute now, its templates rendered; nothing is queued."""
+        """Show what `trigger` would run now, with its templates rendered, without running it."""
 
     @operation(
         *("preview_update", "POST", "/schedules/{name}/preview-update", Role.OPERATOR, "update"),
@@ -92,8 +100,8 @@ class ScheduleReaderClient(Protocol):
     def preview_update(
         self, name: ScheduleName, count: Annotated[int, NOT_SENT] = 10, **changes: Any
     ) -> Edited:
-        """What a PATCH would do to the definition and the next ten due times; nothing is
-        changed."""
+        """Show what a PATCH would do to the definition and the next ten due times, without doing
+        it."""
 
     @operation(
         *("preview_schedule", "GET", "/schedules/{name}/preview", Role.VIEWER, "preview"),
@@ -103,10 +111,10 @@ class ScheduleReaderClient(Protocol):
     def preview(
         self,
         name: ScheduleName,
-        count: Annotated[int, Given("How many.", ge=1, le=MOST_PREVIEWED)] = 10,
+        count: Annotated[int, Given("How many to list.", ge=1, le=MOST_PREVIEWED)] = 10,
     ) -> DueTimeList:
-        """The next due times, with what was said about single ones; of a flow, also those at which
-        it is stopped or restarted."""
+        """List the next due times, with skips and moves applied; of a flow, also those at which it
+        is stopped or restarted."""
 
     @operation(
         *("explain_schedule", "GET", "/schedules/{name}/explain", Role.VIEWER, "explain"),
@@ -118,17 +126,18 @@ class ScheduleReaderClient(Protocol):
         name: ScheduleName,
         at: Annotated[
             str | datetime | None,
-            Given("A due time; without an offset it is read in the schedule's zone."),
+            Given("A due time; without an offset, in the time zone of the schedule."),
         ] = None,
-        start: Annotated[str | datetime | None, Given("Every due time from here …")] = None,
-        end: Annotated[str | datetime | None, Given("… up to here.")] = None,
+        start: Annotated[str | datetime | None, Given("Every due time from this time …")] = None,
+        end: Annotated[str | datetime | None, Given("… to this one.")] = None,
         tz: Annotated[
-            str | None, Given("The zone of the times in the sentences; the schedule's.")
+            str | None, Given("The time zone of the sentences; by default the schedule's.")
         ] = None,
     ) -> Explanation | Explanations:
-        """What became of a due time and why, in a sentence; or of each from `start` to `end`.
+        """Explain in a sentence what became of a due time and why; or of each from `start` to
+        `end`.
 
-        Deleted schedules answer as well.
+        Deleted schedules can be explained too.
         """
 
     @operation("list_ledger", "GET", "/schedules/{name}/ledger", Role.VIEWER, "show")
@@ -138,21 +147,21 @@ class ScheduleReaderClient(Protocol):
         limit: Limit = 20,
         *,
         reason: Annotated[str | None, Given("Such as `overlap` or `missed`.")] = None,
-        since: _DUE_FROM = None,
-        until: _DUE_UNTIL = None,
+        since: _DueFrom = None,
+        until: _DueUntil = None,
         cursor: Cursor = None,
     ) -> Entries:
-        """The due times that did not become runs, and why; the newest first."""
+        """List the due times that did not become runs, and why; newest first."""
 
     @operation(
         *("list_revisions", "GET", "/schedules/{name}/revisions", Role.VIEWER),
         no_cli="the dashboard compares them",
     )
     def revisions(self, name: ScheduleName) -> Revisions:
-        """Every definition that was in force, the first one first."""
+        """List every definition that has been in force, oldest first."""
 
     @operation(
         "list_exceptions", "GET", "/schedules/{name}/exceptions", Role.VIEWER, "preview", "show"
     )
     def exceptions(self, name: ScheduleName) -> Said:
-        """What was said about due times to come: skipped ones and moved ones."""
+        """List the future due times that were skipped or moved."""

@@ -1,4 +1,4 @@
-"""What is done with schedules, here or through a server."""
+"""The use cases that change schedules."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
     ) -> Schedule:
         """Create a schedule from a trigger, a target and policies.
 
-        `cron` may stand for the trigger, with `tz` beside it, and so may `frequency_unit`,
-        `frequency_time` and `start_ts`; `event_topic`, `event_type` and `event_data` may stand for
-        the target. Commands, requests and events need an admin; operators name tasks that workers
-        know. `enabled: false`, or `active: false`, creates it paused.
+        Instead of the trigger you can give `cron`, with `tz`, or `frequency_unit`, `frequency_time`
+        and `start_ts`; instead of the target `event_topic`, `event_type` and `event_data`.
+        Commands, requests and events need an admin; operators can use tasks that workers know.
+        `enabled: false`, or `active: false`, creates it paused.
         """
 
     @operation(
@@ -78,8 +78,8 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
     ) -> Schedule:
         """Replace the whole definition of a schedule.
 
-        Needs the version that it replaces, in `If-Match` or `version`; answers 409 when that is not
-        the latest.
+        Give the version that you replace, in `If-Match` or `version`; the answer is 409 when that
+        is not the latest.
         """
 
     @operation(
@@ -88,9 +88,9 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
     def update(
         self, name: ScheduleName, by: By = "", version: int | None = None, **changes: Any
     ) -> Schedule:
-        """Change some fields of a definition; null puts a policy back to its default.
+        """Change some fields of a definition; null resets a policy to its default.
 
-        `If-Match` or `version` is optional; with it, 409 when it is not the latest.
+        `If-Match` or `version` is optional; with it, the answer is 409 when that is not the latest.
         """
 
     @operation(
@@ -99,7 +99,8 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
         errors=(409,),
     )
     def delete(self, name: ScheduleName, version: int | None = None) -> None:
-        """Delete a schedule: queued runs are cancelled, running ones finish, the name is free.
+        """Delete a schedule: queued runs are cancelled, running ones finish, its name is free
+        again.
 
         Its runs and its ledger can still be read.
         """
@@ -111,14 +112,14 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
     def pause(
         self, name: ScheduleName, reason: str | None = None, until: str | datetime | None = None
     ) -> Schedule:
-        """Pause a schedule until it is resumed; with `until`, it resumes by itself then."""
+        """Pause a schedule: its due times wait until it is resumed, or until `until`."""
 
     @operation(
         *("resume_schedule", "POST", "/schedules/{name}/resume", Role.OPERATOR, "resume"),
         errors=(409,),
     )
     def resume(self, name: ScheduleName) -> Schedule:
-        """Resume a schedule; due times that fell meanwhile follow `on_resume`."""
+        """Resume a schedule; `on_resume` decides about the due times during the pause."""
 
     @operation(
         *("trigger_schedule", "POST", "/schedules/{name}/trigger", Role.OPERATOR, "run"),
@@ -126,7 +127,7 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
         errors=(409,),
     )
     def trigger(self, name: ScheduleName, payload: Payload = None) -> Run:
-        """Start a run now, also while the schedule is paused; it uses up no due time."""
+        """Queue a run now, also while the schedule is paused; no due time is used up."""
 
     @operation(
         *("reschedule", "POST", "/schedules/{name}/reschedule", Role.OPERATOR, "reschedule"),
@@ -138,7 +139,7 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
         at: Annotated[str | datetime, AT_ONCE],
         due_at: Annotated[str | datetime | None, AT_ONCE] = None,
     ) -> Schedule:
-        """Move only the next due time; one that is not in the future is due at once."""
+        """Move only the next due time; if `at` is not in the future, it is due at once."""
 
     @operation(
         *("skip_next", "POST", "/schedules/{name}/skip-next", Role.OPERATOR, "skip-next"),
@@ -155,7 +156,7 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
         errors=(409,),
     )
     def restore(self, name: ScheduleName, at: Annotated[str | datetime, AT_ONCE]) -> Schedule:
-        """Undo a skip or a move of a due time to come; `at` is when it was due."""
+        """Undo a skip or a move of a future due time; `at` is when it was due."""
 
     @operation(
         *("backfill_schedule", "POST", "/schedules/{name}/backfill", Role.OPERATOR, "backfill"),
@@ -171,7 +172,8 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
     ) -> RunList | Moments:
         """Queue runs for the past due times from `start` to `end` that have none.
 
-        `reprocess` opens runs there again: the failed ones, or all. With `dry_run` nothing happens.
+        `reprocess` also retries runs that exist: the failed ones, or all. With `dry_run` nothing is
+        queued.
         """
 
     @operation(
@@ -185,7 +187,7 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
         end: str | datetime,
         queued_at: Annotated[str | datetime, Given("The `ready_at` of the runs it queued.")],
     ) -> Withdrawn:
-        """Cancel those runs of a backfill that nobody has begun."""
+        """Cancel the runs of a backfill that have not started."""
 
     @operation(
         *("create_schedules", "POST", "/bulk/schedules", Role.OPERATOR, "add"),
@@ -200,9 +202,9 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
         ],
         by: By = "",
     ) -> Listed:
-        """Up to 10,000 new schedules, all or none.
+        """Create up to 10,000 schedules, all or none.
 
-        What is wrong with any of them is named as `schedules[17].trigger`.
+        Errors name the schedule and its field, such as `schedules[17].trigger`.
         """
 
     @operation(
@@ -218,10 +220,11 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
         reason: str | None = None,
         until: str | datetime | None = None,
     ) -> Acted:
-        """Pause, resume, delete, trigger or skip the next due time of all that a filter finds.
+        """Pause, resume, delete, trigger or skip the next due time of all schedules that match a
+        filter.
 
-        With `dry_run` nothing happens but the count. It is done in batches: after a failure, the
-        same request does the rest.
+        With `dry_run` they are only counted. The work is done in batches: after a failure, the same
+        request does the rest.
         """
 
     @needs_database("declaring schedules")

@@ -48,7 +48,7 @@ def get_log(
     after: str | None,
     limit: int,
     last_event_id: Annotated[
-        str | None, Header("Where a stream goes on.", alias="Last-Event-ID")
+        str | None, Header("Where to continue a stream.", alias="Last-Event-ID")
     ] = None,
 ) -> Answer | Response:
     place, accept = read_place(last_event_id or after), ask.request.headers.get("accept", "")

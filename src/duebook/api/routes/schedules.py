@@ -14,6 +14,7 @@ from duebook.api.operations import Handlers
 from duebook.api.parameters import Query
 from duebook.api.problems import VersionNeeded
 from duebook.book import Book
+from duebook.client.arguments import DUE_FROM, DUE_UNTIL
 from duebook.explain import Explanation
 from duebook.model.codec import encode
 from duebook.model.run import Origin, Run, RunStatus
@@ -67,8 +68,8 @@ def list_schedule_runs(
     name: str,
     status: Annotated[RunStatus | None, Query()] = None,
     origin: Annotated[Origin | None, Query()] = None,
-    since: Annotated[str | None, Query("Due from then on.")] = None,
-    until: Annotated[str | None, Query("Due up to then.")] = None,
+    since: Annotated[str | None, Query(DUE_FROM.description)] = None,
+    until: Annotated[str | None, Query(DUE_UNTIL.description)] = None,
     cursor: Cursor = None,
     limit: Limit = 20,
 ) -> Response:
