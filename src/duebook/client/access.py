@@ -151,7 +151,7 @@ class NamespacesClient(Protocol):
     def free(self, name: _Namespace) -> None:
         """Remove the quota of a namespace."""
 
-    @needs_database("counting a namespace anew")
+    @needs_database("recounting a namespace")
     def recount(self, name: str) -> tuple[int, int]: ...
 
 

@@ -230,7 +230,7 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
     @needs_database("declaring schedules")
     def declare(self, name: str, by: str, **definition: Any) -> tuple[Schedule, Declared]: ...
 
-    @needs_database("looking at a schedule that is not made yet")
+    @needs_database("previewing a new schedule")
     def preview_create(self, name: str, count: int = 10, **definition: Any) -> Drafted: ...
 
     @needs_database("acting on chosen schedules in one transaction")

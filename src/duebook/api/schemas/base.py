@@ -1,4 +1,4 @@
-"""What several shapes share: lengths of time, roles and problems."""
+"""What several shapes share: lengths of time, namespaces and problems."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 
 from duebook.model.codec import Shown
 
-__all__ = ["Duration", "Namespaces", "Problem", "RoleName"]
+__all__ = ["Duration", "Namespaces", "Problem"]
 
 Duration = Annotated[
     str,
@@ -17,7 +17,6 @@ Duration = Annotated[
     ),
 ]
 Namespaces = Annotated[list[str], Shown('["*"] for all.', least=1)]
-RoleName = Literal["viewer", "operator", "admin"]
 
 
 class FieldProblem(TypedDict):

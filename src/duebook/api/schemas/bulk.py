@@ -9,6 +9,7 @@ from duebook.api.schemas.definitions import ScheduleCreation
 from duebook.api.shapes import Object, many
 from duebook.model.acted import Action
 from duebook.model.codec import Id, Name, Shown
+from duebook.model.filters import Status
 
 __all__ = ["BulkAction", "BulkCreation", "Created"]
 
@@ -33,13 +34,13 @@ class Created(TypedDict):
 class ScheduleFilter(TypedDict, total=False):
     """Which schedules; all that is given must be true. `{"text": "*"}` finds all."""
 
-    status: Literal["active", "paused", "completed"] | None
+    status: Status | None
     label: Annotated[
         str | list[str] | dict[str, str] | None,
         Shown(examples=("team:sales", {"team": "sales"})),
     ]
     text: Annotated[
-        str | None, Shown("A part of the name or title, or the beginning of the name: `etl-*`.")
+        str | None, Shown("Part of the name or title, or the beginning of the name: `etl-*`.")
     ]
     due_before: datetime | None
     target: Annotated[str | None, Shown(examples=("task", "task:digest", "command", "http"))]

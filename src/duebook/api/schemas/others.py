@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Final, Literal, NotRequired, TypedDict
 
-from duebook.api.schemas.base import Namespaces, RoleName
+from duebook.api.schemas.base import Namespaces
 from duebook.api.shapes import Object, keys_of
+from duebook.model.access import Role
 from duebook.model.codec import Name, Shown
+from duebook.model.queue import MOST
 from duebook.model.readiness import Readiness as Status
 
 __all__ = [
@@ -21,29 +23,29 @@ __all__ = [
 Readiness: Final = Object(
     "Readiness",
     {key: hint if key == "ready" else NotRequired[hint] for key, hint in keys_of(Status).items()},
-    "Whether a node works; strangers learn only that.",
+    "Whether a node is ready; without a token for all namespaces, only that.",
 )
 
 
 class QueueLimits(TypedDict, total=False):
     """One of the two at least; they replace the limits that the queue had."""
 
-    concurrency: Annotated[int | None, Shown(least=0, most=1_000_000)]
+    concurrency: Annotated[int | None, Shown(least=0, most=MOST)]
     rate: Annotated[str | None, Shown(examples=("10/s", "100/m", "5/10s"))]
 
 
 class TokenCreation(TypedDict):
     name: Name
-    role: RoleName
+    role: Role
     namespaces: Namespaces | str
     expires_at: NotRequired[datetime | None]
 
 
 class Me(TypedDict):
-    """Who the token is that asks."""
+    """The token in use."""
 
     name: str
-    role: RoleName
+    role: Role
     namespaces: Annotated[list[str], Shown('["*"] for all.')]
 
 
