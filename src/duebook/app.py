@@ -252,7 +252,7 @@ class Duebook(Book):
         from duebook.targets.spawner import Spawner
 
         if not isinstance(slots, int) or not 1 <= slots <= MOST_SLOTS:
-            raise Invalid(f"slots {quoted(slots)} is no number 1 to {MOST_SLOTS:,}")
+            raise Invalid(f"slots {quoted(slots)} is not a number from 1 to {MOST_SLOTS:,}")
         served = tuple(check_name(queue, "queue") for queue in _names(queues))
         if not served:
             raise Invalid('queues is empty; name one, such as "default"')

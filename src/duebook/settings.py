@@ -76,9 +76,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.port and not (self.port.isascii() and self.port.isdecimal() and len(self.port) < 6):
-            raise Invalid(f'port "{shorten(self.port)}" is no number 0 to 65535')
+            raise Invalid(f'port "{shorten(self.port)}" is not a number from 0 to 65535')
         if self.port and int(self.port) > 65_535:
-            raise Invalid(f"port {self.port} is no number 0 to 65535")
+            raise Invalid(f"port {self.port} is not a number from 0 to 65535")
         if self.max_connections and not _is_count(self.max_connections):
             raise Invalid(
                 f'max_connections "{shorten(self.max_connections)}" is not a whole number '
@@ -123,7 +123,7 @@ def _read_file(file: Path) -> dict[str, Any]:
         raise Invalid(f"{file} cannot be read: {shorten(str(error), 200)}") from None
     if unknown := sorted(set(stored) - set(NAMES)):
         known = ", ".join(NAMES)
-        raise Invalid(f'{file}: "{shorten(unknown[0])}" is no setting; known are {known}')
+        raise Invalid(f'{file}: "{shorten(unknown[0])}" is not a setting; known are {known}')
     return stored
 
 
@@ -138,12 +138,12 @@ def database_path(url: str) -> Path:
     elif "://" in url:
         kind = shorten(url.split("://")[0])
         raise Invalid(
-            f"{kind}:// is no database for books; write sqlite:///path/to/file.db or postgresql://…"
+            f"{kind}:// is not a database for books; write sqlite:///path/to/file.db or postgresql://…"
         )
     else:
         path = url
     if path == ":memory:" or path.startswith("file:"):
-        raise Invalid(f'"{shorten(path)}" is no file that other processes can share')
+        raise Invalid(f'"{shorten(path)}" is not a file that other processes can share')
     if not path or "\0" in path:
         raise Invalid("the database has no path; write it like sqlite:///.duebook/duebook.db")
     return Path(path)

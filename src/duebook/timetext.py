@@ -47,7 +47,9 @@ def parse_instant(value: str | datetime) -> datetime:
     elif isinstance(value, str) and _INSTANT.fullmatch(value):
         moment = _from_iso(value, datetime.fromisoformat)
     else:
-        raise InvalidTime(f'"{shorten(value)}" is no time; write it like 2026-03-29T02:10:00+01:00')
+        raise InvalidTime(
+            f'"{shorten(value)}" is not a time; write it like 2026-03-29T02:10:00+01:00'
+        )
     if moment.tzinfo is UTC and type(moment) is datetime:
         return moment
     if moment.utcoffset() is None:
@@ -66,7 +68,7 @@ def parse_date(value: str | date) -> date:
         return value
     if isinstance(value, str) and _DATE.fullmatch(value):
         return _from_iso(value, date.fromisoformat)
-    raise InvalidTime(f'"{shorten(value)}" is no date; write it like 2026-01-31')
+    raise InvalidTime(f'"{shorten(value)}" is not a date; write it like 2026-01-31')
 
 
 def parse_time(value: str | time) -> time:
@@ -79,7 +81,8 @@ def parse_time(value: str | time) -> time:
         if hour < 24 and minute < 60 and second < 60:
             return time(hour, minute, second)
     raise InvalidTime(
-        f'"{shorten(value)}" is no time of day; write it like 07:00 or 17:30:15 (00:00 to 23:59:59)'
+        f'"{shorten(value)}" is not a time of day; write it like 07:00 or 17:30:15 '
+        "(00:00 to 23:59:59)"
     )
 
 
@@ -90,16 +93,18 @@ def parse_duration(value: str | timedelta) -> timedelta:
     """
     if isinstance(value, timedelta):
         if value < timedelta() or value.microseconds:
-            raise InvalidTime(f"{value!r} is no length in whole seconds")
+            raise InvalidTime(f"{value!r} is not a length in whole seconds")
         return value
     if isinstance(value, str) and len(value) <= 100:
         if _DURATION.fullmatch(value):
             return _sum_of_parts(value)
         if _FINE_DURATION.search(value):
             raise InvalidTime(
-                f'"{shorten(value)}" is no length in whole seconds; the smallest unit is 1s'
+                f'"{shorten(value)}" is not a length in whole seconds; the smallest unit is 1s'
             )
-    raise InvalidTime(f'"{shorten(value)}" is no duration; write it like 30s, 15m, 1h30m, 2d or 1w')
+    raise InvalidTime(
+        f'"{shorten(value)}" is not a duration; write it like 30s, 15m, 1h30m, 2d or 1w'
+    )
 
 
 def _sum_of_parts(text: str) -> timedelta:
@@ -116,7 +121,7 @@ def _from_iso(text: str, read: Callable[[str], T]) -> T:
     try:
         return read(text)
     except ValueError:
-        raise InvalidTime(f'"{text}" names no such date, time or offset') from None
+        raise InvalidTime(f'"{text}" has a date, time or offset that does not exist') from None
 
 
 def format_instant(moment: datetime) -> str:

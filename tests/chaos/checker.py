@@ -109,7 +109,7 @@ def _accounts(schedule: Row, runs: list[Row], entries: list[Row]) -> Iterator[st
     if lost := expected - ran - left_out:
         yield f"{len(lost)} due times are unaccounted for, the first is {min(lost)}"
     if invented := ran - expected:
-        yield f"{min(invented)} ran and is no due time"
+        yield f"{min(invented)} ran and is not a due time"
 
 
 def _reasons(schedule: Row, entries: list[Row], seen: Witness) -> Iterator[str]:

@@ -223,4 +223,4 @@ def each_end_is_told_once(books: Books, seen: Witness) -> Iterator[str]:
         expected = int(run["queue"] == "@flow" and run["finished_at"] is not None)
         if times != expected and run["id"] not in seen.reopened:
             yield f"the end of {_name(run)} was told {times} times"
-    yield from (f"{aggregate} was told to have ended, and is no flow" for aggregate in told)
+    yield from (f"{aggregate} was told to have ended, and is not a flow" for aggregate in told)

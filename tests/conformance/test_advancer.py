@@ -321,7 +321,7 @@ steps: [{name: a, command: 'echo "$N"'}]
     [
         ({"N": 1, "WHOM": "moon"}, 'flow "typed" has no param "WHOM"; did you mean `WHO`?'),
         ({"WHO": "moon"}, 'param "N" has to be given'),
-        ({"N": "many"}, 'param "N" many is no integer'),
+        ({"N": "many"}, 'param "N" many is not a valid integer'),
     ],
 )
 def test_a_flow_that_is_called_with_other_params_fails_before_its_first_step(

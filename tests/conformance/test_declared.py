@@ -155,7 +155,7 @@ def test_nodes_that_start_at_once_declare_a_schedule_once(backend: Backend, book
 def test_wrong_policies_are_refused_where_they_stand(program: Program) -> None:
     with pytest.raises(InvalidSchedule, match="overlap"):
         declare(program, overlap="sometimes")
-    with pytest.raises(InvalidSchedule, match='"never" is no duration'):
+    with pytest.raises(InvalidSchedule, match='"never" is not a duration'):
         declare(program, schedule={"every": "never"})
     with pytest.raises(Invalid, match="the schedule of task"):
         declare(program, name="Digest")
@@ -173,9 +173,9 @@ def test_a_payload_that_the_task_does_not_take_makes_no_schedule(program: Progra
         )
     assert program.schedules.list() == []
     program.schedules.create("news", trigger=every("1m"), target="digest")
-    with pytest.raises(InvalidSchedule, match="payload audience 3 is no str"):
+    with pytest.raises(InvalidSchedule, match="payload audience 3 is not of type str"):
         program.schedules.update("news", payload={"audience": 3})
-    with pytest.raises(Invalid, match="payload audience 3 is no str"):
+    with pytest.raises(Invalid, match="payload audience 3 is not of type str"):
         program.schedules.trigger("news", payload={"audience": 3})
     program.schedules.create("other", trigger=every("1m"), target="unknown", payload={"any": 1})
 
@@ -183,8 +183,8 @@ def test_a_payload_that_the_task_does_not_take_makes_no_schedule(program: Progra
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"payload": {"audience": 3}}, "payload audience 3 is no str"),
-        ({"payload": {"audience": 3}, "schedule": None}, "payload audience 3 is no str"),
+        ({"payload": {"audience": 3}}, "payload audience 3 is not of type str"),
+        ({"payload": {"audience": 3}, "schedule": None}, "payload audience 3 is not of type str"),
         ({"payload": {"audience": "{{ nobody }}"}}, '"nobody" is unknown'),
         ({"target": "other"}, "a task takes no target: the function is it"),
         ({"trigger": every("1m")}, "a task takes no trigger: give it as schedule"),
@@ -217,7 +217,7 @@ def test_what_is_no_function_is_no_task(program: Program) -> None:
 
     wrong: Any
     for wrong in ("digest", partial(digest), program, program.again):
-        with pytest.raises(Invalid, match=r"is no function; use @book\.task above a def"):
+        with pytest.raises(Invalid, match=r"is not a function; use @book\.task above a def"):
             declare(program, wrong)
     for wrong in (numbers, later):
         with pytest.raises(Invalid, match="yields, so that a call executes nothing of it"):
@@ -227,8 +227,8 @@ def test_what_is_no_function_is_no_task(program: Program) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"slots": 0}, "slots 0 is no number 1 to 10,000"),
-        ({"slots": "3"}, 'slots "3" is no number'),
+        ({"slots": 0}, "slots 0 is not a number from 1 to 10,000"),
+        ({"slots": "3"}, 'slots "3" is not a number'),
         ({"queues": ()}, "queues is empty"),
         ({"queues": "No Queue"}, 'queue "No Queue" is not'),
         ({"roles": ()}, 'role "" is not one of scheduler, worker'),

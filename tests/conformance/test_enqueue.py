@@ -110,13 +110,13 @@ def test_policies_of_the_declaration_hold_unless_others_are_given(program: Book)
 def test_what_a_task_does_not_take_is_refused(program: Book) -> None:
     with pytest.raises(Invalid, match='payload has "wrong"'):
         program.enqueue("digest", {"wrong": 1})
-    with pytest.raises(Invalid, match="no JSON object"):
+    with pytest.raises(Invalid, match="not a JSON object"):
         program.enqueue("unknown", ["staff"])  # type: ignore[arg-type]
     with pytest.raises(Invalid, match='enqueue takes no "overlap"; known are delay'):
         program.enqueue("digest", overlap="skip")  # type: ignore[call-arg]
     with pytest.raises(Invalid, match="key"):
         program.enqueue("digest", key="")
-    with pytest.raises(NotFound, match="is no task"):
+    with pytest.raises(NotFound, match="is not a task"):
         program.enqueue(claim)
     assert program.runs.list() == []
 

@@ -150,7 +150,7 @@ def test_an_event_that_never_gets_through_holds_up_only_its_key(
     for _ in range(60):
         clock.advance(rest(one))
     assert receiver.got == others
-    assert lag(store, "hooks") == (9, 0, 1), "it is no dead letter: it was never refused"
+    assert lag(store, "hooks") == (9, 0, 1), "it is not a dead letter: it was never refused"
     (part,) = store.read(lambda tx: tx.consumers.list_partitions("default", "hooks"))
     assert (part.held, part.failures, part.error) == (1, 0, "the connection was reset")
     late = append(store, "a", "bad", "b")

@@ -99,7 +99,7 @@ def test_a_template_that_does_not_exist_is_named_with_near_ones(store: Store, bo
             lost("x\0y")
     with pytest.raises(NotFound, match="none yet"):
         Book(store, "other").templates.get("nightly")
-    with pytest.raises(Invalid, match="template 7 is no text"):
+    with pytest.raises(Invalid, match="template 7 is not a text"):
         book.schedules.create("job", template=7)  # type: ignore[call-overload]
 
 

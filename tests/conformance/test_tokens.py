@@ -94,7 +94,7 @@ def test_a_revoked_token_stays_revoked_and_leaves_its_name(book: Book, clock: Vi
     for unknown in ("ci", "nobody", "x\0", new_id()):
         with pytest.raises(NotFound, match="does not exist, or was revoked"):
             book.tokens.revoke(unknown)
-    with pytest.raises(Invalid, match="token 7 is no text"):
+    with pytest.raises(Invalid, match="token 7 is not a text"):
         book.tokens.revoke(7)  # type: ignore[arg-type]
 
 

@@ -72,10 +72,10 @@ def test_update_takes_another_trigger_and_command(cli: Cli) -> None:
         (("--depends-on", "extract"), "is not NAME:WITHIN[:WAIT]"),
         (("--depends-on", "job:1h"), "cannot wait for itself"),
         (("--label", "team"), '--label "team" is not NAME=VALUE'),
-        (("--reset", "trigger"), '--reset "trigger" is no policy'),
+        (("--reset", "trigger"), '--reset "trigger" is not a policy'),
         (("--exclude", "2026-13-01"), "exclude"),
         (("--env", "A=b"), "--cwd and --env go with a COMMAND"),
-        (("--catchup-limit", "0"), "catchup_limit 0 is no whole number"),
+        (("--catchup-limit", "0"), "catchup_limit 0 is not a whole number"),
         (("--retry", "0"), "retry attempts 0"),
     ],
 )

@@ -184,7 +184,7 @@ def test_backfill_reprocesses_and_retry_opens_a_run_again(cli: Cli) -> None:
     [
         (("explain", "job"), 2, "give either --at TIME, or --from"),
         (("explain", "job", "--to", "now"), 2, "give either --at TIME, or --from"),
-        (("explain", "job", "--at", "soon"), 2, '"soon" is no time'),
+        (("explain", "job", "--at", "soon"), 2, '"soon" is not a time'),
         (("explain", "job", "--at", "now", "--tz", "Mars/Olympus"), 2, '"Mars/Olympus"'),
         (
             ("backfill", "job", "--from", "now", "--to", "now", "--undo", "now", "--yes"),
@@ -197,7 +197,7 @@ def test_backfill_reprocesses_and_retry_opens_a_run_again(cli: Cli) -> None:
         (
             ("backfill", "job", "--from", "2020-01-01T00:00Z", "--to", "now"),
             2,
-            "from where on the books are kept",
+            "where the history starts; choose a later start",
         ),
         (("retry", "no-such-run"), 3, "task with enqueued runs, nor the id of a run"),
         (("pause", "job", "--until", "2020-01-01T00:00Z"), 2, "is in the past"),

@@ -32,7 +32,7 @@ def test_the_data_of_an_event_is_any_json(cli: Cli) -> None:
         cli.ok("update", "orders", "--event-data", json.dumps(data))
         assert cli.json("show", "orders")["target"]["event"]["data"] == data
     result = cli("update", "orders", "--event-data", "[NaN]")
-    assert (result.exit_code, "no JSON" in result.output) == (2, True)
+    assert (result.exit_code, "not valid JSON" in result.output) == (2, True)
 
 
 def test_a_run_by_hand_is_an_event_at_once(cli: Cli) -> None:
@@ -63,7 +63,7 @@ def test_what_does_not_go_together_is_refused(cli: Cli) -> None:
     for words, told in (
         ((*ADD, "--task", "digest"), "--event TOPIC"),
         (("add", "job", "--every", "1h", "--event-key", "k", "--", "true"), "goes with --event"),
-        ((*ADD, "--event-data", "[1"), "no JSON"),
+        ((*ADD, "--event-data", "[1"), "not valid JSON"),
         (("add", "job", "--every", "1h", "--event", "duebook.runs"), "own"),
         (("add", "job", "--every", "1h", "--event", "t", "--event-key", "{{ nobody }}"), "nobody"),
     ):

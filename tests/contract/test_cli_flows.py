@@ -58,7 +58,7 @@ def test_all_problems_of_all_files_are_told_at_once(
         "a.yaml:1:1: unknown key `retires`; did you mean `retries`, a key of a step?",
         "  1 | retires: 3",
         "    | ^",
-        'a.yaml:2:35: "step-2" depends on "c", which is no step; the steps are step-1, step-2',
+        'a.yaml:2:35: "step-2" depends on "c", which is not a step; the steps are step-1, step-2',
         "  2 | steps: [a, {command: b, depends: [c]}]",
         "    |                                   ^",
         "b.yaml: b, 1 step, started by hand",

@@ -69,9 +69,9 @@ def test_details_alone_change_a_request_and_keep_its_headers(cli: Cli) -> None:
         (("--method", "GET", "--", "true"), "--method goes with --http URL"),
         (("--body-json", "{}"), "--body-json goes with --http URL"),
         (("--http", "https://a.test", "--header", "X-Key"), "is not 'NAME: VALUE'"),
-        (("--http", "https://a.test", "--body-json", "{"), "--body-json is no JSON"),
+        (("--http", "https://a.test", "--body-json", "{"), "--body-json is not valid JSON"),
         (("--http", "https://a.test", "--body", "a", "--body-json", "{}"), "give one of them"),
-        (("--http", "https://a.test", "--expect", "fine"), 'expect "fine" is no status'),
+        (("--http", "https://a.test", "--expect", "fine"), 'expect "fine" is not a status'),
         (("--http", "https://me:it@a.test"), "use a header Authorization"),
         (("--http", "https://a.test/{{ x }}"), 'http url: "x" is unknown; known are schedule,'),
         (("--payload", '{"a": "{{ payload.b }}"}', "--", "true"), "payload.a: "),
@@ -124,4 +124,4 @@ def test_a_dry_run_shows_what_would_run_and_queues_nothing(cli: Cli) -> None:
 def test_a_network_that_is_none_is_named_before_a_node_starts(cli: Cli) -> None:
     result = cli("up", "--http-allow", "private")
     assert result.exit_code == 2
-    assert 'http_allow "private" is no network such as 10.0.0.0/8' in result.stderr
+    assert 'http_allow "private" is not a network such as 10.0.0.0/8' in result.stderr

@@ -31,7 +31,7 @@ def test_queues_are_limited_listed_and_freed(cli: Cli) -> None:
     [
         (("limit", "mail"), 2, "give --concurrency, --rate or both"),
         (("limit", "mail", "--rate", "fast"), 2, "rate fast is not a rate such as 10/s"),
-        (("limit", "mail", "--concurrency", "-1"), 2, "concurrency -1 is no whole number"),
+        (("limit", "mail", "--concurrency", "-1"), 2, "concurrency -1 is not a whole number"),
         (("limit", "No Name", "--concurrency", "1"), 2, "queue"),
         (("free", "mail"), 3, 'queue "mail" has no limits'),
     ],

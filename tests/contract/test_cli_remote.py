@@ -153,7 +153,7 @@ def test_a_token_sees_only_its_namespaces(server: Served) -> None:
 def test_what_is_no_address_is_refused(url: str) -> None:
     result = duebook("--url", url, "ls")
     assert result.exit_code == 2
-    assert "is no address of a server such as http://127.0.0.1:7420" in result.stderr
+    assert "is not an address of a server such as http://127.0.0.1:7420" in result.stderr
 
 
 DATABASE_COMMANDS = [

@@ -262,10 +262,10 @@ def test_db_status_makes_no_file(cli: Cli) -> None:
         (
             ("add", "0190a0b0-0000-7000-8000-000000000000", "--every", "1h", "--", "true"),
             2,
-            "and no id",
+            "but not an id",
         ),
         (("add", "job", "--cron", "0 0 30 2 *", "--", "true"), 2, "never fires"),
-        (("add", "job", "--cron", "0 0 * * *", "--tz", "Mars", "--", "true"), 2, "no time zone"),
+        (("add", "job", "--cron", "0 0 * * *", "--tz", "Mars", "--", "true"), 2, "not a time zone"),
         (("add", "job", "--at", "2020-01-01T00:00:00Z", "--", "true"), 2, "is in the past"),
         (("add", "job", "--", "true"), 2, "give one of --cron, --every"),
         (("add", "job", "--every", "1h", "--timout", "5s", "--", "true"), 2, "No such option"),
@@ -276,8 +276,12 @@ def test_db_status_makes_no_file(cli: Cli) -> None:
         (("add", "job", "--every", "1h", "--shell", "x", "--", "true"), 2, "give either a COMMAND"),
         (("add", "job", "--every", "1h", "--env", "novalue", "--", "true"), 2, "NAME=VALUE"),
         (("add", "job", "--every", "1h", "--payload", "[1]", "--", "true"), 2, "JSON object"),
-        (("add", "job", "--every", "1h", "--payload", "{", "--", "true"), 2, "is no JSON"),
-        (("add", "job", "--every", "1h", "--payload", "[" * 50_000, "--", "true"), 2, "is no JSON"),
+        (("add", "job", "--every", "1h", "--payload", "{", "--", "true"), 2, "is not valid JSON"),
+        (
+            ("add", "job", "--every", "1h", "--payload", "[" * 50_000, "--", "true"),
+            2,
+            "is not valid JSON",
+        ),
         (("add", "job", "--every", "1h", "--timeout", "0s", "--", "true"), 2, "timeout"),
         (("add", "job", "--every", "1h", "--overlap", "maybe", "--", "true"), 2, "--overlap"),
         (("--namespace", "No Way", "ls"), 2, "namespace"),
@@ -294,7 +298,7 @@ def test_a_mistake_is_one_line_and_its_exit_code(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--payload", '{"a": "\\ud800"}', "--", "true"), "payload is no JSON object"),
+        (("--payload", '{"a": "\\ud800"}', "--", "true"), "payload is not valid JSON"),
         (("--payload", '{"a": "\\u0000"}', "--", "true"), "payload has a NUL"),
     ],
 )
@@ -306,7 +310,7 @@ def test_a_payload_that_no_database_keeps_is_refused(
 
 @pytest.mark.on_file
 def test_books_that_nobody_else_could_open_are_refused(cli: Cli) -> None:
-    refuse(cli, ("--database", ":memory:", "ls"), 2, "no file that other processes can share")
+    refuse(cli, ("--database", ":memory:", "ls"), 2, "not a file that other processes can share")
 
 
 def refuse(cli: Cli, arguments: tuple[str, ...], exit_code: int, complaint: str) -> None:
@@ -339,7 +343,7 @@ def test_a_file_that_is_no_database_is_left_alone(cli: Cli) -> None:
     cli.path.write_text("these are my notes, not a database\n" * 100)
     result = cli("ls")
     assert result.exit_code == 2
-    assert "is no SQLite database" in result.stderr
+    assert "is not an SQLite database" in result.stderr
     assert cli.path.read_text().startswith("these are my notes")
 
 

@@ -128,7 +128,7 @@ def test_refusals_are_those_of_the_books(remote: RemoteBook) -> None:
 
 def test_a_filter_that_does_not_exist_is_refused_by_the_server(remote: RemoteBook) -> None:
     wrong: dict[str, Any] = {"staus": "active"}
-    with pytest.raises(Invalid, match='"staus" is no parameter here'):
+    with pytest.raises(Invalid, match='"staus" is not a parameter here'):
         remote.schedules.list(**wrong)
     with pytest.raises(TypeError):
         remote.schedules.get("job", **wrong)

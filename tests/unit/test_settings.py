@@ -45,7 +45,7 @@ def test_a_listen_url_is_one_of_postgres_and_shows_no_password(tmp_path: Path) -
 @pytest.mark.parametrize("port", ["x", "-1", "65536", "123456", "７"])
 def test_a_port_that_is_none_is_named(port: str) -> None:
     assert Settings(port="0").port == "0"
-    with pytest.raises(Invalid, match="is no number 0 to 65535"):
+    with pytest.raises(Invalid, match="is not a number from 0 to 65535"):
         Settings(port=port)
 
 

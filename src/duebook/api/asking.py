@@ -103,7 +103,7 @@ class Admission:
         for name, value in request.query_params.multi_items():
             if self._known is not None and name not in self._known:
                 known = ", ".join(sorted(self._known)) or "none"
-                raise Malformed(f'"{shorten(name)}" is no parameter here; known are {known}')
+                raise Malformed(f'"{shorten(name)}" is not a parameter here; known are {known}')
             if "\0" in value or not _is_unicode(value):
                 raise Malformed(f"{name} has a character that no database keeps")
 
@@ -224,12 +224,12 @@ async def _version(
     if if_match is not None and if_match.strip() != "*":
         digits = if_match.strip().removeprefix("W/").strip('"')
         if not (digits.isascii() and digits.isdecimal() and len(digits) < 10):
-            raise Malformed(f'If-Match {shorten(if_match)} is no version such as "3"')
+            raise Malformed(f'If-Match {shorten(if_match)} is not a version such as "3"')
         if given is not None and given != int(digits):
             raise Malformed(f"version {shorten(given)} and If-Match {digits} are not the same")
         return int(digits)
     if given is not None and (isinstance(given, bool) or not isinstance(given, int)):
-        raise Malformed(f"version {shorten(given)} is no whole number")
+        raise Malformed(f"version {shorten(given)} is not a whole number")
     return given
 
 

@@ -40,9 +40,9 @@ def parse_body(content: bytes) -> dict[str, Any]:
     except Malformed:
         raise
     except (ValueError, RecursionError) as error:
-        raise Malformed(f"the body is no JSON: {shorten(str(error), 120)}") from None
+        raise Malformed(f"the body is not valid JSON: {shorten(str(error), 120)}") from None
     if not isinstance(value, dict):
-        raise Malformed(f"the body is no JSON object, but {shorten(value)}")
+        raise Malformed(f"the body is not a JSON object, but {shorten(value)}")
     return value
 
 
@@ -56,7 +56,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise Malformed(f"the body has {text}, which is no JSON")
+    raise Malformed(f"the body has {text}, which is not valid JSON")
 
 
 def _refuse_half_characters(value: Any) -> None:
@@ -73,7 +73,7 @@ def read_fields(
     is wrong."""
     known = ", ".join(readers) or "none"
     problems = refuse_keys(
-        body, readers, lambda name: f"{name} is no field here; known are {known}"
+        body, readers, lambda name: f"{name} is not a field here; known are {known}"
     )
     values: dict[str, Any] = {}
     for name, read in readers.items():
@@ -94,5 +94,5 @@ def read_definition(body: Mapping[str, Any], arguments: Collection[str] = ()) ->
     something else to the client: `arguments` are what else its method takes."""
     reserved = body.keys() & {"by", "name", "self", "version", *arguments}
     if reserved:
-        raise InvalidFields({name: f"{name} is no field of a definition" for name in reserved})
+        raise InvalidFields({name: f"{name} is not a field of a definition" for name in reserved})
     return dict(body)

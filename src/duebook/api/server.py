@@ -90,7 +90,7 @@ def _bind(host: str, port: int, moved: bool = False) -> ListeningSocket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (OSError, UnicodeError) as error:
-        raise Invalid(f'--host "{host}" is no address of this machine: {error}') from None
+        raise Invalid(f'--host "{host}" is not an address of this machine: {error}') from None
     opened = socket.socket(family, kind, number)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

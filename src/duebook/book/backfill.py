@@ -32,8 +32,8 @@ def find_missing(
         raise Invalid(f"end {format_instant(until)} is not over yet")
     if since < (horizon := tx.now - RETENTION):
         raise Invalid(
-            f"start {format_instant(since)} is before {format_instant(horizon)}, from where on "
-            "the books are kept: nobody could tell what ran"
+            f"start {format_instant(since)} is before {format_instant(horizon)}, where the history "
+            "starts; choose a later start"
         )
     due = DueTimes.of(snapshot, tx.now)
     decided = min(until, snapshot.decided_until(tx.now))

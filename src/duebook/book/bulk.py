@@ -111,7 +111,7 @@ def read_all(
 ) -> list[Wanted]:
     """Definitions with their names; raises InvalidSchedule with what is wrong with any of them."""
     if isinstance(definitions, str | bytes | dict):
-        raise Invalid(f"schedules {shorten(definitions)} is no list of definitions")
+        raise Invalid(f"schedules {shorten(definitions)} is not a list of definitions")
     forms = list(definitions)
     if not 1 <= len(forms) <= MOST_AT_ONCE:
         raise Invalid(f"schedules: 1 to {MOST_AT_ONCE:,} can be made at once, not {len(forms):,}")
@@ -162,12 +162,13 @@ def _read(
     namespace: str,
 ) -> Wanted:
     if not isinstance(form, dict):
-        raise InvalidSchedule({"": f"{shorten(form)} is no object"})
+        raise InvalidSchedule({"": f"{shorten(form)} is not an object"})
     definition = {key: value for key, value in form.items() if key not in ("name", "template")}
     given = None
     if form.get("template") is not None:
         if not isinstance(form["template"], str):
-            raise InvalidSchedule({"template": f"template {quoted(form['template'])} is no text"})
+            told = f"template {quoted(form['template'])} is not a text"
+            raise InvalidSchedule({"template": told})
         try:
             found = find_template(form["template"])
         except (Invalid, NotFound) as error:

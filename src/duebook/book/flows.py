@@ -150,7 +150,7 @@ class Flows:
     def validate(self, source: str, name: str = "flow") -> ProblemList:
         """What is wrong with the text of a file; nothing is kept."""
         if not isinstance(source, str):
-            raise Invalid(f"source {shorten(source)} is no text")
+            raise Invalid(f"source {shorten(source)} is not a text")
         built = build(source, f"{check_name(name)}.yaml", name, MOST_SECONDS)
         return [problem.to_json() for problem in built.problems]
 
@@ -238,7 +238,7 @@ class Flows:
         has not ended, nothing failed, or the step could not run.
         """
         if step is not None and not isinstance(step, str):
-            raise Invalid(f"step {shorten(step)} is no name of a step")
+            raise Invalid(f"step {shorten(step)} is not the name of a step")
 
         def work(tx: Tx) -> Run:
             run = self._run(tx, run_id)
@@ -272,7 +272,7 @@ class Flows:
     def runs(self, name: str, limit: int = 20) -> RunList:
         """Its runs, the newest first, also those of a flow that was deleted."""
         if not 1 <= limit <= 1_000:
-            raise Invalid(f"limit {limit} is no number 1 to 1,000")
+            raise Invalid(f"limit {limit} is not a number from 1 to 1,000")
 
         def work(tx: Tx) -> RunList:
             found = tx.flow_runs.list_flow_runs(self._namespace, name, limit)
@@ -285,7 +285,7 @@ class Flows:
     def _run(self, tx: Tx, run_id: str) -> Run:
         run = self._any_run(tx, run_id)
         if tx.flow_runs.flow_run(run.id) is None:
-            raise NotFound(f"run {run.id} is no run of a flow")
+            raise NotFound(f"run {run.id} is not a run of a flow")
         return run
 
     def _run_or_step(self, tx: Tx, run_id: str) -> tuple[Run, str | None]:
@@ -294,7 +294,7 @@ class Flows:
         if tx.flow_runs.flow_run(run.id) is not None:
             return run, None
         if run.parent_run_id is None or run.step is None:
-            raise NotFound(f"run {run.id} is no run of a flow, nor of a step of one")
+            raise NotFound(f"run {run.id} is not a run of a flow, nor of a step of one")
         return tx.runs.get_run(run.parent_run_id), run.step
 
     def _any_run(self, tx: Tx, run_id: str) -> Run:

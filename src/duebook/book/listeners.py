@@ -193,7 +193,7 @@ class Listeners(EventLog):
         consumer = tx.consumers.get_consumer(self._namespace, name)
         count = tx.consumers.count_letters(self._namespace, name, event_id)
         if event_id is not None and not count:
-            raise NotFound(f'event "{shorten(event_id)}" is no dead letter of {name}')
+            raise NotFound(f'event "{shorten(event_id)}" is not a dead letter of {name}')
         dead = tx.consumers.count_letters(self._namespace, name, None)
         before = {"dead": dead}
         after: dict[str, Any] = {"dead": dead - count if action == "drop_dead" else dead}

@@ -119,7 +119,7 @@ class Runs:
     def log(self, run_id: str, after: Page = START, limit: int = 1_000) -> Lines:
         """Lines from a place on, with the place of each."""
         if limit < 1:
-            raise Invalid(f"limit {limit} is no number from 1 on")
+            raise Invalid(f"limit {limit} is not a number of 1 or more")
 
         def work(tx: Tx) -> Lines:
             return tx.runs.list_log(self._find(tx, run_id).id, after, limit)

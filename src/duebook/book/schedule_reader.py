@@ -160,7 +160,7 @@ class ScheduleReader:
         Each has a `kind`: start, or of a flow's schedule also stop and restart.
         """
         if not isinstance(count, int) or not 0 < count <= MOST_PREVIEWED:
-            raise Invalid(f"count {shorten(count)} is no number 1 to {MOST_PREVIEWED:,}")
+            raise Invalid(f"count {shorten(count)} is not a number from 1 to {MOST_PREVIEWED:,}")
 
         def work(tx: Tx) -> DueTimeList:
             snapshot = tx.plans.snapshot(self._find(tx, name))
@@ -258,7 +258,7 @@ class ScheduleReader:
 
     def _find(self, tx: Tx, name: str, deleted: bool = False) -> str:
         if not isinstance(name, str):
-            raise Invalid(f"name {shorten(name)} is no text")
+            raise Invalid(f"name {shorten(name)} is not a text")
         return tx.schedules.find_schedule(self._namespace, name, deleted)
 
 

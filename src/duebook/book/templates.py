@@ -100,7 +100,7 @@ class Templates:
 def find_template(tx: Tx, namespace: str, name: str) -> ScheduleTemplate:
     """The template of that name; raises NotFound, which tells names that are near."""
     if not isinstance(name, str):
-        raise Invalid(f"template {shorten(name)} is no text")
+        raise Invalid(f"template {shorten(name)} is not a text")
     found = tx.schedules.get_template(namespace, name)
     if found is None:
         known = [template.name for template in tx.schedules.list_templates(namespace)]

@@ -79,7 +79,7 @@ class Tokens:
         """From now on it opens nothing, by name or id; raises NotFound, and Conflict when it was
         revoked before."""
         if not isinstance(name, str):
-            raise Invalid(f"token {shorten(name)} is no text")
+            raise Invalid(f"token {shorten(name)} is not a text")
 
         def work(tx: Tx) -> AccessToken:
             token_id = tx.access.find_token(name)

@@ -154,13 +154,13 @@ def read_json(flag: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"{flag} is no JSON: {shorten(str(error))}") from None
+        raise Invalid(f"{flag} is not valid JSON: {shorten(str(error))}") from None
 
 
 def read_object(flag: str, text: str) -> dict[str, Any]:
     value = read_json(flag, text)
     if not isinstance(value, dict):
-        raise Invalid(f'{flag} is no JSON object such as {{"audience": "staff"}}')
+        raise Invalid(f'{flag} is not a JSON object such as {{"audience": "staff"}}')
     return value
 
 

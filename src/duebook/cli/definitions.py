@@ -239,5 +239,5 @@ def _reset(names: tuple[str, ...], current: ScheduleSpec | None) -> dict[str, No
     known = {name.replace("_", "-"): name for name in (*POLICIES, "payload")}
     for name in names:
         if name not in known and current is not None:
-            raise Invalid(f'--reset "{name}" is no policy; known are {", ".join(known)}')
+            raise Invalid(f'--reset "{name}" is not a policy; known are {", ".join(known)}')
     return {known.get(name, name.replace("-", "_")): None for name in names}

@@ -74,4 +74,4 @@ def _json(text: str | None) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"--body-json is no JSON: {shorten(str(error))}") from None
+        raise Invalid(f"--body-json is not valid JSON: {shorten(str(error))}") from None

@@ -67,7 +67,7 @@ def named(what: str, least: int = 0) -> Given:
     def check(value: object) -> str:
         if isinstance(value, str) and len(value) >= least:
             return value
-        raise Invalid(f"{what} {shorten(value)} is no text")
+        raise Invalid(f"{what} {shorten(value)} is not a text")
 
     return Given(send=check)
 

@@ -45,13 +45,13 @@ def _on_a_page(limit: Any) -> Any:
 def _read_topics(key: str, value: Any) -> Any:
     if isinstance(value, list):
         return value
-    raise Invalid(f"{key} {shorten(value)} is no list of topics")
+    raise Invalid(f"{key} {shorten(value)} is not a list of topics")
 
 
 def _read_options(key: str, value: Any) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
-    raise Invalid(f"{key} {shorten(value)} is no JSON object")
+    raise Invalid(f"{key} {shorten(value)} is not a JSON object")
 
 
 class EventsClient(EventReader, Protocol):

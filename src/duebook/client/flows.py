@@ -28,7 +28,7 @@ Views = Listing[FlowView]
 
 def _read_directory(key: str, value: Any) -> str:
     if not isinstance(value, str) or not value.isprintable():
-        raise Invalid(f"{key} {shorten(value)} is no name of a directory")
+        raise Invalid(f"{key} {shorten(value)} is not the name of a directory")
     return value
 
 

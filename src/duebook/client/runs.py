@@ -28,7 +28,7 @@ def _place_text(place: Page) -> str | None:
 
 def _check_limit(limit: int) -> int:
     if limit < 1:
-        raise Invalid(f"limit {limit} is no number from 1 on")
+        raise Invalid(f"limit {limit} is not a number of 1 or more")
     return limit
 
 

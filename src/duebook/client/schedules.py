@@ -34,13 +34,13 @@ RunList = list[Run]
 def _read_list(key: str, value: Any) -> Any:
     if isinstance(value, list):
         return value
-    raise Invalid(f"{key} {shorten(value)} is no list")
+    raise Invalid(f"{key} {shorten(value)} is not a list")
 
 
 def _read_filter(key: str, value: Any) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
-    raise Invalid(f'{key} {shorten(value)} is no object such as {{"label": "team:sales"}}')
+    raise Invalid(f'{key} {shorten(value)} is not an object such as {{"label": "team:sales"}}')
 
 
 class SchedulesClient(ScheduleReaderClient, Protocol):

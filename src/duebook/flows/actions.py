@@ -95,7 +95,8 @@ def _interpreter(words: list[str], only_shells: bool = True) -> tuple[str, ...]:
     option = "-c" if _PYTHON.fullmatch(name) else _OPTIONS.get(name)
     if option is None or (only_shells and name not in SHELLS):
         known = ", ".join(sorted(SHELLS if only_shells else {*_OPTIONS, "python"}))
-        raise Invalid(f'"{shorten(" ".join(words))}" is no program for a text; known are {known}')
+        given = shorten(" ".join(words))
+        raise Invalid(f'"{given}" is not a program for a text; known are {known}')
     if words[-1] == option:
         return tuple(words)
     return (*words, option)
@@ -179,7 +180,7 @@ def _payload(section: Section, scope: Scope) -> dict[str, Any]:
         return {}
     value = plain(node)
     if not isinstance(value, dict):
-        section.problem(node, "payload", f"payload {shorten(value)} is no mapping")
+        section.problem(node, "payload", f"payload {shorten(value)} is not a mapping")
         return {}
     return dict(section.judge(node, "payload", {}, walk, value, scope))
 
@@ -190,7 +191,7 @@ def _command(section: Section, scope: Scope, shell: tuple[str, ...]) -> StepTarg
         words = [text_of("command", plain(item)) for item in command.value]
         if words and re.search(r"\s", words[0].strip()) and "{{" not in words[0]:
             raise Invalid(
-                f'command: "{shorten(words[0])}" is no program; a list is a program and its '
+                f'command: "{shorten(words[0])}" is not a program; a list is a program and its '
                 "arguments, and several commands are the lines of a script"
             )
         return _program(section, words, scope)
@@ -384,7 +385,7 @@ def _http(section: Section, config: Node | None, scope: Scope) -> StepTarget:
     if (command := section.get("command")) is not None:
         words = _words("command", command)
         if len(words) != 2:
-            raise Invalid(f"command {shorten(plain(command))} is no method with a url")
+            raise Invalid(f"command {shorten(plain(command))} is not a method with a url")
         form["method"], form["url"] = words
     if (script := section.get("script")) is not None:
         form["body"] = plain(script)

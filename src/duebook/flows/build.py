@@ -308,7 +308,7 @@ class _Builder:
             if name in named:
                 found.append(named[name])
             else:
-                told = f'"{shorten(draft.name)}" depends on "{shorten(name)}", which is no step'
+                told = f'"{shorten(draft.name)}" depends on "{shorten(name)}", which is not a step'
                 hint = did_you_mean(name, named) if self._problems.may_guess else ""
                 hint = hint or f"the steps are {shorten(', '.join(named), 200)}"
                 draft.section.problem(node, "depends", told, hint)

@@ -76,7 +76,7 @@ def read(path: Path, name: str, root: Path | None = None) -> Content | None:
     no file, too large, no text, or never still.
     """
     if name != called(name):
-        raise _refused(called(name), "its name is no UTF-8", "rename it")
+        raise _refused(called(name), "its name is not valid UTF-8", "rename it")
     try:
         real = path.resolve(strict=True)
         if root is not None and not real.is_relative_to(root.resolve()):
@@ -99,7 +99,7 @@ def _read_once(real: Path, name: str) -> bytes | None:
     with os.fdopen(handle, "rb") as file:
         first = os.fstat(handle)
         if not stat.S_ISREG(first.st_mode):
-            raise _refused(name, "it is no file")
+            raise _refused(name, "it is not a file")
         if first.st_size > MOST_BYTES:
             told = f"it has {first.st_size:,} bytes; at most {MOST_BYTES:,} are read"
             raise _refused(name, told, SMALLER)
@@ -122,7 +122,7 @@ def _decoded(data: bytes, name: str) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         before = data[data.rfind(b"\n", 0, error.start) + 1 : error.start]
         column = len(before.decode("utf-8", "replace")) + 1
-        told = f"byte {data[error.start]:#04x} is no UTF-8"
+        told = f"byte {data[error.start]:#04x} is not valid UTF-8"
         raise _refused(name, told, "save it as UTF-8", line, column) from None
 
 

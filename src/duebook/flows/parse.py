@@ -184,7 +184,8 @@ class _Reader:
             raise self._at(node, "merge key `<<` is not YAML 1.2", "write the keys out")
         if not isinstance(key, str):
             if not isinstance(key, int | float) or isinstance(key, bool):
-                raise self._at(node, f"key {shorten(plain(node))} is no text", "put it in quotes")
+                told = f"key {shorten(plain(node))} is not a text"
+                raise self._at(node, told, "put it in quotes")
             node = Node(str(key), node.line, node.column)
         if (first := parent.keys.get(node.value)) is not None:
             told = f"key `{shorten(node.value)}` stands twice, first in line {first.line}"

@@ -109,7 +109,7 @@ def _typed(param: Param, value: Any) -> Any:
             found = value
     if not kinds[param.kind](found):
         kind = "boolean: true or false" if param.kind == "boolean" else param.kind
-        raise Invalid(f'param "{param.name}" {shorten(_told(param, value))} is no {kind}')
+        raise Invalid(f'param "{param.name}" {shorten(_told(param, value))} is not a valid {kind}')
     if param.choices and found not in param.choices:
         known = ", ".join(_text(_told(param, choice)) for choice in param.choices)
         raise Invalid(f'param "{param.name}" {shorten(_told(param, value))} is not one of {known}')

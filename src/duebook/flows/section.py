@@ -44,7 +44,7 @@ class Section:
             self.is_whole = False
             name, first = path.rpartition(".")[2] or "a flow", next(iter(table.words))
             hint = "write `steps:` and what it does" if not path else f"write `{first}:` below it"
-            problems.add(node, path, f"{name} is no mapping of keys, but {_kind(node)}", hint)
+            problems.add(node, path, f"{name} is not a mapping of keys, but {_kind(node)}", hint)
             return
         for key, value in node.value.items():
             self._take(table, key, value)
@@ -139,7 +139,7 @@ def text_of(key: str, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return str(value)
-    raise Invalid(f"{key} {shorten(value)} is no text")
+    raise Invalid(f"{key} {shorten(value)} is not a text")
 
 
 def split_words(key: str, value: Any) -> list[str]:
@@ -165,7 +165,7 @@ def whole_of(low: int, high: int) -> Callable[[str, Any], int]:
         if isinstance(value, str) and value.strip().lstrip("-").isdecimal():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise Invalid(f"{key} {quoted(value)} is no whole number {low} to {high:,}")
+            raise Invalid(f"{key} {quoted(value)} is not a whole number from {low} to {high:,}")
         return value
 
     return read

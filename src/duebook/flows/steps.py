@@ -113,7 +113,8 @@ def _step_name(key: str, value: Any) -> str:
     if _NAME.fullmatch(text) and text.isprintable() and text == text.strip():
         return text
     raise Invalid(
-        f'{key} "{shorten(text)}" is no name of 1 to 100 characters without quotes, braces and "$"'
+        f'{key} "{shorten(text)}" is not a name of 1 to 100 characters without quotes, '
+        'braces and "$"'
     )
 
 

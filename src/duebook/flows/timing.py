@@ -57,7 +57,7 @@ def _zone(section: Section) -> str | None:
 
 def _check_zone(value: Any) -> str:
     if not isinstance(value, str):
-        raise Invalid(f"tz {shorten(value)} is no time zone such as Europe/Brussels")
+        raise Invalid(f"tz {shorten(value)} is not a time zone such as Europe/Brussels")
     load_trigger({"cron": "0 0 * * *", "tz": value})
     return value
 

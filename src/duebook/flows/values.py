@@ -33,7 +33,9 @@ _KINDS: Final[dict[str, ParamKind]] = {
 def check_variable(name: str, what: str) -> str:
     """A name for a value that comes from outside; raises Invalid for those that steer programs."""
     if not _VARIABLE.fullmatch(name):
-        raise Invalid(f'{what} "{shorten(name)}" is no name of a variable: letters, digits and "_"')
+        raise Invalid(
+            f'{what} "{shorten(name)}" is not the name of a variable: letters, digits and "_"'
+        )
     if steers(name):
         raise Invalid(
             f'{what} "{name}" would change how programs work; take another name, and set it in env'
@@ -67,7 +69,7 @@ def read_env(section: Section) -> list[tuple[str, Node, str]]:
     found: dict[str, tuple[str, Node, str]] = {}
     for name, node, value in read_pairs(section, "env"):
         if not _VARIABLE.fullmatch(name) or name.startswith("DUEBOOK_"):
-            told = f'env "{shorten(name)}" is no name of a variable, or begins with DUEBOOK_'
+            told = f'env "{shorten(name)}" is not the name of a variable, or begins with DUEBOOK_'
             section.problem(node, "env", told)
             continue
         text = "" if value is None else section.judge(node, f"env.{name}", "", text_of, name, value)
@@ -198,7 +200,7 @@ def _defined(section: Section) -> Param:
     elif default is None and not required:
         value = ""
     if value is not None and given in _KINDS and not _fits(_KINDS[given], value):
-        told = f"default {HIDDEN if is_secret(name) else quoted(value)} is no {given}"
+        told = f"default {HIDDEN if is_secret(name) else quoted(value)} is not a valid {given}"
         section.problem(default or section.node, "default", told)
     if default is not None and choices and value not in choices:
         told = f"default {HIDDEN if is_secret(name) else shorten(value)} is not one of its enum"

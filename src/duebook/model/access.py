@@ -161,7 +161,7 @@ def read_namespaces(value: Any) -> tuple[str, ...]:
     """Names of namespaces, or "*" for all of them; each once, in order."""
     names = (value,) if isinstance(value, str) else value
     if not isinstance(names, list | tuple | set | frozenset) or not names:
-        raise Invalid(f'namespaces {shorten(value)} is no list of names; ["*"] means all')
+        raise Invalid(f'namespaces {shorten(value)} is not a list of names; ["*"] means all')
     if len(names) > MOST_NAMESPACES:
         told = f"namespaces has {len(names):,} names; at most {MOST_NAMESPACES:,} are allowed"
         raise Invalid(f'{told}; ["*"] means all')

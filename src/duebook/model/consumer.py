@@ -220,7 +220,7 @@ def load_topics(topics: object) -> tuple[str, ...] | None:
         return None
     items = [topics] if isinstance(topics, str) else topics
     if not isinstance(items, Sequence | AbstractSet):
-        raise Invalid(f"topics {quoted(topics)} is no topic, and no list of them")
+        raise Invalid(f"topics {quoted(topics)} is not a topic or a list of topics")
     if not items:
         raise Invalid("topics is empty; leave it out for all of them")
     if len(items) > MOST_TOPICS:

@@ -67,7 +67,7 @@ def load_enqueued(task: str, payload: Any, key: Any, policies: Mapping[str, Any]
         known = ", ".join(_READERS)
         raise Invalid(f'enqueue takes no "{shorten(unknown[0])}"; known are {known}')
     if key is not None and not (key and is_text(key, LONGEST_KEY)):
-        raise Invalid(f"key {quoted(key)} is no text of 1 to {LONGEST_KEY} characters")
+        raise Invalid(f"key {quoted(key)} is not a text of 1 to {LONGEST_KEY} characters")
     values = {name: _READERS[name](name, v) for name, v in policies.items() if v is not None}
     delay = values.pop("delay", timedelta())
     spec = _spec(target, values)

@@ -182,7 +182,7 @@ def check_key(value: object, part: str = "key") -> str:
         and not any(c == "\0" or "\ud800" <= c <= "\udfff" for c in value)
     ):
         return value
-    raise Invalid(f"{part} {quoted(value)} is no text of up to {LONGEST_KEY} characters")
+    raise Invalid(f"{part} {quoted(value)} is not a text of up to {LONGEST_KEY} characters")
 
 
 def data_text(value: object, part: str = "data") -> str:
@@ -193,7 +193,7 @@ def data_text(value: object, part: str = "data") -> str:
 def check_position(value: object, part: str = "position") -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LAST_POSITION:
         return value
-    raise Invalid(f"{part} {quoted(value)} is no whole number from 0 on")
+    raise Invalid(f"{part} {quoted(value)} is not a whole number of 0 or more")
 
 
 def event_kept(event: Event) -> dict[str, Any]:

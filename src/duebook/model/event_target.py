@@ -55,7 +55,9 @@ def load_event(form: object, named: str = "target event ") -> EventTarget:
     if isinstance(form, str):
         form = {"topic": form}
     if not isinstance(form, dict):
-        raise Invalid(f'target event {shorten(form)} is no object such as {{"topic": "orders"}}')
+        raise Invalid(
+            f'target event {shorten(form)} is not an object such as {{"topic": "orders"}}'
+        )
     if unknown := sorted(str(key) for key in form if key not in _KEYS):
         known = ", ".join(_KEYS)
         raise Invalid(f'target event key "{shorten(unknown[0])}" is unknown; known are {known}')

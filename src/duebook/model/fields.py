@@ -93,19 +93,19 @@ class Dependency:
 def check_payload(key: str, value: Any) -> dict[str, Any]:
     """A JSON object of bounded size; raises Invalid."""
     if not isinstance(value, dict):
-        raise Invalid(f"{key} {shorten(show_payload(value))} is no JSON object")
-    bounded_json(key, value, MAX_PAYLOAD, kind="JSON object")
+        raise Invalid(f"{key} {shorten(show_payload(value))} is not a JSON object")
+    bounded_json(key, value, MAX_PAYLOAD)
     refuse_hidden(key, value)
     return value
 
 
-def bounded_json(key: str, value: object, most: int, kind: str = "JSON") -> str:
+def bounded_json(key: str, value: object, most: int) -> str:
     """A JSON value as text of so many bytes at most; raises Invalid."""
     try:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False)
         size = len(text.encode())
     except (TypeError, ValueError, RecursionError) as error:
-        raise Invalid(f"{key} is no {kind}: {shorten(str(error))}") from None
+        raise Invalid(f"{key} is not valid JSON: {shorten(str(error))}") from None
     if has_nul(text):
         raise Invalid(f"{key} has a NUL character, which no database and no variable can hold")
     if size > most:
@@ -142,13 +142,13 @@ def read_labels(key: str, value: Any) -> tuple[tuple[str, str], ...]:
         and all(is_text(k, 64) and k and is_text(v, 256) for k, v in value.items())
     ):
         return tuple(sorted(value.items()))
-    raise Invalid(f"{key} {shorten(value)} is no object of up to 100 short texts")
+    raise Invalid(f"{key} {shorten(value)} is not an object of up to 100 short texts")
 
 
 def read_text(key: str, value: Any) -> str:
     if is_text(value, LONGEST_TEXT):
         return str(value)
-    raise Invalid(f"{key} {shorten(value)} is no text of up to {LONGEST_TEXT:,} characters")
+    raise Invalid(f"{key} {shorten(value)} is not a text of up to {LONGEST_TEXT:,} characters")
 
 
 def read_title(key: str, value: Any) -> str:
@@ -179,7 +179,7 @@ def read_length(key: str, value: Any) -> timedelta:
 def read_positive_length(key: str, value: Any) -> timedelta:
     length = read_length(key, value)
     if not length:
-        raise Invalid(f"{key} 0s is no length; leave it out for none")
+        raise Invalid(f"{key} 0s is too short; use 1s or more, or leave it out")
     return length
 
 
@@ -215,7 +215,7 @@ def one_of(allowed: tuple[str, ...]) -> Callable[[str, Any], str]:
 def whole(low: int, high: int) -> Callable[[str, Any], int]:
     def read(key: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise Invalid(f"{key} {quoted(value)} is no whole number {low} to {high:,}")
+            raise Invalid(f"{key} {quoted(value)} is not a whole number from {low} to {high:,}")
         return value
 
     return read
@@ -236,7 +236,7 @@ def _date_range(key: str, item: Any) -> DateRange:
     try:
         found = DateRange(parse_date(first), parse_date(last if slash else first))
     except Invalid as error:
-        raise Invalid(f"{key}: {error}, or a range like 2026-12-24/2027-01-02") from None
+        raise Invalid(f"{key}: {error}; a range is like 2026-12-24/2027-01-02") from None
     if found.first > found.last:
         raise Invalid(f'{key}: "{item}" ends before it begins')
     if found.first < EARLIEST:
@@ -260,7 +260,8 @@ def _dependency(key: str, item: Any) -> Dependency:
     allowed = {"schedule", "within", "wait"}
     if not isinstance(item, dict) or not {"schedule", "within"} <= set(item) <= allowed:
         raise Invalid(
-            f'{key} {shorten(item)} is no object such as {{"schedule": "extract", "within": "1h"}}'
+            f"{key} {shorten(item)} is not an object such as "
+            '{"schedule": "extract", "within": "1h"}'
         )
     return Dependency(
         check_name(item["schedule"], f"{key} schedule"),

@@ -191,14 +191,14 @@ def load_sort(sort: Any) -> ScheduleSort:
 def check_page(limit: Any) -> None:
     """Refuse what is no number of rows for a page."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_LISTED:
-        told = f"limit {quoted(limit)} is no whole number 1 to {MOST_LISTED:,}"
+        told = f"limit {quoted(limit)} is not a whole number from 1 to {MOST_LISTED:,}"
         raise InvalidFilter({"limit": told})
 
 
 def _read(form: dict[str, Any], readers: dict[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     problems = refuse_keys(
-        form, readers, lambda key: f"{key} is no filter; known are {', '.join(readers)}"
+        form, readers, lambda key: f"{key} is not a filter; known are {', '.join(readers)}"
     )
     for key, read in readers.items():
         if form.get(key) is not None:

@@ -40,6 +40,6 @@ def load_flow(form: dict[str, Any]) -> FlowTarget:
         raise Invalid(f'target key "{shorten(unknown[0])}" is unknown; known are flow, params')
     name = form["flow"]
     if not isinstance(name, str):
-        raise Invalid(f"target flow {shorten(name)} is no name of a flow")
+        raise Invalid(f"target flow {shorten(name)} is not the name of a flow")
     params = check_payload("target params", form.get("params") or {})
     return FlowTarget(check_name(name, "target flow"), tuple(params.items()))

@@ -29,7 +29,8 @@ def frequency_fields(unit: object, number: object, start: object) -> dict[str, A
         )
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST:
         raise InvalidTrigger(
-            f"frequency_time {quoted(number)} is no whole number 1 to {MOST:,}", "frequency_time"
+            f"frequency_time {quoted(number)} is not a whole number from 1 to {MOST:,}",
+            "frequency_time",
         )
     if start is not None:
         _check_start(start)

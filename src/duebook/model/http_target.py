@@ -107,7 +107,7 @@ def load_http(form: object) -> HttpTarget:
         form = {"url": form}
     if not isinstance(form, dict):
         raise Invalid(
-            f'target http {shorten(show_payload(form))} is no object such as {{"url": "https://…"}}'
+            f'target http {shorten(show_payload(form))} is not an object such as {{"url": "https://…"}}'
         )
     if unknown := [key for key in form if key not in _KEYS]:
         known = ", ".join(_KEYS)
@@ -120,7 +120,7 @@ def load_http(form: object) -> HttpTarget:
         refuse_hidden("target http json", content)
     if body is not None and not _is_text(body, LONGEST_BODY):
         told = shorten(show_payload(body))
-        raise Invalid(f"target http body {told} is no text of up to 1,000,000 characters")
+        raise Invalid(f"target http body {told} is not a text of up to 1,000,000 characters")
     refuse_hidden("target http body", body)
     sends = content is not None or body is not None
     return HttpTarget(
@@ -142,7 +142,7 @@ def _is_text(value: object, longest: int) -> bool:
 def _url(value: object) -> str:
     if not isinstance(value, str) or not _is_text(value, LONGEST_URL) or not value.isprintable():
         raise Invalid(
-            f"target http url {quoted(show_payload(value))} is no text of up to 8,000 characters"
+            f"target http url {quoted(show_payload(value))} is not a text of up to 8,000 characters"
         )
     refuse_hidden("target http url", value)
     origin = origin_of(value)
@@ -177,18 +177,20 @@ def _method(value: object) -> str:
 def _headers(value: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, dict) or len(value) > MOST_HEADERS:
         told = value if isinstance(value, int | float) else HIDDEN
-        raise Invalid(f"target http headers {told} is no object of up to 100 texts")
+        raise Invalid(f"target http headers {told} is not an object of up to 100 texts")
     names = set()
     for name, text in value.items():
         if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
-            raise Invalid(f"target http header {quoted(name)} is no name of a header")
+            raise Invalid(f"target http header {quoted(name)} is not the name of a header")
         if name.lower() in _OURS or name.lower().startswith("duebook-"):
             raise Invalid(f'target http header "{name}" is set by Duebook itself; leave it out')
         if name.lower() in names:
             raise Invalid(f'target http header "{name}" is given twice')
         names.add(name.lower())
         if not _is_text(text, LONGEST_HEADER) or not (text.isascii() and text.isprintable()):
-            raise Invalid(f'target http header "{name}" is no line of up to 8,000 ASCII characters')
+            raise Invalid(
+                f'target http header "{name}" is not a line of up to 8,000 ASCII characters'
+            )
         if text == HIDDEN:
             raise Invalid(f'target http header "{name}" is {HIDDEN}, which hides a value; give it')
     return tuple(sorted(value.items()))
@@ -204,7 +206,7 @@ def _expect(value: object) -> tuple[int | str, ...]:
     for item in items:
         whole = isinstance(item, int) and not isinstance(item, bool) and 200 <= item <= 599
         if not whole and not (isinstance(item, str) and _STATUS_CLASS.fullmatch(item)):
-            raise Invalid(f"target http expect {quoted(item)} is no status such as 204 or 2xx")
+            raise Invalid(f"target http expect {quoted(item)} is not a status such as 204 or 2xx")
     if not items:
         raise Invalid("target http expect is empty; leave it out for 2xx")
     return tuple(items)

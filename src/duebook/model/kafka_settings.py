@@ -127,7 +127,8 @@ def _why(name: str) -> str:
 def _check_value(name: str, value: object) -> None:
     if name == TIMEOUT and not _is_timeout(value):
         raise Invalid(
-            f'sink config "{TIMEOUT}" {quoted(value)} is no whole number 1 to {LONGEST_TIMEOUT:,}'
+            f'sink config "{TIMEOUT}" {quoted(value)} is not a whole number from 1 to '
+            f"{LONGEST_TIMEOUT:,}"
         )
     if name == "partitioner" and value == "random":
         raise Invalid('sink config "partitioner" "random" would undo the order of each key')
@@ -145,7 +146,7 @@ def _check_url(text: str) -> None:
     except ValueError:
         is_right = False
     if not is_right or not text.isprintable():
-        raise Invalid(f'sink config "{TOKEN_URL}" {quoted(text)} is no http:// or https:// URL')
+        raise Invalid(f'sink config "{TOKEN_URL}" {quoted(text)} is not an http:// or https:// URL')
     if parts.username is not None or parts.query:
         told = f'sink config "{TOKEN_URL}" has a name, a password or a query'
         raise Invalid(f"{told}; use sasl.oauthbearer.client.id and client.secret")

@@ -139,4 +139,4 @@ def _fires(key: str, value: Any) -> float:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if number and 0 <= value <= MOST_FIRES:
         return float(value)
-    raise Invalid(f"{key} {quoted(value)} is no number 0 to {MOST_FIRES:,}")
+    raise Invalid(f"{key} {quoted(value)} is not a number from 0 to {MOST_FIRES:,}")

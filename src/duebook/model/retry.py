@@ -62,9 +62,9 @@ class Retry:
             object.__setattr__(self, name, _length(name, getattr(self, name)))
         object.__setattr__(self, "on", _failures(self.on))
         if not _is_whole(self.attempts) or not 1 <= self.attempts <= MOST_ATTEMPTS:
-            raise Invalid(f"retry attempts {quoted(self.attempts)} is no number 1 to 1,000")
+            raise Invalid(f"retry attempts {quoted(self.attempts)} is not a number from 1 to 1,000")
         if isinstance(self.backoff, bool) or not isinstance(self.backoff, int | float):
-            raise Invalid(f"retry backoff {quoted(self.backoff)} is no number")
+            raise Invalid(f"retry backoff {quoted(self.backoff)} is not a number")
         if not 1 <= self.backoff <= 100:
             raise Invalid(f"retry backoff {self.backoff} is not between 1 and 100")
         if not isinstance(self.jitter, bool):
@@ -108,7 +108,7 @@ def load_retry(form: object) -> Retry:
         return Retry(attempts=form)  # type: ignore[arg-type]
     known = [field.name for field in fields(Retry)]
     if not isinstance(form, dict):
-        raise Invalid(f'retry {shorten(form)} is no object such as {{"attempts": 3}}')
+        raise Invalid(f'retry {shorten(form)} is not an object such as {{"attempts": 3}}')
     if unknown := [key for key in form if key not in known]:
         raise Invalid(f'retry key "{shorten(unknown[0])}" is unknown; known are {", ".join(known)}')
     return Retry(**form)

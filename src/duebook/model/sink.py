@@ -31,7 +31,9 @@ def load_options(kind: str, options: dict[str, Any]) -> dict[str, Any]:
         raise Invalid(f"sink kind {quoted(kind)} is not one of {', '.join(_READERS)}")
     if unknown := sorted(str(key) for key in options if key not in readers):
         known = ", ".join(readers)
-        raise Invalid(f'"{shorten(unknown[0])}" is no option of a {kind} sink; known are {known}')
+        raise Invalid(
+            f'"{shorten(unknown[0])}" is not an option of a {kind} sink; known are {known}'
+        )
     return {
         key: read(options.get(key)) for key, read in readers.items() if _given(kind, key, options)
     }
@@ -88,12 +90,12 @@ def _shown(key: str, value: Any) -> Any:
 
 def _url(value: object) -> str:
     if not isinstance(value, str) or len(value) > LONGEST_URL or not value.isprintable():
-        raise Invalid(f"sink url {quoted(value)} is no URL")
+        raise Invalid(f"sink url {quoted(value)} is not a URL")
     try:
         parts = urlsplit(value)
         port_is_right = parts.port is None or parts.port > 0
     except ValueError:
-        raise Invalid(f"sink url {quoted(value)} is no URL") from None
+        raise Invalid(f"sink url {quoted(value)} is not a URL") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_right:
         raise Invalid(
             f"sink url {quoted(value)} does not begin with http:// or https:// and a host"

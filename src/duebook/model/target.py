@@ -134,7 +134,8 @@ def _task_name(value: object) -> str:
     if isinstance(value, str) and _TASK_NAME.fullmatch(value):
         return value
     raise Invalid(
-        f'target task "{shorten(value)}" is no name of 1 to 200 letters, digits, "_", ".", ":", "-"'
+        f'target task "{shorten(value)}" is not a name of 1 to 200 letters, digits, '
+        '"_", ".", ":", "-"'
     )
 
 
@@ -152,18 +153,18 @@ def _argv(value: object) -> tuple[str, ...]:
         raise Invalid(f"{told}; put the others into a file")
     if isinstance(value, list | tuple) and value:
         return tuple(_text("command", part, empty=i > 0) for i, part in enumerate(value))
-    raise Invalid(f"target command {shorten(value)} is no list of a program and its arguments")
+    raise Invalid(f"target command {shorten(value)} is not a list of a program and its arguments")
 
 
 def _env(value: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, dict):
-        raise Invalid(f"target env {shorten(_shown(value))} is no object of texts")
+        raise Invalid(f"target env {shorten(_shown(value))} is not an object of texts")
     if len(value) > MOST_VARIABLES:
         told = f"target env has {len(value):,} variables; at most {MOST_VARIABLES:,} are allowed"
         raise Invalid(told)
     for name in value:
         if not is_text(name, LONGEST_NAME) or not name or "=" in name:
-            raise Invalid(f'target env name "{shorten(name)}" is no variable name')
+            raise Invalid(f'target env name "{shorten(name)}" is not a variable name')
         if value[name] == HIDDEN:
             raise Invalid(f'target env "{shorten(name)}" is {HIDDEN}, which hides a value; give it')
     return tuple(sorted((name, _text("env", text, empty=True)) for name, text in value.items()))
@@ -176,7 +177,7 @@ def _text(part: str, value: object, empty: bool = False) -> str:
     if isinstance(value, str) and (value or empty) and "\0" not in value:
         return value
     told = "" if part == "env" else f" {shorten(_shown(value))}"
-    raise Invalid(f"target {part}{told} is no text without NUL")
+    raise Invalid(f"target {part}{told} is not a text without NUL")
 
 
 def _shown(form: object) -> object:

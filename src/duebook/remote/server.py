@@ -174,7 +174,7 @@ def _checked(url: str) -> str:
         known = plain = False
     if not known or not plain:
         raise Invalid(
-            f'url "{shorten(url)}" is no address of a server such as http://127.0.0.1:7420'
+            f'url "{shorten(url)}" is not an address of a server such as http://127.0.0.1:7420'
         )
     return url.rstrip("/")
 
@@ -211,7 +211,7 @@ def _body(body: Mapping[str, Any]) -> bytes:
     except (TypeError, ValueError, RecursionError) as error:
         if isinstance(error, Invalid):
             raise
-        raise Invalid(f"this is no JSON: {shorten(str(error), 120)}") from None
+        raise Invalid(f"this is not valid JSON: {shorten(str(error), 120)}") from None
 
 
 def plain(value: Any) -> Any:
@@ -227,4 +227,4 @@ def plain(value: Any) -> Any:
             return str(value)
     if hasattr(value, "to_json"):
         return value.to_json()
-    raise Invalid(f"{shorten(value)} is no JSON")
+    raise Invalid(f"{shorten(value)} is not valid JSON")

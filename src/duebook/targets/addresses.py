@@ -91,6 +91,6 @@ def read_networks(text: str) -> tuple[Network, ...]:
             found.append(ip_network(word))
         except ValueError:
             raise Invalid(
-                f'http_allow "{shorten(word)}" is no network such as 10.0.0.0/8 or 127.0.0.1'
+                f'http_allow "{shorten(word)}" is not a network such as 10.0.0.0/8 or 127.0.0.1'
             ) from None
     return tuple(found)

@@ -164,7 +164,7 @@ class Context:
         As `heartbeat`, it raises Cancelled when the run was asked to end.
         """
         if isinstance(fraction, bool) or not isinstance(fraction, int | float):
-            raise Invalid(f"progress {quoted(fraction)} is no number")
+            raise Invalid(f"progress {quoted(fraction)} is not a number")
         if not 0 <= fraction <= 1:
             raise Invalid(f"progress {fraction} is not between 0 and 1")
         if self.cancelled:

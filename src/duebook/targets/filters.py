@@ -129,7 +129,7 @@ def _urlencode(value: Any) -> str:
 def _time(value: str, form: str = "%Y-%m-%d", tz: str = "UTC") -> str:
     """An instant in words of strftime, in a zone."""
     if len(form) > 100 or "".join(_DIRECTIVE.findall(form)) != form:
-        raise Invalid(f'"{shorten(form)}" is no form such as %Y-%m-%d %H:%M')
+        raise Invalid(f'"{shorten(form)}" is not a form such as %Y-%m-%d %H:%M')
     return local_datetime(parse_instant(value), tz).strftime(form)
 
 

@@ -127,7 +127,8 @@ class FunctionSignature:
             elif is_open is not None and is_open(value):
                 continue
             elif name in self._types and not _has(self._types[name][1], value):
-                raise Invalid(f"payload {name} {quoted(value)} is no {self._types[name][0]}")
+                kind = self._types[name][0]
+                raise Invalid(f"payload {name} {quoted(value)} is not of type {kind}")
 
     def _told(self) -> str:
         if not self.names:

@@ -115,7 +115,7 @@ def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not valid JSON")
 
 
 def _size(value: Any) -> int:

@@ -70,14 +70,14 @@ def returned(value: Any) -> Outcome:
     if isinstance(value, Output):
         value, ref = value.value, value.ref
         if ref is not None and (not isinstance(ref, str) or len(ref) > LONGEST_REF):
-            return Outcome("failed", "output", f"output ref {shorten(ref)} is no short text")
+            return Outcome("failed", "output", f"output ref {shorten(ref)} is not a short text")
     if inspect.isawaitable(value):
         return Outcome("failed", "output", _awaitable(value))
     try:
         text = None if value is None else json.dumps(value, allow_nan=False, ensure_ascii=False)
         size = 0 if text is None else len(text if text.isascii() else text.encode())
     except (TypeError, ValueError, RecursionError) as error:
-        return Outcome("failed", "output", f"the output is no JSON: {shorten(str(error))}")
+        return Outcome("failed", "output", f"the output is not valid JSON: {shorten(str(error))}")
     if size > MOST_OUTPUT:
         told = f"the output has {size:,} bytes as JSON; at most {MOST_OUTPUT:,} are kept"
         return Outcome("failed", "output", f"{told}: store it, and return Output(ref=…)")

@@ -279,7 +279,7 @@ def _request(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, as_no
             raise Invalid(f'"{shorten(text)}" contains NUL, which no program can be given')
     for key in env:
         if not key or "=" in key:
-            raise Invalid(f'"{shorten(key)}" is no name of an environment variable')
+            raise Invalid(f'"{shorten(key)}" is not the name of an environment variable')
     variables = {os.fsencode(key): os.fsencode(value) for key, value in env.items()}
     directory = None if cwd is None else os.fsencode(cwd)
     words = [os.fsencode(part) for part in argv]

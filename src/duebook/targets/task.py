@@ -173,7 +173,7 @@ class Tasks:
         for task in self._known.values():
             if function in (task.function, inspect.unwrap(task.function)):
                 return task.name
-        raise NotFound(f"{shorten(function)} is no task that is declared here")
+        raise NotFound(f"{shorten(function)} is not a task that is declared here")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -218,7 +218,7 @@ def _elsewhere() -> None:
 def check_function(function: object) -> None:
     """Raises Invalid for what is no function with a body that a call would execute."""
     if not inspect.isfunction(function):
-        raise Invalid(f"{shorten(function)} is no function; use @book.task above a def")
+        raise Invalid(f"{shorten(function)} is not a function; use @book.task above a def")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise Invalid(
             f"{function.__qualname__} yields, so that a call executes nothing of it; return a value"

@@ -59,7 +59,7 @@ class Simulation(Closing):
         """The nodes execute runs of the namespaces `serve` (`"*"` for all), by default only those
         of `namespace`, which is that of `book`."""
         if isinstance(nodes, bool) or not isinstance(nodes, int) or not 1 <= nodes <= 100:
-            raise Invalid(f"nodes {shorten(nodes)} is no number 1 to 100")
+            raise Invalid(f"nodes {shorten(nodes)} is not a number from 1 to 100")
         folder = tempfile.mkdtemp(prefix="duebook-simulation-")
         self._clock = VirtualClock(parse_instant(start))
         self._store = SqliteStore(Path(folder) / "duebook.db", self._clock, durable=False)

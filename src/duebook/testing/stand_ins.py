@@ -52,7 +52,7 @@ class StandIns:
         self, name: str, takes: str | timedelta, fails: int, error: str | None, output: Any
     ) -> None:
         if isinstance(fails, bool) or not isinstance(fails, int) or fails < 0:
-            raise Invalid(f"fails {shorten(fails)} is no number of attempts")
+            raise Invalid(f"fails {shorten(fails)} is not a number of attempts")
         stand_in = StandIn(parse_duration(takes), fails)
         stand_in.error = error or stand_in.error
         stand_in.output = None if output is None else bounded_json("output", output, MOST_OUTPUT)

@@ -111,7 +111,7 @@ def _check_key(key: object) -> None:
     if isinstance(key, str) and 0 < len(key) <= MAX_LENGTH and key.isprintable():
         return
     raise InvalidTrigger(
-        f'key "{shorten(key)}" is no printable text of 1 to {MAX_LENGTH:,} characters, '
+        f'key "{shorten(key)}" is not a printable text of 1 to {MAX_LENGTH:,} characters, '
         "such as a schedule's name",
         "key",
     )

@@ -42,7 +42,7 @@ class Spec:
         elif text in self.names:
             value = self.names.index(text) + self.low
         else:
-            self.refuse(text, f"is no {self.accepted()}", whole)
+            self.refuse(text, f"is not a {self.accepted()}", whole)
         if not self.low <= value <= self.high:
             self.refuse(text, f"is out of range {self.low}-{self.high}", whole)
         return value
@@ -206,7 +206,7 @@ def _values(spec: Spec, item: str, whole: str, key: str | None) -> range | tuple
         return range(spec.low, spec.high + 1, step)
     first, dash, last = base.partition("-")
     if not first or (dash and not last) or ("L" in (first, last) and spec is DAY_OF_MONTH):
-        spec.refuse(item, f"is no {spec.accepted()}, range or step", whole)
+        spec.refuse(item, f"is not a {spec.accepted()}, range or step", whole)
     low = spec.number(first, whole)
     high = spec.number(last, whole) if dash else (spec.high if slash else low)
     if low > high:
@@ -272,7 +272,7 @@ def _special(spec: Spec, item: str, whole: str) -> tuple[str, int] | None:
         if match := _NTH.fullmatch(item):
             return "#", spec.number(match[1], whole) % 7 * 10 + int(match[2])
         if "#" in item:
-            spec.refuse(item, "is no weekday with # and 1-5", whole, "write it like MON#2")
+            spec.refuse(item, "is not a weekday with # and 1-5", whole, "write it like MON#2")
         if item == "L":
             spec.refuse(item, "names no weekday", whole, "5L is the last Friday")
         if item.endswith("L"):

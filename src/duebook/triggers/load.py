@@ -61,7 +61,7 @@ def _kind(form: object) -> tuple[str, Callable[..., Trigger], dict[str, Any]]:
     options = {name: value for name, value in form.items() if name != kinds[0]}
     if unknown := sorted(str(name) for name in options if name not in known):
         raise InvalidTrigger(
-            f'"{shorten(unknown[0])}" is no option of {kinds[0]}; '
+            f'"{shorten(unknown[0])}" is not an option of {kinds[0]}; '
             + (f"known are {', '.join(known)}" if known else "it has none"),
             shorten(unknown[0]),
         )

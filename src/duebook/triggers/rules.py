@@ -82,7 +82,8 @@ def parse_rule(text: str) -> Rule:
     """
     if not isinstance(text, str) or len(text) > MAX_LENGTH or not text.isascii():
         raise InvalidTrigger(
-            f'rrule "{shorten(text)}" is no ASCII text of up to {MAX_LENGTH:,} characters', "rrule"
+            f'rrule "{shorten(text)}" is not an ASCII text of up to {MAX_LENGTH:,} characters',
+            "rrule",
         )
     parts = _split(text)
     freq = parts.get("FREQ", "")
@@ -129,7 +130,7 @@ def _items(parts: dict[str, str], name: str) -> list[str]:
 
 def _number(name: str, value: str, low: int, high: int, text: str) -> int:
     if not re.fullmatch(r"[+-]?[0-9]{1,9}", value):
-        _refuse(name, value, f"is no number {low} to {high}", text)
+        _refuse(name, value, f"is not a number from {low} to {high}", text)
     number = int(value)
     if not low <= number <= high or (low < 0 and number == 0):
         _refuse(name, value, f"is out of range {low} to {high}" + " without 0" * (low < 0), text)
@@ -157,7 +158,7 @@ def _until(value: str, text: str) -> datetime:
     except ValueError:
         moment = None
     if moment is None or not _UNTIL.fullmatch(value):
-        _refuse("UNTIL", value, "is no date such as 20261231 or 20261231T220000Z", text)
+        _refuse("UNTIL", value, "is not a date such as 20261231 or 20261231T220000Z", text)
     if "T" not in value:
         return moment + timedelta(days=1, seconds=-1)
     return moment.replace(tzinfo=UTC) if value.endswith("Z") else moment

@@ -93,7 +93,7 @@ def _weekdays(item: str, text: str) -> list[int]:
     first, dash, last = item.partition("-")
     if first not in _NAMES or (dash and last not in _NAMES):
         raise InvalidTrigger(
-            f'weekly "{shorten(item)}" is no weekday MON to SUN in "{shorten(text)}"', "weekly"
+            f'weekly "{shorten(item)}" is not a weekday MON to SUN in "{shorten(text)}"', "weekly"
         )
     start = (_NAMES.index(first) - 1) % 7
     end = (_NAMES.index(last) - 1) % 7 if dash else start

@@ -72,7 +72,7 @@ def to_seconds(instant: datetime) -> int:
         since = instant - EPOCH
     except TypeError:
         raise InvalidTime(
-            f'"{shorten(str(instant))}" is no time with a zone; write datetime(…, tzinfo=UTC)'
+            f'"{shorten(str(instant))}" is not a time with a zone; write datetime(…, tzinfo=UTC)'
         ) from None
     seconds = since.days * DAY + since.seconds
     if FIRST_SECOND <= seconds <= LAST_SECOND:
@@ -213,7 +213,7 @@ class Zone:
 def zone(name: str) -> Zone:
     """The zone of that IANA name, from the tzdata package; raises InvalidTrigger with a hint."""
     if name not in _names():
-        raise InvalidTrigger(f'tz "{shorten(name)}" is no time zone{_hint(name)}', "tz")
+        raise InvalidTrigger(f'tz "{shorten(name)}" is not a time zone{_hint(name)}', "tz")
     return Zone(name, tzif.decode(_read(f"zoneinfo/{name}")))
 
 

@@ -164,7 +164,7 @@ def _number(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise Invalid(f'{name} "{shorten(text)}" is no whole number') from None
+        raise Invalid(f'{name} "{shorten(text)}" is not a whole number') from None
 
 
 def _labels(text: str) -> dict[str, str]:

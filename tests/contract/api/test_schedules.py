@@ -64,10 +64,10 @@ def test_every_wrong_field_is_named_at_once(api: Api) -> None:
         ({"trigger": {"at": "2020-01-01T00:00:00Z"}, "cron": None}, "trigger", "in the past"),
         ({"trigger": "0 0 30 2 *", "cron": None}, "trigger", "never"),
         ({"depends_on": [{"schedule": "hello", "within": "1h"}]}, "depends_on", "itself"),
-        ({"self": 1}, "self", "no field"),
-        ({"by": "root"}, "by", "no field"),
+        ({"self": 1}, "self", "not a field"),
+        ({"by": "root"}, "by", "not a field"),
         ({"enabled": "yes"}, "enabled", "neither true nor false"),
-        ({"payload": []}, "payload", "no JSON object"),
+        ({"payload": []}, "payload", "not a JSON object"),
     ],
 )
 def test_bad_input_is_told_in_words(

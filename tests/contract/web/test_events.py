@@ -89,7 +89,7 @@ def test_how_many_were_not_taken_is_not_said_to_be_fewer(
 def test_a_reader_gets_again_what_it_had(operator: Browser, viewer: Browser, book: Book) -> None:
     asked = operator.ok("/readers/billing/replay")
     wrong = operator.send(asked, "/readers/billing/replay", after="soon")
-    assert (wrong.status, "no whole number" in wrong.text) == (422, True)
+    assert (wrong.status, "not a whole number" in wrong.text) == (422, True)
     done = operator.send(asked, "/readers/billing/replay", after="0")
     assert "gets again what it had" in done.text
     assert book.events.lags()[0].behind > 0

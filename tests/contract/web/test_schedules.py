@@ -436,7 +436,7 @@ def test_why_it_did_not_run_is_told_in_a_sentence(viewer: Browser, book: Book) -
     make(book)
     told = viewer.ok("/schedules/job", at="2020-01-01T12:00:00")
     assert "not due" in told.text or "begins" in told.text or "unknown" in told.text
-    assert "is no time" in viewer.ok("/schedules/job", at="<b>").text
+    assert "is not a time" in viewer.ok("/schedules/job", at="<b>").text
 
 
 def test_last_night_ends_now_at_the_latest() -> None:

@@ -53,11 +53,11 @@ handlerOn:
 """
     ) == [
         "f.yaml:2:1: unknown key `scedule`; did you mean `schedule`?",
-        'f.yaml:3:19: max_active_steps "none" is no whole number 1 to 10,000',
-        "f.yaml:4:13: timeoutSec -1 is no whole number 0 to 3,153,600,000",
+        'f.yaml:3:19: max_active_steps "none" is not a whole number from 1 to 10,000',
+        "f.yaml:4:13: timeoutSec -1 is not a whole number from 0 to 3,153,600,000",
         "f.yaml:8:5: unknown key `retires`; did you mean `retries`?",
-        'f.yaml:9:26: limit "many" is no whole number 0 to 999',
-        'f.yaml:12:15: "tell" depends on "laod", which is no step; did you mean `load`?',
+        'f.yaml:9:26: limit "many" is not a whole number from 0 to 999',
+        'f.yaml:12:15: "tell" depends on "laod", which is not a step; did you mean `load`?',
         "f.yaml:14:3: unknown key `sucess`; did you mean `success`?",
     ]
 
@@ -189,12 +189,12 @@ steps:
         ("{command: a, task: b}", "it has command and task"),
         ("{command: ''}", "its command is empty"),
         ("{command: []}", "command is empty"),
-        ("{command: [echo, {a: b}]}", "is no text"),
+        ("{command: [echo, {a: b}]}", "is not a text"),
         ("{command: ['{{ params.HOST_PARAM }}', b]}", "which program runs is fixed"),
         ("{command: ['$HOME/run']}", "which program runs is fixed"),
-        ("{command: Rscript, script: x}", "is no program for a text"),
-        ("{script: '#!/bin/awk\\nx'}", "is no program for a text"),
-        ("{command: a, shell: pwsh}", "is no program for a text"),
+        ("{command: Rscript, script: x}", "is not a program for a text"),
+        ("{script: '#!/bin/awk\\nx'}", "is not a program for a text"),
+        ("{command: a, shell: pwsh}", "is not a program for a text"),
         ("{command: a, payload: {}}", "payload means nothing without task"),
         ("{task: a, working_dir: /}", "working_dir means nothing without command"),
         ("{http: 'https://${HOST_PARAM}/'}", 'names "HOST_PARAM"'),
@@ -211,7 +211,7 @@ steps:
         ("{command: a, continue_on: maybe}", "is not one of failed, skipped"),
         ("{command: a, output: PATH}", "would change how programs work"),
         ("{command: a, output: LD_PRELOAD}", "would change how programs work"),
-        ("{command: a, output: a-b}", "is no name of a variable"),
+        ("{command: a, output: a-b}", "is not the name of a variable"),
         ("{command: a, env: {DUEBOOK_RUN_ID: x}}", "begins with DUEBOOK_"),
         ("{command: a, env: [A]}", "neither NAME: value nor NAME=value"),
         ("{command: a, name: 'a\"b'}", "without quotes"),
@@ -224,10 +224,10 @@ steps:
         ("{command: 'echo ${A.b}'}", "names no param, output or step"),
         ("{command: \"echo '${HOST_PARAM.b}'\"}", "is in single quotes"),
         ("{command: python, script: 'print(\"${HOST_PARAM}\")'}", "stays as it is in a script"),
-        ("{command: a, timeout_sec: soon}", 'timeout_sec "soon" is no whole number'),
+        ("{command: a, timeout_sec: soon}", 'timeout_sec "soon" is not a whole number'),
         ("{command: a, retry_policy: {interval_sec: 1}}", "retry_policy has no limit"),
-        ("[a, [b]]", "is no mapping of keys, but a list"),
-        ("7", "is no mapping of keys, but 7"),
+        ("[a, [b]]", "is not a mapping of keys, but a list"),
+        ("7", "is not a mapping of keys, but 7"),
     ],
 )
 def test_a_step_that_makes_no_sense_is_refused(step: str, told: str) -> None:
@@ -367,7 +367,7 @@ def test_params_have_every_form() -> None:
     [
         ("[A: 1, A: 2]", 'param "A" stands twice'),
         ("[PATH: x]", "would change how programs work"),
-        ("[a-b: x]", "is no name of a variable"),
+        ("[a-b: x]", "is not the name of a variable"),
         ("[{name: A, pattern: x}]", "key `pattern` is not supported"),
         ("[{name: A, type: date}]", "is not one of string, integer"),
         ("[{name: A, required: true, default: 1}]", "has no default"),
@@ -452,7 +452,7 @@ def test_without_a_window_missed_due_times_are_skipped() -> None:
 def test_a_schedule_may_be_any_trigger() -> None:
     flow = flow_of("tz: Asia/Tokyo\nschedule: [{every: 15m}, {daily: '07:00'}]\nsteps: [a]")
     assert [getattr(trigger, "tz", None) for trigger in flow.start] == ["Asia/Tokyo"] * 2
-    assert "is no cron" not in str(problems_of("schedule: '61 * * * *'\nsteps: [a]"))
+    assert "is not a cron" not in str(problems_of("schedule: '61 * * * *'\nsteps: [a]"))
     assert problems_of("schedule: {weekly: never}\nsteps: [a]")
     assert problems_of("tz: Mars/Base\nsteps: [a]")
 
@@ -475,7 +475,7 @@ def test_later_documents_are_flows_of_the_first() -> None:
         ("", "it is empty"),
         ("steps: []", "it has no steps"),
         ("name: a", "it has no steps"),
-        ("[a]", "a flow is no mapping of keys, but a list"),
+        ("[a]", "a flow is not a mapping of keys, but a list"),
         ("steps: [a]\n---\nsteps: [b]", "a flow after the first has no name"),
         ("steps: [a]\n---\nname: b\nsteps: [b]\n---\nname: b\nsteps: [b]", "two flows of the file"),
         ("name: ../x\nsteps: [a]", "beginning with a letter or digit"),
@@ -483,7 +483,7 @@ def test_later_documents_are_flows_of_the_first() -> None:
         ("steps: [call: b]\n---\nname: b\nsteps: [call: b]", "in a circle: f.b → f.b"),
         ("max_active_runs: 0\nsteps: [a]", "would let nothing run"),
         ("overlap_policy: cancel\nsteps: [a]", "is not one of skip, all, latest"),
-        ("catchup_window: 0s\nsteps: [a]", "0s is no length"),
+        ("catchup_window: 0s\nsteps: [a]", "0s is too short"),
         ("handler_on: {exit: {command: a, depends: [b]}}\nsteps: [a]", "depends on nothing"),
         ("type: tree\nsteps: [a]", 'type "tree" is not supported'),
         ("steps: {a: {command: a, output: A}, b: {command: b, output: A}}", "has the output A"),

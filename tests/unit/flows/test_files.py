@@ -74,7 +74,7 @@ def test_a_link_within_the_directory_is_followed_and_one_that_leaves_it_refused(
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"a: \xff\n", "byte 0xff is no UTF-8"),
+        (b"a: \xff\n", "byte 0xff is not valid UTF-8"),
         (b"x" * 1_000_001, "at most 1,000,000 are read"),
     ],
 )

@@ -88,11 +88,11 @@ STEPS = "steps: [a]\n"
         ),
         (
             "max_active_steps: many\n" + STEPS,
-            '1:19: max_active_steps "many" is no whole number 1 to 10,000',
+            '1:19: max_active_steps "many" is not a whole number from 1 to 10,000',
         ),
         (
             "steps: [{command: a, retry_policy: 3}]",
-            "1:36: retry_policy is no mapping of keys, but 3; write `limit:` below it",
+            "1:36: retry_policy is not a mapping of keys, but 3; write `limit:` below it",
         ),
         (
             "steps: hello",
@@ -101,7 +101,10 @@ STEPS = "steps: [a]\n"
                 "lines below it"
             ),
         ),
-        ("- a\n", "1:1: a flow is no mapping of keys, but a list; write `steps:` and what it does"),
+        (
+            "- a\n",
+            "1:1: a flow is not a mapping of keys, but a list; write `steps:` and what it does",
+        ),
         (
             "schedule: every day\n" + STEPS,
             (
@@ -115,7 +118,7 @@ STEPS = "steps: [a]\n"
         ),
         (
             "steps: [{name: a, command: a, depends: c}, {name: b, command: a}]",
-            '1:40: "a" depends on "c", which is no step; the steps are a, b',
+            '1:40: "a" depends on "c", which is not a step; the steps are a, b',
         ),
         (
             "steps: [{name: a, command: a, depends: a}]",
@@ -127,7 +130,7 @@ STEPS = "steps: [a]\n"
         ),
         (
             "params: [{name: N, type: integer, default: abc}]\n" + STEPS,
-            '1:44: default "abc" is no integer',
+            '1:44: default "abc" is not a valid integer',
         ),
         (
             "worker_selector: 7\n" + STEPS,
@@ -162,7 +165,7 @@ STEPS = "steps: [a]\n"
         ),
         (
             "handler_on: ./tell\n" + STEPS,
-            "1:13: handler_on is no mapping of keys, but ./tell; write `init:` below it",
+            "1:13: handler_on is not a mapping of keys, but ./tell; write `init:` below it",
         ),
         (
             "steps:\n  - &a {command: a}\n  - <<: *a\n",
@@ -180,8 +183,9 @@ STEPS = "steps: [a]\n"
         (
             "name: my nice flow\n" + STEPS,
             (
-                '1:7: name "my nice flow" is not 1 to 128 of a-z, 0-9, ".", "_", "-", beginning '
-                "with a letter or digit, and no id; write it as my-nice-flow"
+                '1:7: name "my nice flow" is not valid: use 1 to 128 of a-z, 0-9, ".", "_", '
+                '"-", beginning with a letter or digit, but not an id; '
+                "write it as my-nice-flow"
             ),
         ),
         (
@@ -209,8 +213,8 @@ def test_a_file_whose_name_is_none_for_a_flow_says_what_to_add() -> None:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        ("näme: é\n".encode("latin-1"), "1:2: byte 0xe4 is no UTF-8; save it as UTF-8"),
-        ("é: a\nb: é\n".encode() + b"\xe9", "3:1: byte 0xe9 is no UTF-8; save it as UTF-8"),
+        ("näme: é\n".encode("latin-1"), "1:2: byte 0xe4 is not valid UTF-8; save it as UTF-8"),
+        ("é: a\nb: é\n".encode() + b"\xe9", "3:1: byte 0xe9 is not valid UTF-8; save it as UTF-8"),
         (STEPS.encode("utf-16"), "1:1: it is UTF-16; save it as UTF-8"),
         (
             b"#" * 1_000_001,

@@ -74,7 +74,7 @@ def test_a_file_has_any_number_of_documents() -> None:
         ("a: !!python/object:os.system x", "f.yaml:1:4: tag tag:yaml.org,2002:python"),
         ("a: !env {b: c}", "f.yaml:1:4: tag !env is not allowed"),
         ("a: 1\nb: 2\na: 3", "f.yaml:3:1: key `a` stands twice, first in line 1"),
-        ("? [a]\n: b", "f.yaml:1:3: key ['a'] is no text"),
+        ("? [a]\n: b", "f.yaml:1:3: key ['a'] is not a text"),
         ("<<: {a: b}", "f.yaml:1:1: merge key `<<` is not YAML 1.2"),
         ("a: *b", "f.yaml:1:4: alias *b names nothing before it"),
         ("a: &a [*a]", "f.yaml:1:8: alias *a contains itself"),

@@ -36,7 +36,7 @@ def test_a_long_line_is_shown_around_its_mark_and_a_secret_not_at_all() -> None:
 
 
 def test_a_file_as_a_whole_has_no_line() -> None:
-    assert Problem("a.yaml", 0, 0, "", "it is no file").excerpt() == []
+    assert Problem("a.yaml", 0, 0, "", "it is not a file").excerpt() == []
     assert shown("") == []
 
 

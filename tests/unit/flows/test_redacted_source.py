@@ -63,7 +63,7 @@ def test_a_problem_does_not_repeat_a_secret() -> None:
     text = f"params:\n- name: DB_PASSWORD\n  type: integer\n  default: {MARK}\nsteps: [a]\n"
     (problem,) = build(text, "a.yaml", "a").problems
     assert MARK not in str(problem.to_json())
-    assert "default *** is no integer" in problem.message
+    assert "default *** is not a valid integer" in problem.message
 
 
 def test_aliases_of_aliases_take_no_time() -> None:

@@ -179,7 +179,7 @@ def test_a_name_that_is_no_text_is_a_problem_and_holds_nothing_up(world: World) 
     world.write(name, "name: b\n" + TWO)
     assert world.rest() == [("add", "a")]
     [problem] = world.registry.problems["flows/b\N{REPLACEMENT CHARACTER}.yaml"]
-    assert str(problem).endswith(".yaml: its name is no UTF-8; rename it")
+    assert str(problem).endswith(".yaml: its name is not valid UTF-8; rename it")
     (world.root / name).rename(world.root / "b.yaml")
     assert world.rest() == [("add", "b")]
     assert world.registry.problems == {}

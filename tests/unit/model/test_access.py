@@ -40,7 +40,7 @@ def test_namespaces_are_names_each_once_or_all() -> None:
     assert read_namespaces(["shop", "*"]) == ("*",)
     wrong: object
     for wrong in ([], None, 3, {"shop": 1}):
-        with pytest.raises(Invalid, match="is no list of names"):
+        with pytest.raises(Invalid, match="is not a list of names"):
             read_namespaces(wrong)
     with pytest.raises(Invalid, match=r'namespace "No Name"'):
         read_namespaces(["No Name"])

@@ -99,9 +99,11 @@ def test_a_token_that_is_none_is_an_error_of_its_own() -> None:
 
 
 def test_fields_of_another_kind_of_request_are_in_the_words() -> None:
-    found = through(InvalidFields({"until": "until is no time", "why": "why is no field here"}))
+    found = through(
+        InvalidFields({"until": "until is not a time", "why": "why is not a field here"})
+    )
     assert isinstance(found, Invalid)
-    assert str(found) == "until is no time; why is no field here"
+    assert str(found) == "until is not a time; why is not a field here"
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,7 @@ def test_somebody_who_answers_something_else_is_no_duebook(
     ],
 )
 def test_what_is_no_address_of_a_server_is_refused(url: str) -> None:
-    with pytest.raises(Invalid, match="is no address of a server such as http://127"):
+    with pytest.raises(Invalid, match="is not an address of a server such as http://127"):
         Server(url, None, "default")
 
 

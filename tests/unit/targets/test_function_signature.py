@@ -93,13 +93,13 @@ def test_a_payload_that_fits(function: Callable[..., Any], payload: dict[str, An
     ("function", "payload", "told"),
     [
         (plain, {}, 'payload lacks "audience"; the task takes audience, count (optional)'),
-        (plain, {"audience": 3}, "payload audience 3 is no str"),
-        (plain, {"audience": "a", "count": "3"}, 'payload count "3" is no int'),
-        (plain, {"audience": "a", "count": True}, "payload count True is no int"),
+        (plain, {"audience": 3}, "payload audience 3 is not of type str"),
+        (plain, {"audience": "a", "count": "3"}, 'payload count "3" is not of type int'),
+        (plain, {"audience": "a", "count": True}, "payload count True is not of type int"),
         (named_otherwise, {"x": 1}, 'payload has "x", and the task takes no arguments'),
         (with_context, {"ctx": 1}, 'payload has "ctx", and the task takes audience (optional)'),
-        (waiting, {"rows": [1, "2"]}, "payload rows [1, '2'] is no list[int]"),
-        (open_to_all, {"audience": None}, "payload audience None is no str"),
+        (waiting, {"rows": [1, "2"]}, "payload rows [1, '2'] is not of type list[int]"),
+        (open_to_all, {"audience": None}, "payload audience None is not of type str"),
     ],
 )
 def test_a_payload_that_does_not_fit_says_why(
@@ -171,7 +171,7 @@ def test_what_no_payload_need_fill_may_be_of_any_type() -> None:
 
     FunctionSignature(reports).check({"mode": "a", "day": None})
     FunctionSignature(chooses).check({"mode": "b", "day": "2026-01-01"})
-    with pytest.raises(Invalid, match='payload out "/tmp" is no Path'):
+    with pytest.raises(Invalid, match='payload out "/tmp" is not of type Path'):
         FunctionSignature(reports).check({"out": "/tmp"})  # noqa: S108
 
 
@@ -179,7 +179,7 @@ def test_hints_that_only_a_type_checker_knows_are_no_obstacle() -> None:
     def odd(ctx: Context, frame: DataFrame, rows: int) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
     FunctionSignature(odd).check({"frame": 1, "rows": 2})
-    with pytest.raises(Invalid, match='payload rows "2" is no int'):
+    with pytest.raises(Invalid, match='payload rows "2" is not of type int'):
         FunctionSignature(odd).check({"frame": 1, "rows": "2"})
 
 

@@ -60,9 +60,9 @@ def test_what_cannot_be_a_task_is_refused() -> None:
     def inner() -> None: ...
 
     for wrong in ("digest", partial(call), Told):
-        with pytest.raises(Invalid, match="is no function"):
+        with pytest.raises(Invalid, match="is not a function"):
             Tasks().add(wrong)  # type: ignore[arg-type]
-    with pytest.raises(Invalid, match="is no name"):
+    with pytest.raises(Invalid, match="is not a name"):
         Tasks().add(call, "no name")
     with pytest.raises(Invalid, match='isolation "vm" is not one of thread, process'):
         Tasks().add(call, isolation="vm")  # type: ignore[arg-type]
@@ -91,12 +91,15 @@ def test_what_a_function_returns_is_the_output() -> None:
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        (object(), "the output is no JSON: Object of type object is not JSON serializable"),
-        (float("nan"), "the output is no JSON: Out of range float values are not JSON compliant"),
+        (object(), "the output is not valid JSON: Object of type object is not JSON serializable"),
+        (
+            float("nan"),
+            "the output is not valid JSON: Out of range float values are not JSON compliant",
+        ),
         ("x" * MOST_OUTPUT, "at most 65,536 are kept: store it, and return Output(ref=…)"),
         ("é" * (MOST_OUTPUT // 2), "the output has 65,538 bytes as JSON"),
-        ("half of a sign: \ud83d", "the output is no JSON: 'utf-8' codec can't encode"),
-        (Output(ref=b"x"), "output ref b'x' is no short text"),  # type: ignore[arg-type]
+        ("half of a sign: \ud83d", "the output is not valid JSON: 'utf-8' codec can't encode"),
+        (Output(ref=b"x"), "output ref b'x' is not a short text"),  # type: ignore[arg-type]
     ],
 )
 def test_an_output_that_cannot_be_kept_fails_the_run(value: object, told: str) -> None:
@@ -280,7 +283,7 @@ def test_a_success_can_be_settled_in_the_task_s_own_transaction() -> None:
 
     def settles(ctx: Context) -> None:
         ctx.settle_in(connection, {"rows": 3})
-        with pytest.raises(Invalid, match="no JSON"):
+        with pytest.raises(Invalid, match="not valid JSON"):
             ctx.settle_in(connection, object())
 
     assert call(settles).reason == "uncommitted", "the books say whether it was committed"
@@ -316,7 +319,7 @@ def test_of_a_template_only_the_name_is_checked_beforehand() -> None:
     tasks.check(target, {"rows": "{{ due_at }}"}, has_templates)
     with pytest.raises(Invalid, match='payload lacks "rows"'):
         tasks.check(target, {"row": "{{ due_at }}"}, has_templates)
-    with pytest.raises(Invalid, match="is no int"):
+    with pytest.raises(Invalid, match="is not of type int"):
         tasks.check(target, {"rows": "{{ due_at }}"})
 
 
@@ -369,7 +372,7 @@ def test_another_process_knows_the_names_of_tasks_and_what_they_take() -> None:
     there = Tasks.load(json.loads(json.dumps(here.to_json())))
     assert there.names == ("digest",)
     there.check(TaskTarget("digest"), {"rows": 1})
-    with pytest.raises(Invalid, match='payload rows "1" is no int'):
+    with pytest.raises(Invalid, match='payload rows "1" is not of type int'):
         there.check(TaskTarget("digest"), {"rows": "1"})
     with pytest.raises(NotFound, match="declared in another process"):
         there.get("digest").function()

@@ -30,12 +30,12 @@ MESSAGES = {
     "5-1 * * * *": 'minute "5-1" runs backwards in "5-1 * * * *"; write 5-59,0-1',
     "0 0 * * FRI-SUN": 'day-of-week "FRI-SUN" runs backwards in "0 0 * * FRI-SUN"; '
     "Sunday is 0 and 7, so write 5-7",
-    "0 0 * * FOO": 'day-of-week "FOO" is no number 0-7 or name SUN-SAT in "0 0 * * FOO"',
-    "0 0 * * MON#6": 'day-of-week "MON#6" is no weekday with # and 1-5 in "0 0 * * MON#6"; '
+    "0 0 * * FOO": 'day-of-week "FOO" is not a number 0-7 or name SUN-SAT in "0 0 * * FOO"',
+    "0 0 * * MON#6": 'day-of-week "MON#6" is not a weekday with # and 1-5 in "0 0 * * MON#6"; '
     "write it like MON#2",
     "0 0 * * L": 'day-of-week "L" names no weekday in "0 0 * * L"; 5L is the last Friday',
-    "1,,2 * * * *": 'minute "" is no number 0-59, range or step in "1,,2 * * * *"',
-    "-5 * * * *": 'minute "-5" is no number 0-59, range or step in "-5 * * * *"',
+    "1,,2 * * * *": 'minute "" is not a number 0-59, range or step in "1,,2 * * * *"',
+    "-5 * * * *": 'minute "-5" is not a number 0-59, range or step in "-5 * * * *"',
     "0 0 30 2 *": '"0 0 30 2 *" never fires: no such day is in such a month',
     "0 0 31 4,6,9,11 *": '"0 0 31 4,6,9,11 *" never fires: no such day is in such a month',
     "": 'expected 5 fields, or 6 with seconds first, but found 0 in ""',
@@ -45,11 +45,11 @@ MESSAGES = {
     "٣ * * * *": 'only ASCII letters, digits and signs are read in "٣ * * * *"',
     "H * * * *": 'H needs a key to hash in "H * * * *": give key="backup" (--key backup), '
     "or the schedule a name",
-    "0 0 L-3 * *": 'day-of-month "L-3" is no number 1-31, range or step in "0 0 L-3 * *"',
-    "@every 500ms": 'every: "500ms" is no length in whole seconds; the smallest unit is 1s',
+    "0 0 L-3 * *": 'day-of-month "L-3" is not a number 1-31, range or step in "0 0 L-3 * *"',
+    "@every 500ms": 'every: "500ms" is not a length in whole seconds; the smallest unit is 1s',
     "@every 0s": 'every "0s" is out of range 1s to 36525d (a century)',
-    "TZ=Mars/Base 0 0 * * *": 'tz "Mars/Base" is no time zone; names are like Europe/Brussels or '
-    "UTC",
+    "TZ=Mars/Base 0 0 * * *": 'tz "Mars/Base" is not a time zone; names are like Europe/Brussels '
+    "or UTC",
 }
 
 

@@ -88,7 +88,7 @@ def save_sink(book: Book, name: str, kind: Any, options: dict[str, Any], **given
     reserved = options.keys() & {"self", *TABLE["save_sink"].names}
     if reserved:
         named = sorted(map(shorten, reserved))
-        raise InvalidFields({key: f'"{key}" is no option of a {kind} sink' for key in named})
+        raise InvalidFields({key: f'"{key}" is not an option of a {kind} sink' for key in named})
     _, secret = book.events.add_sink(name, kind, **given, **options)
     return Answer(encode(SinkMade(*_consumer(book, name), secret)))
 

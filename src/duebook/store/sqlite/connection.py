@@ -123,7 +123,7 @@ def translated(path: Path) -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _NOT_A_DATABASE:
-            raise Invalid(f"{path} is no SQLite database, or it is damaged: {error}") from error
+            raise Invalid(f"{path} is not an SQLite database, or it is damaged: {error}") from error
         if code == sqlite3.SQLITE_READONLY:
             raise Unavailable(f"{path} cannot be written: it is read-only") from error
         if code == sqlite3.SQLITE_FULL:

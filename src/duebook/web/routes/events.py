@@ -130,7 +130,7 @@ def _do(book: Book, name: str, action: str, form: Form) -> None:
         case "replay":
             place = form["after"]
             if not (place.isascii() and place.isdecimal() and len(place) < 19):
-                raise Invalid(f"position {shorten(place)} is no whole number from 0 on")
+                raise Invalid(f"position {shorten(place)} is not a whole number of 0 or more")
             events.replay(name, after=int(place))
         case "replay-dead":
             events.replay_dead(name, form.get("event"))

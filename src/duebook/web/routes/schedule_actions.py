@@ -114,9 +114,9 @@ def _payload(text: str) -> dict[str, Any] | None:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"payload is no JSON: {shorten(str(error), 120)}") from None
+        raise Invalid(f"payload is not valid JSON: {shorten(str(error), 120)}") from None
     if not isinstance(value, dict):
-        raise Invalid(f"payload {shorten(value)} is no JSON object")
+        raise Invalid(f"payload {shorten(value)} is not a JSON object")
     return value
 
 

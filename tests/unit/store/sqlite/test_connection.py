@@ -56,7 +56,7 @@ def test_a_file_that_is_no_database_is_invalid_and_stays_as_it_is(
     path: Path, content: bytes
 ) -> None:
     path.write_bytes(content)
-    with pytest.raises(Invalid, match=r"book\.db is no SQLite database"):
+    with pytest.raises(Invalid, match=r"book\.db is not an SQLite database"):
         open_store(path)
     assert path.read_bytes() == content
 
@@ -180,7 +180,7 @@ def driver_error(code: int) -> sqlite3.DatabaseError:
 @pytest.mark.parametrize(
     ("code", "kind", "words"),
     [
-        (sqlite3.SQLITE_NOTADB, Invalid, "no SQLite database"),
+        (sqlite3.SQLITE_NOTADB, Invalid, "not an SQLite database"),
         (sqlite3.SQLITE_CORRUPT, Invalid, "damaged"),
         (sqlite3.SQLITE_READONLY, Unavailable, "read-only"),
         (sqlite3.SQLITE_READONLY_DIRECTORY, Unavailable, "read-only"),
