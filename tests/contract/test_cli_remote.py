@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from duebook.api.local_token import keep_local_token
+from duebook.api.login_links import LoginLinks
 from duebook.cli import main
 from tests.support.api import FixedTokens
 
@@ -82,6 +83,19 @@ def test_the_token_of_a_node_on_this_machine_is_found(
     monkeypatch.setattr(FixedTokens, "check", see)
     assert duebook("--url", server.url, *HELLO).exit_code == 0
     assert set(seen) == {token}
+
+
+def test_a_link_to_a_node_that_has_ended_is_refused_and_another_can_be_named(
+    server: Served, tmp_path: Path
+) -> None:
+    path = tmp_path / ".duebook" / "token"
+    token = keep_local_token(path)
+    LoginLinks(path, lambda: token).announce(NOBODY)
+    result = duebook("token", "link")
+    assert (result.exit_code, f"nothing answers at {NOBODY}" in result.stderr) == (4, True)
+    assert "or name one that runs: duebook --url" in result.stderr
+    named = duebook("--url", server.url, "token", "link")
+    assert named.stdout.startswith(f"{server.url}/login?code=")
 
 
 def test_the_token_of_this_machine_is_sent_nowhere_else(

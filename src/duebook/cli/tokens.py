@@ -170,7 +170,10 @@ def _refuse_unreachable(address: str) -> None:
     try:
         socket.create_connection((parts.hostname or "", parts.port or 80), ANSWER_WITHIN).close()
     except OSError:
-        raise Unavailable(f"nothing answers at {address}; start a node: duebook up") from None
+        raise Unavailable(
+            f"nothing answers at {address}; start a node with duebook up, or name one that runs: "
+            "duebook --url http://127.0.0.1:PORT token link"
+        ) from None
 
 
 def _places(token: AccessToken) -> str:
