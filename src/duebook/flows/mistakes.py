@@ -49,8 +49,10 @@ def mistake_of(error: yaml.YAMLError | UnicodeEncodeError, lines: list[str]) -> 
     here = lines[line - 1] if 0 < line <= len(lines) else ""
     message, hint = _told(told, here, column)
     if not message:
-        return Mistake(line, column, f"no YAML: {shorten(f'{told} {context}'.strip(), 200)}", hint)
-    return Mistake(line, column, f"no YAML: {message}", hint)
+        return Mistake(
+            line, column, f"invalid YAML: {shorten(f'{told} {context}'.strip(), 200)}", hint
+        )
+    return Mistake(line, column, f"invalid YAML: {message}", hint)
 
 
 def _unended(error: yaml.MarkedYAMLError, told: str, context: str) -> Mistake | None:
@@ -59,7 +61,7 @@ def _unended(error: yaml.MarkedYAMLError, told: str, context: str) -> Mistake | 
         return None
     for what, (message, hint) in _BEGINS.items():
         if what in context:
-            return Mistake(mark.line + 1, mark.column + 1, f"no YAML: {message}", hint)
+            return Mistake(mark.line + 1, mark.column + 1, f"invalid YAML: {message}", hint)
     return None
 
 
@@ -69,7 +71,7 @@ def _without_an_end(lines: list[str], line: int, told: str, context: str) -> Mis
     if not is_it or any(text.strip() for text in lines[line - 1 :]):
         return None
     last = max((n for n in range(1, line) if lines[n - 1].strip()), default=1)
-    message = "no YAML: a list in brackets or a mapping in braces has no end"
+    message = "invalid YAML: a list in brackets or a mapping in braces has no end"
     return Mistake(last, len(lines[last - 1].rstrip()), message, "add the `]` or the `}`")
 
 
@@ -78,7 +80,7 @@ def _glued(lines: list[str]) -> Mistake | None:
     for line in range(len(lines), 0, -1):
         text = lines[line - 1]
         if found := _GLUED.match(text):
-            told = f"no YAML: `{shorten(text.strip())}` has no space after its colon"
+            told = f"invalid YAML: `{shorten(text.strip())}` has no space after its colon"
             return Mistake(line, found.end(), told, "add one")
         if text.strip():
             return None
@@ -106,6 +108,6 @@ def _character(error: Exception, lines: list[str]) -> Mistake:
     """A character that no YAML may have."""
     for number, text in enumerate(lines, 1):
         if (found := _CONTROL.search(text)) is not None:
-            told = f"no YAML: character U+{ord(found[0]):04X} is not allowed"
+            told = f"invalid YAML: character U+{ord(found[0]):04X} is not allowed"
             return Mistake(number, found.start() + 1, told, "delete it")
-    return Mistake(0, 0, f"no YAML: {shorten(str(error), 200)}")
+    return Mistake(0, 0, f"invalid YAML: {shorten(str(error), 200)}")

@@ -152,7 +152,7 @@ def _days(fields: Fields, expression: str) -> DaySet:
     days = MonthDays(frozenset(month.values), _month_mask(fields))
     if not days.ever:
         raise InvalidTrigger(
-            f'"{shorten(expression)}" never fires: no such day is in such a month', "day-of-month"
+            f'"{shorten(expression)}" never fires: that month has no such day', "day-of-month"
         )
     return days
 

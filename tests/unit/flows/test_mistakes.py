@@ -21,51 +21,57 @@ STEPS = "steps: [a]\n"
     [
         (
             'name: a\nsteps:\n  - command: "b\n  - c\n',
-            "3:14: no YAML: a text in quotes begins here and has no end; add the other quote",
+            "3:14: invalid YAML: a text in quotes begins here and has no end; add the other quote",
         ),
         (
             "name: a\nsteps: [a, b\n",
-            "2:8: no YAML: a list in brackets begins here and has no end; add the `]`, or a `,`",
+            (
+                "2:8: invalid YAML: a list in brackets begins here and has no end; "
+                "add the `]`, or a `,`"
+            ),
         ),
         (
             "steps: {a: {command: b}\n",
-            "1:8: no YAML: a mapping in braces begins here and has no end; add the `}`, or a `,`",
+            (
+                "1:8: invalid YAML: a mapping in braces begins here and has no end; "
+                "add the `}`, or a `,`"
+            ),
         ),
         (
             "steps:\n  - depends: [a,\n\n",
             (
-                "2:16: no YAML: a list in brackets or a mapping in braces has no end; "
+                "2:16: invalid YAML: a list in brackets or a mapping in braces has no end; "
                 "add the `]` or the `}`"
             ),
         ),
         (
             "description: loads: all\n" + STEPS,
-            "1:19: no YAML: a text has `: ` in it; put the text in quotes",
+            "1:19: invalid YAML: a text has `: ` in it; put the text in quotes",
         ),
         (
             "name:etl\n\n" + STEPS,
-            "1:6: no YAML: `name:etl` has no space after its colon; add one",
+            "1:6: invalid YAML: `name:etl` has no space after its colon; add one",
         ),
         (
             "steps:\n  - name: a\n   command: b\n",
             (
-                "3:4: no YAML: the line begins in a column that fits nothing above it; begin the "
-                "keys of a mapping, and the dashes of a list, in one column each"
+                "3:4: invalid YAML: the line begins in a column that fits nothing above it; "
+                "begin the keys of a mapping, and the dashes of a list, in one column each"
             ),
         ),
         (
             "steps:\n\t- a\n",
-            "2:1: no YAML: the line is indented with a tab; indent with spaces",
+            "2:1: invalid YAML: the line is indented with a tab; indent with spaces",
         ),
         (
             "steps:\n  - command: @a\n",
-            "2:14: no YAML: a text cannot begin with @; put the text in quotes",
+            "2:14: invalid YAML: a text cannot begin with @; put the text in quotes",
         ),
         (
             'steps: ["C:\\Users"]\n',
-            "1:14: no YAML: `\\` means something in double quotes; use single quotes",
+            "1:14: invalid YAML: `\\` means something in double quotes; use single quotes",
         ),
-        ("name: a\x07\n" + STEPS, "1:8: no YAML: character U+0007 is not allowed; delete it"),
+        ("name: a\x07\n" + STEPS, "1:8: invalid YAML: character U+0007 is not allowed; delete it"),
         (
             "steps:\n  - {command: a, command: b}\n",
             "2:18: key `command` stands twice, first in line 2; keep one of them",

@@ -78,9 +78,9 @@ def test_a_file_has_any_number_of_documents() -> None:
         ("<<: {a: b}", "f.yaml:1:1: merge key `<<` is not YAML 1.2"),
         ("a: *b", "f.yaml:1:4: alias *b names nothing before it"),
         ("a: &a [*a]", "f.yaml:1:8: alias *a contains itself"),
-        ("a: [1", "f.yaml:1:4: no YAML: a list in brackets begins here and has no end"),
+        ("a: [1", "f.yaml:1:4: invalid YAML: a list in brackets begins here and has no end"),
         ("a: echo b: c", "put the text in quotes"),
-        ("a: \x00", "no YAML"),
+        ("a: \x00", "invalid YAML"),
     ],
 )
 def test_what_is_refused_has_its_place(text: str, told: str) -> None:
@@ -132,9 +132,9 @@ def test_json_is_read_as_it_is(value: object) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("a: [b\0c]", "f.yaml:1:6: no YAML: character U+0000 is not allowed; delete it"),
-        ("a:\n- é\x07", "f.yaml:2:4: no YAML: character U+0007 is not allowed; delete it"),
-        ("a: \ud83d", "f.yaml:1:4: no YAML: character U+D83D is not allowed; delete it"),
+        ("a: [b\0c]", "f.yaml:1:6: invalid YAML: character U+0000 is not allowed; delete it"),
+        ("a:\n- é\x07", "f.yaml:2:4: invalid YAML: character U+0007 is not allowed; delete it"),
+        ("a: \ud83d", "f.yaml:1:4: invalid YAML: character U+D83D is not allowed; delete it"),
     ],
 )
 def test_a_character_that_yaml_does_not_have_is_found(text: str, told: str) -> None:

@@ -36,8 +36,8 @@ MESSAGES = {
     "0 0 * * L": 'day-of-week "L" names no weekday in "0 0 * * L"; 5L is the last Friday',
     "1,,2 * * * *": 'minute "" is not a number 0-59, range or step in "1,,2 * * * *"',
     "-5 * * * *": 'minute "-5" is not a number 0-59, range or step in "-5 * * * *"',
-    "0 0 30 2 *": '"0 0 30 2 *" never fires: no such day is in such a month',
-    "0 0 31 4,6,9,11 *": '"0 0 31 4,6,9,11 *" never fires: no such day is in such a month',
+    "0 0 30 2 *": '"0 0 30 2 *" never fires: that month has no such day',
+    "0 0 31 4,6,9,11 *": '"0 0 31 4,6,9,11 *" never fires: that month has no such day',
     "": 'expected 5 fields, or 6 with seconds first, but found 0 in ""',
     "* * * *": 'expected 5 fields, or 6 with seconds first, but found 4 in "* * * *"',
     "0 0 0 * * * 2026": "expected 5 fields, or 6 with seconds first, but found 7 in "
