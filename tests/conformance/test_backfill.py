@@ -174,7 +174,7 @@ def test_pending_due_times_are_left_to_the_schedule(
     [
         (minute(3), minute(2), "before start"),
         (minute(1), minute(60), "not over yet"),
-        (BEGIN - timedelta(days=91), minute(1), "books are kept"),
+        (BEGIN - timedelta(days=91), minute(1), "where the history starts"),
         (BEGIN - timedelta(days=30), minute(1), "more than 10,000"),
     ],
 )

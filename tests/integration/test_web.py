@@ -185,7 +185,7 @@ def test_the_local_token_stays_over_restarts_until_it_is_rotated(world: World) -
     node.end()
     result = world.cli("token", "link")
     assert result.returncode == 4
-    assert "start a node: duebook up" in result.stderr
+    assert "start a node with duebook up" in result.stderr
 
 
 def test_on_a_terminal_a_link_is_printed_that_works_once(world: World) -> None:
