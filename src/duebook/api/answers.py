@@ -68,7 +68,7 @@ def paged(
         asked = min(most, limit - len(items))
         page = read(cursor, asked)
         forms = [form(item) for item in page]
-        fit = fitting(forms, left)
+        fit, size = fitting(forms, left)
         if fit < len(forms) and not items:
             fit = max(fit, 1)
         if fit == 0 and forms:
@@ -77,20 +77,18 @@ def paged(
             page = read(cursor, fit)
             return listed(items + [form(item) for item in page], page.next_cursor)
         items += forms
-        left -= sum(map(_size, forms))
+        left -= size
         cursor, most = page.next_cursor, NEXT_LOOK
         if cursor is None or len(page) < asked or len(items) >= limit or left <= 0:
             return listed(items, cursor)
 
 
-def fitting(forms: list[Any], most: int) -> int:
-    """How many of the first are at most so large together."""
+def fitting(forms: list[Any], most: int) -> tuple[int, int]:
+    """How many of the first are at most so large together, and how large these are."""
+    size = 0
     for number, form in enumerate(forms):
-        most -= _size(form)
-        if most < 0:
-            return number
-    return len(forms)
-
-
-def _size(form: Any) -> int:
-    return len(json_text(form))
+        own = len(json_text(form))
+        if size + own > most:
+            return number, size
+        size += own
+    return len(forms), size

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.model.serving import StrandedTask
     from duebook.store.base import Store, Tx
+    from duebook.store.sql.definitions import Definition
 
 __all__ = ["Insights"]
 
@@ -138,9 +139,11 @@ class Insights:
         def work(tx: Tx) -> list[RunMark]:
             schedule_id = tx.schedules.find_schedule(self._namespace, name, deleted=True)
             found = tx.insights.list_marks([schedule_id], limit).get(schedule_id, [])
-            specs = {r.version: r.spec for r in tx.schedules.list_revisions(schedule_id) if r.spec}
-            own = tx.schedules.get_schedule(schedule_id).name
-            return [_planned(mark, specs.get(mark.version or 0), own) for mark in found]
+            pairs = [(schedule_id, mark.version or 0) for mark in found]
+            known = tx.definitions.read(list(dict.fromkeys(pairs)))
+            return [
+                _planned(mark, known.get(pair)) for mark, pair in zip(found, pairs, strict=True)
+            ]
 
         return self._store.read(work)
 
@@ -175,10 +178,11 @@ def _from(name: str, spec: ScheduleSpec, first: datetime, until: datetime) -> li
     return [at for at in (first, *islice(following, EACH_COMING - 1)) if at <= until]
 
 
-def _planned(mark: RunMark, spec: ScheduleSpec | None, name: str) -> RunMark:
-    if spec is None or not spec.jitter or mark.due_at is None:
+def _planned(mark: RunMark, definition: Definition | None) -> RunMark:
+    if definition is None or not definition.spec.jitter or mark.due_at is None:
         return mark
-    return replace(mark, planned_at=jittered(mark.due_at, spec.jitter, name))
+    jitter = definition.spec.jitter
+    return replace(mark, planned_at=jittered(mark.due_at, jitter, definition.name))
 
 
 def _zones(tx: Tx, runs: Sequence[Run]) -> dict[str, str]:

@@ -43,6 +43,7 @@ class Part:
 
     @classmethod
     def of(cls, server: Server) -> Self:
+        """As a plain call, which mypy refuses: it does not see the methods that are made here."""
         return cls(server)
 
     def ask(self, operation: str, **given: Any) -> Any:

@@ -61,7 +61,8 @@ def get_log(
     if "text/plain" in accept:
         return PlainTextResponse("".join(f"{line.text}\n" for _, line in lines))
     forms = [encode(PlacedLine(place_text(at), line)) for at, line in lines]
-    shown = forms[: max(fitting(forms, PAGE_BYTES), 1)]
+    fit, _ = fitting(forms, PAGE_BYTES)
+    shown = forms[: max(fit, 1)]
     end = shown[-1]["place"] if shown else place_text(place)
     ended = not run.is_active and len(lines) < limit and len(shown) == len(forms)
     return listed(shown, None if ended else end)

@@ -12,14 +12,14 @@ from duebook.model.plan import Lane, Plan
 from duebook.model.run import Outcome, Run, Token
 from duebook.store.sql.attempts import Attempts
 from duebook.store.sql.checks import Checks
-from duebook.store.sql.claims import Claimer, Claims
+from duebook.store.sql.claims import Claimer, Claims, Wanted
 from duebook.store.sql.events import Events
 from duebook.store.sql.flow_runs import FlowRuns, LimitKey, columns_of_flows
 from duebook.store.sql.ledger import Ledger
 from duebook.store.sql.plans import Plans, moved_row
 from duebook.store.sql.rows import clean, inline
 from duebook.store.sql.wakes import Wakes
-from duebook.store.values import Labels, News
+from duebook.store.values import News
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,18 +158,10 @@ class PostgresAttempts(Attempts):
 class PostgresClaims(Claims):
     """Takes runs that nobody else takes just now."""
 
-    def _claim_runs(
-        self,
-        claimer: Claimer,
-        queue: str,
-        namespace: str,
-        limit: int,
-        tasks: Sequence[str],
-        labels: Labels,
-    ) -> list[Run]:
+    def _claim_runs(self, claimer: Claimer, wanted: Wanted, limit: int) -> list[Run]:
         """Runs of limited schedules are counted again under a lock of their schedule; a backfill
         begins only where nobody decides about due times at the same time."""
-        found = self._claimable("take_claimable", queue, namespace, limit, tasks, labels)
+        found = self._claimable("take_claimable", wanted, limit)
         exclusive = {schedule_id for _, schedule_id, _, alone, _ in found if alone}
         limited = {schedule_id for _, schedule_id, _, _, limited in found if limited} - exclusive
         filling = {owner for _, owner, lane, alone, _ in found if alone and lane == Lane.BACKFILL}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from duebook.store.sql.attempts import Attempts
     from duebook.store.sql.queues import Queues
 
-__all__ = ["Claimer", "Claims"]
+__all__ = ["Claimer", "Claims", "Wanted"]
 
 
 class Claimer(NamedTuple):
@@ -33,6 +33,15 @@ class Claimer(NamedTuple):
     session_id: str
     node: str
     at: datetime
+
+
+class Wanted(NamedTuple):
+    """Where runs are claimed, and which of them a worker can perform."""
+
+    queue: str
+    namespace: str
+    tasks: Sequence[str]
+    labels: Labels
 
 
 class Claims(Part, ABC):
@@ -54,6 +63,8 @@ class Claims(Part, ABC):
         namespaces: Serving = ALL,
     ) -> Work:
         """Where `claim` would find runs now, as far as limits allow."""
+        if (rests_until := self._rests_until()) is not None:
+            return Work((), rests_until, self._db.now)
         limiters = {limiter.queue.name: limiter for limiter in self._queues.limiters()}
         places, moments = [], [self.earliest_ready()]
         for queue in queues:
@@ -66,7 +77,7 @@ class Claims(Part, ABC):
             places += [
                 (queue, namespace)
                 for namespace in self._served(queue, namespaces)
-                if self._claimable("list_claimable", queue, namespace, 1, tasks, labels)
+                if self._claimable("list_claimable", Wanted(queue, namespace, tasks, labels), 1)
             ]
         return Work(tuple(places), min(filter(None, moments), default=None), self._db.now)
 
@@ -93,6 +104,8 @@ class Claims(Part, ABC):
         allow. Runs of tasks other than `tasks` are left to those who know them, steps that need
         other labels to those who have them, and those that expired to nobody.
         """
+        if self._rests_until() is not None:
+            return []
         alive = self._db.one("get_session_alive", id=session_id, queue=queue, now=self._db.now)
         if alive is None:
             return []
@@ -100,39 +113,34 @@ class Claims(Part, ABC):
         if namespace not in serving_of(json.loads(served)):
             return []
 
+        wanted = Wanted(queue, namespace, tasks, labels)
+
         def take(most: int, at: datetime) -> list[Run]:
-            mine = Claimer(session_id, node, at)
-            return self._claim_runs(mine, queue, namespace, most, tasks, labels)
+            return self._claim_runs(Claimer(session_id, node, at), wanted, most)
 
         row = self._db.one("get_limiter", queue=queue) if limited else None
         if row is None:
             return self._claims(take(limit, self._db.now), session_id)
         return self._claims(self._queues.through(read_limiter(row), limit, take), session_id)
 
+    def _rests_until(self) -> datetime | None:
+        """Until when nothing is claimed at all; None: work goes on."""
+        return None
+
     @abstractmethod
-    def _claim_runs(
-        self,
-        claimer: Claimer,
-        queue: str,
-        namespace: str,
-        limit: int,
-        tasks: Sequence[str],
-        labels: Labels,
-    ) -> list[Run]:
+    def _claim_runs(self, claimer: Claimer, wanted: Wanted, limit: int) -> list[Run]:
         """Give ready runs to the session, within the limits of their schedules, in order."""
 
-    def _claimable(
-        self,
-        query: str,
-        queue: str,
-        namespace: str,
-        limit: int,
-        tasks: Sequence[str],
-        labels: Labels,
-    ) -> list[Row]:
-        place = {"queue": queue, "namespace": namespace}
-        fits = {"tasks": list(tasks), "labels": json.dumps(dict(labels))}
-        return self._db.all(query, now=self._db.now, limit=limit, **place, **fits)
+    def _claimable(self, query: str, wanted: Wanted, limit: int) -> list[Row]:
+        return self._db.all(
+            query,
+            now=self._db.now,
+            limit=limit,
+            queue=wanted.queue,
+            namespace=wanted.namespace,
+            tasks=list(wanted.tasks),
+            labels=json.dumps(dict(wanted.labels)),
+        )
 
     def _claims(self, runs: list[Run], session_id: str) -> list[Claim]:
         pairs = [(run.schedule_id or "", run.version or 0) for run in runs]

@@ -6,19 +6,18 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from duebook.model.finding import Finding
-from duebook.model.serving import ALL, Serving
 from duebook.store.sql.checks import Checks
-from duebook.store.sql.claims import Claimer, Claims
+from duebook.store.sql.claims import Claimer, Claims, Wanted
 from duebook.store.sql.flow_runs import FlowRuns
 from duebook.store.sql.new_runs import NewRuns
 from duebook.store.sql.rows import NewRun, clean, inline, read_run
-from duebook.store.values import Labels, Work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from duebook.model.flow_run import FlowMove
-    from duebook.model.run import Claim, Run
+    from duebook.model.run import Run
     from duebook.store.sql.statements import Row
     from duebook.store.sqlite.statements import SqliteStatements
 
@@ -43,47 +42,16 @@ class SqliteNewRuns(NewRuns):
 class SqliteClaims(Claims):
     """Nothing is claimed in books that are about to be copied."""
 
-    def list_work(
-        self,
-        queues: Sequence[str],
-        tasks: Sequence[str] = (),
-        labels: Labels = (),
-        namespaces: Serving = ALL,
-    ) -> Work:
-        drains_until = self._db.value("get_drain", now=self._db.now)
-        if drains_until is not None:
-            return Work((), self._db.time(drains_until), self._db.now)
-        return super().list_work(queues, tasks, labels, namespaces)
+    def _rests_until(self) -> datetime | None:
+        until: datetime | None = self._db.time(self._db.value("get_drain", now=self._db.now))
+        return until
 
-    def claim(
-        self,
-        session_id: str,
-        queue: str,
-        limit: int,
-        tasks: Sequence[str] = (),
-        namespace: str = "default",
-        labels: Labels = (),
-    ) -> list[Claim]:
-        """Nothing begins in books that are about to be copied."""
-        if self._db.one("get_drain", now=self._db.now):
-            return []
-        return super().claim(session_id, queue, limit, tasks, namespace, labels)
-
-    def _claim_runs(
-        self,
-        claimer: Claimer,
-        queue: str,
-        namespace: str,
-        limit: int,
-        tasks: Sequence[str],
-        labels: Labels,
-    ) -> list[Run]:
+    def _claim_runs(self, claimer: Claimer, wanted: Wanted, limit: int) -> list[Run]:
         """In portions, because a claim may use up the limit of a schedule with more work."""
         claimed: list[str] = []
         mine = {"session_id": claimer.session_id, "now": self._db.stamp(claimer.at)}
         while len(claimed) < limit:
-            wanted = limit - len(claimed)
-            found = self._claimable("list_claimable", queue, namespace, wanted, tasks, labels)
+            found = self._claimable("list_claimable", wanted, limit - len(claimed))
             ids = _within_limits(found)
             self._db.many("claim_run", ({"id": id_, **mine} for id_ in ids))
             claimed += ids
