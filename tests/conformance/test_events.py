@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -385,7 +384,7 @@ def test_a_run_that_failed_is_tried_again_by_a_worker(
     begin(store)
     (claimed,) = claim(store)
     assert perform_event(claimed).status == "failed"
-    mended = replace(claimed.run, payload={"text": {"deep": 1}})
+    mended = claimed.run._replace(payload={"text": {"deep": 1}})
     outcome = perform_event(claimed._replace(run=mended))
     assert store.transact(lambda tx: tx.attempts.settle(claimed.token, outcome))
     assert [(event.data, event.aggregate, event.version) for event in read(store)] == [

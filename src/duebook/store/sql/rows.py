@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -64,9 +63,8 @@ LAST_PLACE: Final = 2**62
 """After the place of any run and the id of any entry."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)
-_RUN_FIELDS: Final = [field.name for field in fields(Run)]
-_RUN_TIMES: Final = [place for place, name in enumerate(_RUN_FIELDS) if name.endswith("_at")]
-_RUN_JSON: Final = [_RUN_FIELDS.index(name) for name in ("payload", "output", "output_secrets")]
+_RUN_TIMES: Final = [place for place, name in enumerate(Run._fields) if name.endswith("_at")]
+_RUN_JSON: Final = [Run._fields.index(name) for name in ("payload", "output", "output_secrets")]
 
 
 class MovedState(NamedTuple):
@@ -209,7 +207,7 @@ def read_template(row: Sequence[Any], time: Callable[[Any], Any]) -> ScheduleTem
 
 def read_run(row: Sequence[Any], time: Callable[[Any], Any]) -> Run:
     """A row of run_details, whose columns are those of a Run."""
-    values: list[Any] = list(row[: len(_RUN_FIELDS)])
+    values: list[Any] = list(row[: len(Run._fields)])
     for place in _RUN_TIMES:
         values[place] = time(values[place])
     for place in _RUN_JSON:
