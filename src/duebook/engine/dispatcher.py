@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from duebook.engine.books_clock import BooksClock
 from duebook.engine.measures import Measures
 from duebook.engine.verbose import tell_claims
+from duebook.engine.work_cursor import WorkCursor
 from duebook.model.serving import ALL
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class Dispatcher:
         self._monotonic = monotonic
         self._measures = Measures() if measures is None else measures
         self._clock = BooksClock() if clock is None else clock
+        self._cursor = WorkCursor()
         self._turn = 0
         self._known: Work | None = None
         """what the last look found, as long as there is plenty"""
@@ -99,20 +101,29 @@ class Dispatcher:
 
     def _look(self, tasks: Sequence[str]) -> Work:
         self._known, self._looked_at = None, self._monotonic()
-        return self._store.look_for_work(self._queues, tasks, self._labels, self._namespaces)
+        return self._cursor.look(
+            lambda parts: self._store.look_for_work(
+                self._queues, tasks, self._labels, self._namespaces, parts
+            ),
+            self._monotonic,
+        )
 
     def _claim(self, place: NamespaceQueue, share: int, tasks: Sequence[str]) -> int:
         queue, namespace = place
+        parts = self._cursor.parts(place)
         with self._slots.claiming:
             asked_at, heard_from = self._monotonic(), self._clock.monotonic()
             claims, now = self._store.transact(
                 lambda tx: (
-                    tx.claims.claim(self.session_id, queue, share, tasks, namespace, self._labels),
+                    tx.claims.claim(
+                        self.session_id, queue, share, tasks, namespace, self._labels, parts
+                    ),
                     tx.now,
                 )
             )
             seconds = self._monotonic() - asked_at
             self._clock.heard(now, heard_from)
+            self._cursor.claimed(place, claims, now)
             self._slots.begin(claims)
         self._measures.took(claims, seconds)
         tell_claims(log, claims)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from duebook.errors import Invalid
 from duebook.model.serving import ALL
+from duebook.store.values import WHOLE_QUEUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from duebook.model.serving import Serving
     from duebook.store.base import Tx
-    from duebook.store.values import Labels, Mark, News, Pulse, Work
+    from duebook.store.values import Labels, Mark, News, Pulse, QueueParts, Work
 
 __all__ = ["JoinedStore"]
 
@@ -56,6 +57,7 @@ class JoinedStore:
         tasks: Sequence[str],
         labels: Labels = (),
         namespaces: Serving = ALL,
+        parts: QueueParts = WHOLE_QUEUES,  # noqa: ARG002 - somebody else's transaction is no worker's
     ) -> Work:
         return self._tx.claims.list_work(queues, tasks, labels, namespaces)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Flag, auto
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 from duebook.model.codec import Shown, shown
@@ -26,6 +28,8 @@ __all__ = [
     "FIRST",
     "NO_DELAY",
     "START",
+    "WHOLE_QUEUE",
+    "WHOLE_QUEUES",
     "Account",
     "Batch",
     "Begun",
@@ -49,6 +53,8 @@ __all__ = [
     "OwnRun",
     "Page",
     "Pulse",
+    "QueuePart",
+    "QueueParts",
     "Record",
     "Records",
     "SessionInfo",
@@ -447,6 +453,21 @@ class Mark(NamedTuple):
 
     wake_at: datetime
     schedule_id: str
+
+
+class QueuePart(NamedTuple):
+    """A part of a queue in its order: from a rank, which is a priority below zero, and an instant
+    of readiness to the end of another rank."""
+
+    rank: int
+    since: datetime
+    last: int
+
+
+WHOLE_QUEUE: Final = (QueuePart(-(2**31), datetime(1, 1, 1, tzinfo=UTC), 2**31 - 1),)
+QueueParts = Mapping[tuple[str, str], Sequence[QueuePart]]
+"""by queue and namespace, those in which runs may wait; of others the whole queue"""
+WHOLE_QUEUES: Final[QueueParts] = MappingProxyType({})
 
 
 class Batch(NamedTuple):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from duebook.store.base import Store
 
 NOW = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
-CLAIM = SimpleNamespace(run=SimpleNamespace(attempt=2))
+CLAIM = SimpleNamespace(run=SimpleNamespace(attempt=2, priority=0, ready_at=NOW))
 
 places = st.lists(st.tuples(st.sampled_from("abc"), st.text()), min_size=1, max_size=9, unique=True)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.model.finding import Finding
 from duebook.model.plan import Lane, Plan
 from duebook.model.run import Outcome, Run, Token
 from duebook.store.sql.attempts import Attempts
 from duebook.store.sql.checks import Checks
-from duebook.store.sql.claims import Claimer, Claims, Wanted
+from duebook.store.sql.claims import Claims, Wanted
 from duebook.store.sql.events import Events
 from duebook.store.sql.flow_runs import FlowRuns, LimitKey, columns_of_flows
 from duebook.store.sql.ledger import Ledger
@@ -23,6 +23,7 @@ from duebook.store.values import News
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from duebook.model.flow_run import FlowMove
     from duebook.store.postgres.statements import PostgresStatements
@@ -155,67 +156,105 @@ class PostgresAttempts(Attempts):
         return settled | {token for token in tokens.values() if self._settled_before(token)}
 
 
+class Taken(NamedTuple):
+    """What a claim took, and whether the queue has limits that nobody has looked at."""
+
+    runs: list[Run]
+    limited: bool
+
+
 class PostgresClaims(Claims):
     """Takes runs that nobody else takes just now."""
 
-    def _claim_runs(self, claimer: Claimer, wanted: Wanted, limit: int) -> list[Run]:
+    def _claim_runs(self, wanted: Wanted, limit: int) -> list[Run]:
+        """One statement, unless the queue has limits, which are locked first."""
+        taken = self._take(wanted, limit, self._db.now)
+        if not taken.limited:
+            return taken.runs
+        return self._within_queue(
+            wanted.queue, limit, lambda most, at: self._take(wanted, most, at, admitted=True).runs
+        )
+
+    def _take(self, wanted: Wanted, limit: int, at: datetime, admitted: bool = False) -> Taken:
+        """Runs that begin at `at`; from a queue with limits only those who were admitted take."""
+        rows = self._db.all(
+            "claim_ready",
+            now=self._db.now,
+            at=at,
+            limit=limit,
+            admitted=admitted,
+            session_id=wanted.session_id,
+            queue=wanted.queue,
+            namespace=wanted.namespace,
+            tasks=wanted.tasks,
+            labels=json.dumps(dict(wanted.labels)),
+            ranks=[part.rank for part in wanted.parts],
+            sinces=[part.since for part in wanted.parts],
+            lasts=[part.last for part in wanted.parts],
+        )
+        if not rows:  # the session is dead, or does not serve the namespace
+            return Taken([], limited=False)
+        node, limited, bound = rows[0][:3]
+        given = [row[3:] for row in rows if row[3] is not None]
+        if bound is not None:
+            given += self._take_bound(bound, wanted.session_id, at)
+        given.sort(key=_turn)
+        definitions = self._definitions.read([row[2:4] for row in given if row[2] is not None])
+        runs = [_claimed(row, definitions.get(row[2:4]), node, at) for row in given]
+        return Taken(runs, limited and not admitted)
+
+    def _take_bound(self, bound: list[list[Any]], session_id: str, at: datetime) -> list[Row]:
         """Runs of limited schedules are counted again under a lock of their schedule; a backfill
         begins only where nobody decides about due times at the same time."""
-        found = self._claimable("take_claimable", wanted, limit)
-        exclusive = {schedule_id for _, schedule_id, _, alone, _ in found if alone}
-        limited = {schedule_id for _, schedule_id, _, _, limited in found if limited} - exclusive
-        filling = {owner for _, owner, lane, alone, _ in found if alone and lane == Lane.BACKFILL}
+        exclusive = {schedule_id for _, schedule_id, _, alone in bound if alone}
+        counted = {schedule_id for _, schedule_id, _, _ in bound} - exclusive
+        filling = {owner for _, owner, lane, alone in bound if alone and lane == Lane.BACKFILL}
         free = _locked(self._db, "lock_exclusive", exclusive) | _locked(
-            self._db, "lock_limited", limited
+            self._db, "lock_limited", counted
         )
         free -= filling - _locked(self._db, "lock_decided", filling)
-        without = [id_ for id_, _, _, *limits in found if not any(limits)]
-        within = [id_ for id_, owner, _, *limits in found if any(limits) and owner in free]
-        given = self._given("claim_runs", without, claimer)
-        given += self._given("claim_limited", within, claimer)
-        places = {row[0]: place for place, row in enumerate(found)}
-        given.sort(key=lambda row: places[row[0]])
-        definitions = self._definitions.read(
-            [(row[2], row[3]) for row in given if row[2] is not None]
-        )
-        return [self._claimed(row, definitions.get((row[2], row[3])), claimer) for row in given]
+        ids = [id_ for id_, owner, *_ in bound if owner in free]
+        mine: Values = {"session_id": session_id, "at": at, "now": self._db.now}
+        return self._db.all("claim_limited", ids=ids, **mine) if ids else []
 
-    def _given(self, query: str, ids: list[str], claimer: Claimer) -> list[Row]:
-        mine: Values = {"session_id": claimer.session_id, "now": claimer.at}
-        return self._db.all(query, ids=ids, **mine) if ids else []
 
-    def _claimed(self, row: Row, definition: Definition | None, claimer: Claimer) -> Run:
-        """What is known needs no query: this node, this time, and the schedule's name."""
-        (id_, namespace, schedule_id, version, due_at, origin, trigger, queue, priority) = row[:9]
-        attempt, failures, losses, payload, created_at, ready_at, expires_at = row[9:16]
-        return Run(
-            id_,
-            namespace,
-            schedule_id,
-            definition.name if definition else None,
-            version,
-            due_at,
-            origin,
-            trigger,
-            queue,
-            priority,
-            "running",
-            attempt,
-            failures,
-            losses,
-            None if payload is None else json.loads(payload),
-            created_at,
-            ready_at,
-            claimer.at,
-            claimer.at,
-            None,
-            expires_at,
-            claimer.node,
-            task=row[16],
-            parent_run_id=row[17],
-            step=row[18],
-            flow=row[19],
-        )
+def _turn(row: Row) -> tuple[int, datetime, int]:
+    """By priority, then readiness."""
+    return -row[8], row[14], row[20]
+
+
+def _claimed(row: Row, definition: Definition | None, node: str, at: datetime) -> Run:
+    """What is known needs no query: this node, this time, and the schedule's name."""
+    (id_, namespace, schedule_id, version, due_at, origin, trigger, queue, priority) = row[:9]
+    attempt, failures, losses, payload, created_at, ready_at, expires_at = row[9:16]
+    return Run(
+        id_,
+        namespace,
+        schedule_id,
+        definition.name if definition else None,
+        version,
+        due_at,
+        origin,
+        trigger,
+        queue,
+        priority,
+        "running",
+        attempt,
+        failures,
+        losses,
+        None if payload is None else json.loads(payload),
+        created_at,
+        ready_at,
+        at,
+        at,
+        None,
+        expires_at,
+        node,
+        task=row[16],
+        parent_run_id=row[17],
+        step=row[18],
+        flow=row[19],
+    )
 
 
 class PostgresFlowRuns(FlowRuns):

@@ -308,7 +308,7 @@ SELECT clock_timestamp()
 
 -- name: list_claimable
 -- Ready work by priority, within its limits; its lane and limits. IS NULL, for EXISTS may read a table.
-SELECT r.id, r.schedule_id, r.lane, r.exclusive, r.max_concurrent IS NOT NULL
+SELECT r.id, r.schedule_id, r.lane, r.exclusive, r.max_concurrent IS NOT NULL AS limited
 FROM runs AS r
 WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace = :namespace AND r.ready_at <= :now
     AND (r.expires_at IS NULL OR r.expires_at > :now OR r.attempt > 0)
@@ -340,23 +340,39 @@ WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace = :namespace AND 
         SELECT count(*) FROM runs AS other
         WHERE other.schedule_id = r.schedule_id AND other.status = 'running'
             AND other.status IN ('queued', 'running')))
-ORDER BY r.priority DESC, r.ready_at, r.place
+ORDER BY -r.priority, r.ready_at, r.place
 LIMIT :limit
 
 -- name: look_for_work
 -- Where there are runs that may begin, when more will be ready, whether any queue has limits.
 WITH RECURSIVE at AS (SELECT coalesce(:clock::timestamptz, now()) AS now),
-hop (queue, namespace) AS (
-    SELECT q, (SELECT min(r.namespace) FROM runs AS r WHERE r.status = 'queued' AND r.queue = q)
-    FROM unnest(:queues::text[]) AS q
-    WHERE :namespaces::text[] IS NULL
+part AS MATERIALIZED (
+    SELECT queue, namespace, rank, since, last
+    FROM unnest(:part_queues::text[], :part_namespaces::text[], :ranks::integer[],
+        :sinces::timestamptz[], :lasts::integer[]) AS p (queue, namespace, rank, since, last)),
+gap (queue, low, high) AS (
+    SELECT queue, namespace,
+        lead(namespace, 1, '{') OVER (PARTITION BY queue ORDER BY namespace COLLATE "C")
+    FROM (
+        SELECT q AS queue, '' AS namespace FROM unnest(:queues::text[]) AS q
+        UNION SELECT queue, namespace FROM part) AS known
+    WHERE :namespaces::text[] IS NULL),
+hop (queue, namespace, high) AS (
+    SELECT gap.queue, (
+        SELECT min(r.namespace) FROM runs AS r
+        WHERE r.status = 'queued' AND r.queue = gap.queue AND r.namespace > gap.low
+            AND r.namespace < gap.high), gap.high
+    FROM gap
     UNION ALL
     SELECT hop.queue, (
         SELECT min(r.namespace) FROM runs AS r
-        WHERE r.status = 'queued' AND r.queue = hop.queue AND r.namespace > hop.namespace)
+        WHERE r.status = 'queued' AND r.queue = hop.queue AND r.namespace > hop.namespace
+            AND r.namespace < hop.high), hop.high
     FROM hop WHERE hop.namespace IS NOT NULL),
 spot (queue, namespace) AS (
     SELECT queue, namespace FROM hop WHERE namespace IS NOT NULL
+    UNION ALL
+    SELECT queue, low FROM gap WHERE low <> ''
     UNION ALL
     SELECT q, n FROM unnest(:queues::text[]) AS q CROSS JOIN unnest(:namespaces::text[]) AS n)
 SELECT at.now, EXISTS (SELECT 1 FROM queues), (
@@ -364,7 +380,15 @@ SELECT at.now, EXISTS (SELECT 1 FROM queues), (
         WHERE status = 'queued' AND ready_at > created_at AND ready_at > at.now), (
         SELECT json_agg(json_build_array(spot.queue, spot.namespace)
             ORDER BY array_position(:queues::text[], spot.queue), spot.namespace)
-        FROM spot WHERE EXISTS (claimable))
+        FROM spot WHERE EXISTS (
+            SELECT 1 FROM (
+                SELECT rank, since, last FROM part
+                WHERE part.queue = spot.queue AND part.namespace = spot.namespace
+                UNION ALL
+                SELECT -2147483648, '-infinity', 2147483647 WHERE NOT EXISTS (
+                    SELECT 1 FROM part
+                    WHERE part.queue = spot.queue AND part.namespace = spot.namespace)) AS stretch
+            CROSS JOIN LATERAL (claimable) AS found))
 FROM at
 
 -- name: lock_exclusive
@@ -389,21 +413,44 @@ SELECT id FROM schedules WHERE id = ANY (:ids::text[])
 ORDER BY id
 FOR NO KEY UPDATE
 
--- name: claim_runs
--- The runs are this session's until they settle; no limit of a schedule concerns them.
-UPDATE runs AS r
-SET status = 'running', attempt = r.attempt + 1, lane = least(r.lane, 1), session_id = :session_id,
-    claimed_at = :now, started_at = :now, progress = NULL, progress_text = NULL, beat_at = NULL
-WHERE r.id = ANY (:ids::text[]) AND r.status || '' = 'queued'
-RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
-    r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
-    r.expires_at, r.task, r.parent_run_id, r.step, r.flow
+-- name: claim_ready
+-- Ready runs become this session's; those that a limit of their schedule counts are only locked.
+WITH me AS MATERIALIZED (
+    SELECT node, EXISTS (SELECT 1 FROM queues WHERE name = :queue) AS limited
+    FROM node_sessions
+    WHERE id = :session_id AND ended_at IS NULL AND expires_at > :now
+        AND namespaces::jsonb ?| ARRAY['*', :namespace]
+    FOR KEY SHARE),
+taken AS MATERIALIZED (
+    SELECT found.id, found.schedule_id, found.lane, found.exclusive, found.limited
+    FROM (
+        SELECT part.rank, part.since, part.last FROM me
+        CROSS JOIN unnest(:ranks::integer[], :sinces::timestamptz[], :lasts::integer[])
+            AS part (rank, since, last)
+        WHERE :admitted OR NOT me.limited) AS stretch
+    CROSS JOIN LATERAL (claimable
+        FOR UPDATE OF r SKIP LOCKED) AS found
+    LIMIT :limit),
+given AS (
+    UPDATE runs AS r
+    SET status = 'running', attempt = r.attempt + 1, lane = least(r.lane, 1),
+        session_id = :session_id, claimed_at = :at, started_at = :at, progress = NULL,
+        progress_text = NULL, beat_at = NULL
+    WHERE r.id = ANY (ARRAY(SELECT id FROM taken WHERE NOT exclusive AND NOT limited))
+    RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
+        r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
+        r.expires_at, r.task, r.parent_run_id, r.step, r.flow, r.place)
+SELECT me.node, me.limited, (
+        SELECT json_agg(json_build_array(id, schedule_id, lane, exclusive)) FROM taken
+        WHERE exclusive OR limited),
+    given.*
+FROM me LEFT JOIN given ON true
 
 -- name: claim_limited
--- As claim_runs, as far as the limits of their schedules allow now.
+-- The given runs become this session's, as far as the limits of their schedules allow now.
 UPDATE runs AS r
 SET status = 'running', attempt = r.attempt + 1, lane = least(r.lane, 1), session_id = :session_id,
-    claimed_at = :now, started_at = :now, progress = NULL, progress_text = NULL, beat_at = NULL
+    claimed_at = :at, started_at = :at, progress = NULL, progress_text = NULL, beat_at = NULL
 FROM (
     SELECT c.id, CASE WHEN c.exclusive THEN 1 ELSE c.max_concurrent END AS most,
         row_number() OVER (
@@ -428,7 +475,7 @@ WHERE r.id = ranked.id AND r.status || '' = 'queued'
                         AND e.due_at <= :now))) IS NULL)
 RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
     r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
-    r.expires_at, r.task, r.parent_run_id, r.step, r.flow
+    r.expires_at, r.task, r.parent_run_id, r.step, r.flow, r.place
 
 -- name: settle_run
 -- Only the current token ends a run; says also whether others waited for that.

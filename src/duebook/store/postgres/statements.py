@@ -28,12 +28,15 @@ if TYPE_CHECKING:
 __all__ = ["QUERIES", "TEXTS", "PostgresStatements"]
 
 QUERIES: Final = POSTGRES.read(COMMON) | load_queries(Path(__file__).with_name("queries.sql"))
-QUERIES["take_claimable"] = f"{QUERIES['list_claimable']}\nFOR UPDATE OF r SKIP LOCKED"
 QUERIES["share_directories"] = f"{QUERIES['list_directories']}\nFOR SHARE OF d SKIP LOCKED"
+_QUEUED: Final = "WHERE r.status = 'queued'"
+_STRETCH: Final = f"""{_QUEUED} AND (-r.priority, r.ready_at) >= (stretch.rank, stretch.since)
+    AND -r.priority <= stretch.last"""
+_CLAIMABLE: Final = QUERIES["list_claimable"].replace(_QUEUED, _STRETCH)
 _HERE: Final = {"queue": "spot.queue", "namespace": "spot.namespace", "now": "at.now", "limit": "1"}
+QUERIES["claim_ready"] = QUERIES["claim_ready"].replace("claimable", _CLAIMABLE)
 QUERIES["look_for_work"] = QUERIES["look_for_work"].replace(
-    "claimable",
-    re.sub(rf":({'|'.join(_HERE)})\b", lambda m: _HERE[m[1]], QUERIES["list_claimable"]),
+    "claimable", re.sub(rf":({'|'.join(_HERE)})\b", lambda m: _HERE[m[1]], _CLAIMABLE)
 )
 _ARRAY: Final = re.compile(r":(\w+)::(\w+)\[\]")
 TEXTS: Final = {name: percent_named(sql).encode() for name, sql in QUERIES.items()}

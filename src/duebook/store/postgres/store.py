@@ -30,7 +30,7 @@ from duebook.store.postgres.statements import TEXTS, PostgresStatements
 from duebook.store.postgres.tx import PostgresTx
 from duebook.store.sql.consumers import read_consumer
 from duebook.store.sql.definitions import remember
-from duebook.store.values import FIRST, Neighbour, News, OwnRun, Pulse, Work
+from duebook.store.values import FIRST, WHOLE_QUEUES, Neighbour, News, OwnRun, Pulse, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from duebook.store.postgres.beginning import Begin
     from duebook.store.postgres.connection import Connection
     from duebook.store.sql.definitions import Definitions
-    from duebook.store.values import Labels, Mark
+    from duebook.store.values import Labels, Mark, QueueParts
 
 __all__ = ["PostgresStore"]
 
@@ -217,13 +217,20 @@ class PostgresStore:
         tasks: Sequence[str],
         labels: Labels = (),
         namespaces: Serving = ALL,
+        parts: QueueParts = WHOLE_QUEUES,
     ) -> Work:
+        listed = [(*place, *part) for place, of_place in parts.items() for part in of_place]
         values: dict[str, Any] = {
             "queues": list(queues),
             "namespaces": namespaces.listed,
             "tasks": list(tasks),
             "labels": json.dumps(dict(labels)),
             "clock": None if self._clock is None else self._clock(),
+            "part_queues": [queue for queue, *_ in listed],
+            "part_namespaces": [namespace for _, namespace, *_ in listed],
+            "ranks": [rank for _, _, rank, _, _ in listed],
+            "sinces": [since for *_, since, _ in listed],
+            "lasts": [last for *_, last in listed],
         }
         now, limited, ready_at, places = self._ask_alone("look_for_work", values, self._pool, BRIEF)
         if limited:  # rooms and rates are reckoned in Python

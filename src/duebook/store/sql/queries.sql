@@ -428,12 +428,6 @@ SELECT name, concurrency, rate_count, rate_seconds, begun FROM queues ORDER BY n
 -- How many runs of a queue are under way.
 SELECT count(*) FROM runs INDEXED BY runs_running WHERE status = 'running' AND queue = :queue
 
--- name: get_session_alive
--- A node that lives, and can renew but not be buried until the commit; if the queue has limits.
-SELECT node, namespaces, EXISTS (SELECT 1 FROM queues WHERE name = :queue)
-FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
-FOR KEY SHARE
-
 -- name: get_limiter
 -- The limits of a queue; one claim at a time passes through.
 SELECT name, concurrency, rate_count, rate_seconds, begun
@@ -1816,7 +1810,7 @@ SELECT queue, count(*) FROM runs WHERE status = 'running' GROUP BY queue
 SELECT DISTINCT task FROM (
     SELECT task FROM runs
     WHERE status = 'queued' AND queue = :queue AND namespace = :namespace
-    ORDER BY priority DESC, ready_at
+    ORDER BY -priority, ready_at
     LIMIT :limit) AS first
 WHERE task IS NOT NULL
 

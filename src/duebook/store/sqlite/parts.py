@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from duebook.model.finding import Finding
+from duebook.model.serving import serving_of
 from duebook.store.sql.checks import Checks
-from duebook.store.sql.claims import Claimer, Claims, Wanted
+from duebook.store.sql.claims import Claims, Wanted
 from duebook.store.sql.flow_runs import FlowRuns
 from duebook.store.sql.new_runs import NewRuns
 from duebook.store.sql.rows import NewRun, clean, inline, read_run
@@ -46,12 +48,26 @@ class SqliteClaims(Claims):
         until: datetime | None = self._db.time(self._db.value("get_drain", now=self._db.now))
         return until
 
-    def _claim_runs(self, claimer: Claimer, wanted: Wanted, limit: int) -> list[Run]:
+    def _claim_runs(self, wanted: Wanted, limit: int) -> list[Run]:
+        session = {"id": wanted.session_id, "queue": wanted.queue, "now": self._db.now}
+        alive = self._db.one("get_session_alive", **session)
+        if alive is None:
+            return []
+        served, limited = alive
+        if wanted.namespace not in serving_of(json.loads(served)):
+            return []
+        if not limited:
+            return self._take(wanted, limit, self._db.now)
+        return self._within_queue(
+            wanted.queue, limit, lambda most, at: self._take(wanted, most, at)
+        )
+
+    def _take(self, wanted: Wanted, limit: int, at: datetime) -> list[Run]:
         """In portions, because a claim may use up the limit of a schedule with more work."""
         claimed: list[str] = []
-        mine = {"session_id": claimer.session_id, "now": self._db.stamp(claimer.at)}
+        mine = {"session_id": wanted.session_id, "now": self._db.stamp(at)}
         while len(claimed) < limit:
-            found = self._claimable("list_claimable", wanted, limit - len(claimed))
+            found = self._claimable(wanted, limit - len(claimed))
             ids = _within_limits(found)
             self._db.many("claim_run", ({"id": id_, **mine} for id_ in ids))
             claimed += ids

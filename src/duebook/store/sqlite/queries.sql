@@ -163,6 +163,11 @@ WHERE (:namespaces IS NULL AND EXISTS (
             WHERE status = 'queued' AND queue = wanted.value AND namespace = served.value))
 LIMIT 1
 
+-- name: get_session_alive
+-- The namespaces that a node serves, if it lives, and whether the queue has limits.
+SELECT namespaces, EXISTS (SELECT 1 FROM queues WHERE name = :queue)
+FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
+
 -- name: list_claimable
 -- Ready work by priority, within its limits; how many of its schedule may run, and how many do.
 SELECT id, schedule_id, CASE WHEN exclusive = 1 THEN 1 ELSE max_concurrent END,
@@ -202,7 +207,7 @@ WHERE status = 'queued' AND queue = :queue AND namespace = :namespace AND ready_
     AND (exclusive = 1 OR max_concurrent IS NULL OR max_concurrent > (
         SELECT count(*) FROM runs AS other INDEXED BY runs_busy
         WHERE other.schedule_id = r.schedule_id AND other.status = 'running'))
-ORDER BY priority DESC, ready_at, rowid
+ORDER BY -priority, ready_at, rowid
 LIMIT :limit
 
 -- name: claim_run

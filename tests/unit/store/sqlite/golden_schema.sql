@@ -538,7 +538,7 @@ CREATE UNIQUE INDEX runs_of_parent ON runs (parent_run_id, step) WHERE parent_ru
 
 CREATE INDEX runs_of_task ON runs (namespace, task) WHERE origin = 'enqueue';
 
-CREATE INDEX runs_queued ON runs (queue, namespace, priority DESC, ready_at) WHERE status = 'queued';
+CREATE INDEX runs_queued ON runs (queue, namespace, -priority, ready_at) WHERE status = 'queued';
 
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
 

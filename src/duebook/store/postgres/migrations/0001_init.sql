@@ -320,7 +320,7 @@ CREATE TABLE runs (
     autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1,
     autovacuum_vacuum_cost_delay = 0);
 CREATE UNIQUE INDEX runs_due ON runs (schedule_id, due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX runs_queued ON runs (queue, namespace, priority DESC, ready_at, place) WHERE status = 'queued';
+CREATE INDEX runs_queued ON runs (queue, namespace, (-priority), ready_at, place) WHERE status = 'queued';
 CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
 CREATE INDEX runs_active ON runs (schedule_id, status, lane, created_at)
     WHERE status IN ('queued', 'running');

@@ -303,7 +303,7 @@ CREATE TABLE runs (
     CHECK ((due_at IS NOT NULL)
         = (origin = 'schedule' OR origin = 'catchup' OR origin = 'backfill'))
 ) STRICT;
-CREATE INDEX runs_queued ON runs (queue, namespace, priority DESC, ready_at) WHERE status = 'queued';
+CREATE INDEX runs_queued ON runs (queue, namespace, -priority, ready_at) WHERE status = 'queued';
 CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
 CREATE INDEX runs_active ON runs (schedule_id, lane, created_at) WHERE status IN ('queued', 'running');
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
