@@ -21,6 +21,7 @@ from duebook.engine.measures import Measures
 from duebook.engine.outage_log import OutageLog
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.relay import Relay
+from duebook.engine.retention import Retention
 from duebook.engine.sequencer import Sequencer
 from duebook.engine.session import new_session
 from duebook.engine.slots import Slots
@@ -118,7 +119,7 @@ class Node:
         self._options = options or NodeOptions()
         self._ticking, self._dispatching, self._keeping = Alarm(), Alarm(), Alarm()
         self._helping, self._sequencing, self._relaying = Alarm(), Alarm(), Alarm()
-        self._advancing = Alarm()
+        self._advancing, self._retaining = Alarm(), Alarm()
         self._outage = OutageLog()
         self._stranded = Stranded(store)
         self._cursor = DueCursor()
@@ -160,6 +161,8 @@ class Node:
         for chore, alarm in self._chores:
             chore.start(alarm.ring)
             self._threads.start(chore.name, chore.step, alarm, self._planning_over)
+        retention = Retention(self._store)
+        self._threads.start("retention", retention.step, self._retaining, self._planning_over)
         self._threads.start("scribe", self._write_logs, Alarm(), self._keeping_over)
         self._threads.start("keeper", self._keep, self._keeping, self._keeping_over)
         self._watch()
@@ -442,8 +445,9 @@ class Node:
         """No new work; what runs may finish within the grace, and is handed back beyond it."""
         *planning, _, keeping = self._threads.begun
         self._planning_over.set()
-        rest = (self._sequencing, self._relaying, *(alarm for _, alarm in self._chores))
-        for alarm in (self._ticking, self._helping, self._advancing, self._dispatching, *rest):
+        planning_alarms = (self._ticking, self._helping, self._advancing, self._dispatching)
+        rest = (self._sequencing, self._relaying, self._retaining)
+        for alarm in (*planning_alarms, *rest, *(alarm for _, alarm in self._chores)):
             alarm.ring()
         for thread in planning:  # a claim that is under way still becomes work
             thread.join()

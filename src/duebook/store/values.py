@@ -53,6 +53,7 @@ __all__ = [
     "OwnRun",
     "Page",
     "Pulse",
+    "Purged",
     "QueuePart",
     "QueueParts",
     "Record",
@@ -453,6 +454,14 @@ class Mark(NamedTuple):
 
     wake_at: datetime
     schedule_id: str
+
+
+class Purged(NamedTuple):
+    """What retention deleted at once."""
+
+    number: int
+    after: datetime | None
+    """the next batch of runs ended then, or later; None: no old run is left"""
 
 
 class QueuePart(NamedTuple):

@@ -13,6 +13,7 @@ from duebook.engine.advancer import Advancer
 from duebook.engine.books_clock import BooksClock
 from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.keeper import Keeper
+from duebook.engine.retention import Retention
 from duebook.engine.settling import conclude
 from duebook.engine.ticker import Ticker
 from duebook.ids import new_id
@@ -110,6 +111,8 @@ class SimulatedNode:
         self.keeper = Keeper(
             store, session_id, LEASE, self.places, lambda *_: None, clock.monotonic
         )
+        self._retention = Retention(store, monotonic=clock.monotonic)
+        self._retains_at = 0.0
         self._dispatcher = Dispatcher(
             store,
             self.places,
@@ -186,6 +189,8 @@ class SimulatedNode:
         """Renew the lease and look after the dead; whether that changed any run."""
         before = self.keeper.changes
         self.keeper.step()
+        if (now := self._clock.monotonic()) >= self._retains_at:
+            self._retains_at = now + self._retention.step()
         return self.keeper.changes > before
 
     def obey(self) -> None:

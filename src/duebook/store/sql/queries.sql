@@ -1060,7 +1060,11 @@ LIMIT :limit
 -- name: delete_old_runs
 -- Retention: a small batch of runs that ended long ago, with their logs and attempts.
 DELETE FROM runs WHERE id IN (
-    SELECT id FROM runs WHERE finished_at < :before ORDER BY finished_at LIMIT :limit)
+    SELECT id FROM runs WHERE finished_at >= :after AND finished_at < :before
+    ORDER BY finished_at
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED)
+RETURNING finished_at
 
 -- name: delete_old_ledger
 -- Retention: a small batch of entries written long ago.

@@ -125,7 +125,7 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_runs_by_id": {"ids": RUNS},
     "get_place": {"namespace": "default", "place": 5_000},
     "get_last_place": {"namespace": "default"},
-    "delete_old_runs": {"before": NOW, "limit": 5},
+    "delete_old_runs": {"before": NOW, "after": NOW, "limit": 5},
     "list_changes": {"namespace": "default", **PAGE},
     "list_changes_of": {"namespace": "default", "subject": "s1", **PAGE},
     "list_all_changes": PAGE,
