@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 GRACE: Final = 5.0
 """Seconds between asking a task to end and writing its slot off."""
+MOST_UNSETTLED: Final = 1_000
+"""How many ends may wait for the books before nothing more is claimed; at least one per place."""
 
 
 class StopSignal(Protocol):
@@ -94,7 +96,8 @@ class Slots(Generic[S]):
         measures: Measures | None = None,
         advance: Callable[[], None] = lambda: None,
     ) -> None:
-        """`ring` is called when a place gets free, `advance` when a step of a flow has ended."""
+        """`ring` is called when a place gets free or a run was settled, `advance` when a step of a
+        flow has ended."""
         self._performer = performer
         self._ring = ring
         self._advance = advance
@@ -105,6 +108,10 @@ class Slots(Generic[S]):
         self._lock = threading.Condition()
         self._working: dict[Token, tuple[Claim, S | None]] = {}
         """how to ask each to end; None when it has ended, and is to be settled"""
+        self._performing: set[Token] = set()
+        """what holds a place: also what was written off, until it ends after all"""
+        self._unsettled: set[Token] = set()
+        """what has ended here, but not on the books"""
         self._watched: dict[Token, float] = {}
         """when to ask a run that cannot be made to end, or to write it off if it was asked"""
         self._written_off: set[Token] = set()
@@ -115,8 +122,12 @@ class Slots(Generic[S]):
 
     @property
     def free(self) -> int:
+        """How many runs may begin: the places of those that have ended are free, unless too many
+        ends wait for the books."""
         with self._lock:
-            return self._number - len(self._working) - len(self._written_off)
+            if len(self._unsettled) >= max(self._number, MOST_UNSETTLED):
+                return 0
+            return self._number - len(self._performing)
 
     @property
     def is_worn_out(self) -> bool:
@@ -138,6 +149,7 @@ class Slots(Generic[S]):
         with self._lock:
             for claim, stop in begun:
                 self._working[claim.token] = (claim, stop)
+                self._performing.add(claim.token)
                 if claim.spec.timeout is not None and self._performer.is_cooperative(claim):
                     limit = claim.spec.timeout.total_seconds()
                     self._watched[claim.token] = self._monotonic() + limit
@@ -153,6 +165,9 @@ class Slots(Generic[S]):
         except Exception:  # no thread for the event loop
             log.exception("cannot start %s; handing back", counted(len(begun), "run"))
             for claim, _ in begun:
+                with self._lock:
+                    self._performing.discard(claim.token)
+                    self._unsettled.add(claim.token)
                 self._settler.put(claim, None)
             return []
 
@@ -200,6 +215,7 @@ class Slots(Generic[S]):
             if self._watched.pop(claim.token, None) is None:
                 return  # it has just ended
             self._written_off.add(claim.token)
+            self._unsettled.add(claim.token)
         log.error(
             "run %s of task %s did not end when it was asked to (%s); its slot is written off",
             claim.run.id,
@@ -250,21 +266,25 @@ class Slots(Generic[S]):
             self._watched.pop(claim.token, None)
             late = claim.token in self._written_off
             self._written_off.discard(claim.token)
+            self._performing.discard(claim.token)
             if claim.token in self._working:
                 self._working[claim.token] = (claim, None)
+            if not late:
+                self._unsettled.add(claim.token)
+        self._ring()
         if late:
             log.warning("run %s, which was written off, has ended after all", claim.run.id)
             if until is not None:
                 self._settler.put_late(claim, until)
-            self._ring()
         else:
             self._settler.put(claim, outcome, until)
 
     def _settled(self, claims: Sequence[Claim]) -> None:
-        """The places of these are free again; what could not be settled the keeper hands back."""
+        """These have ended on the books; what could not be settled the keeper hands back."""
         with self._lock:
             for claim in claims:
                 self._working.pop(claim.token, None)
+                self._unsettled.discard(claim.token)
             self._lock.notify_all()
         self._ring()
         if any(claim.step_context is not None for claim in claims):

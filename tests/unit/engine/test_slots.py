@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from duebook.book import Book
 from duebook.engine.advancer import Advancer
+from duebook.engine.keeper import Keeper
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.slots import Slots
 from duebook.flows.flow_cache import FlowCache
@@ -319,6 +321,72 @@ def _begin_again(place: Place, name: str, transact: Any) -> list[Claim]:
     vars(place.store)["transact"] = transact
     place.slots.begin(claims)
     return claims
+
+
+@contextmanager
+def slow_books(place: Place) -> Iterator[None]:
+    """While it is entered, no end gets onto the books."""
+    transact, go = place.store.transact, threading.Event()
+
+    def waits(work: Any) -> Any:
+        if threading.current_thread().name == "duebook-settler":
+            assert go.wait(PATIENCE)
+        return transact(work)
+
+    vars(place.store)["transact"] = waits
+    try:
+        yield
+    finally:
+        go.set()
+        vars(place.store)["transact"] = transact
+
+
+@pytest.mark.parametrize("kind", ["thread", "loop"])
+def test_a_place_is_free_as_soon_as_its_function_has_ended(place: Place, kind: str) -> None:
+    def quick() -> None: ...
+
+    async def at_once() -> None: ...
+
+    with slow_books(place):
+        claims = place.begin(quick if kind == "thread" else at_once, 3)
+        eventually(lambda: place.slots.free == 3)
+        assert place.rings
+        assert place.slots.working() == {claim.token for claim in claims}
+        assert not place.slots.wait_idle(0)
+        assert get_run(place.store, claims[0].run.id).status == "running"
+    assert [place.ended(claim).status for claim in claims] == ["succeeded"] * 3
+    assert place.slots.wait_idle(0)
+
+
+def test_nothing_more_is_claimed_while_too_many_ends_wait_for_the_books(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def quick() -> None: ...
+
+    monkeypatch.setattr("duebook.engine.slots.MOST_UNSETTLED", 4)
+    with slow_books(place):
+        place.begin(quick, 3)
+        eventually(lambda: place.slots.free == 3)
+        claims = _begin_again(place, "quick", place.store.transact)
+        eventually(lambda: place.slots.free == 0)
+    place.ended(claims[0])
+    assert place.slots.free == 3
+
+
+def test_an_end_that_waits_for_the_books_is_no_claim_that_got_lost(place: Place) -> None:
+    """Rule 10: the keeper compares what the books say with what is at work here."""
+
+    def quick() -> None: ...
+
+    lease = timedelta(hours=1)
+    keeper = Keeper(place.store, "node-1", lease, place.slots, lambda *_: None, lambda: 0.0)
+    with slow_books(place):
+        (claim,) = place.begin(quick)
+        eventually(lambda: place.slots.free == 3)
+        keeper.renew()
+        assert get_run(place.store, claim.run.id).status == "running"
+    run = place.ended(claim)
+    assert (run.status, run.attempt) == ("succeeded", 1)
 
 
 def test_what_tasks_log_and_tell_is_on_the_books(place: Place) -> None:
