@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.model.finding import Finding
 from duebook.model.plan import Lane, Plan
 from duebook.model.run import Outcome, Run, Token
 from duebook.store.sql.attempts import Attempts
 from duebook.store.sql.checks import Checks
-from duebook.store.sql.claims import Claimer, Claims, Wanted
+from duebook.store.sql.claims import Claimer, Claims, Wanted, before_limited
 from duebook.store.sql.events import Events
 from duebook.store.sql.flow_runs import FlowRuns, LimitKey, columns_of_flows
 from duebook.store.sql.ledger import Ledger
@@ -22,7 +23,8 @@ from duebook.store.sql.wakes import Wakes
 from duebook.store.values import News
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from duebook.model.flow_run import FlowMove
     from duebook.store.postgres.statements import PostgresStatements
@@ -117,7 +119,11 @@ class PostgresPlans(Plans):
 class PostgresAttempts(Attempts):
     """Many end with one statement."""
 
-    def settle_all(self, ended: Sequence[tuple[Token, Outcome]]) -> set[Token]:
+    def settle_all(
+        self,
+        ended: Sequence[tuple[Token, Outcome]],
+        begun: Mapping[Token, datetime] = MappingProxyType({}),
+    ) -> set[Token]:
         """One statement for all, in the order of their ids, so that no two such statements wait for
         each other; only what it did not find is looked at alone."""
         ended = sorted(ended, key=lambda end: end[0].run_id)
@@ -133,6 +139,7 @@ class PostgresAttempts(Attempts):
             "exit_code": [outcome.exit_code for _, outcome in ended],
             "output": [inline(outcome.output) for _, outcome in ended],
             "output_ref": [clean(outcome.output_ref) for _, outcome in ended],
+            "begun_at": [self._not_in_future(begun.get(token)) for token, _ in ended],
         }
         rows = self._db.all("settle_runs", now=self._db.now, **columns) if ended else []
         settled = {tokens.pop((run_id, attempt)) for run_id, attempt, *_ in rows}
@@ -158,33 +165,43 @@ class PostgresAttempts(Attempts):
 class PostgresClaims(Claims):
     """Takes runs that nobody else takes just now."""
 
-    def _claim_runs(self, claimer: Claimer, wanted: Wanted, limit: int) -> list[Run]:
+    def _claim_runs(
+        self, claimer: Claimer, wanted: Wanted, limit: int, ahead: int
+    ) -> tuple[list[Run], bool]:
         """Runs of limited schedules are counted again under a lock of their schedule; a backfill
         begins only where nobody decides about due times at the same time."""
-        found = self._claimable("take_claimable", wanted, limit)
-        exclusive = {schedule_id for _, schedule_id, _, alone, _ in found if alone}
-        limited = {schedule_id for _, schedule_id, _, _, limited in found if limited} - exclusive
-        filling = {owner for _, owner, lane, alone, _ in found if alone and lane == Lane.BACKFILL}
+        found, is_limited = before_limited(
+            self._claimable("take_claimable", wanted, limit + ahead), limit
+        )
+        exclusive = {row[1] for row in found if row[3]}
+        limited = {row[1] for row in found if row[4]} - exclusive
+        filling = {row[1] for row in found if row[3] and row[2] == Lane.BACKFILL}
         free = _locked(self._db, "lock_exclusive", exclusive) | _locked(
             self._db, "lock_limited", limited
         )
         free -= filling - _locked(self._db, "lock_decided", filling)
-        without = [id_ for id_, _, _, *limits in found if not any(limits)]
-        within = [id_ for id_, owner, _, *limits in found if any(limits) and owner in free]
-        given = self._given("claim_runs", without, claimer)
+        without = [row[0] for row in found if not (row[3] or row[4])]
+        within = [row[0] for row in found if (row[3] or row[4]) and row[1] in free]
+        buffered = {row[0] for row in found[limit:]}
+        given = self._given("claim_runs", without, claimer, ahead=list(buffered))
         given += self._given("claim_limited", within, claimer)
         places = {row[0]: place for place, row in enumerate(found)}
         given.sort(key=lambda row: places[row[0]])
         definitions = self._definitions.read(
             [(row[2], row[3]) for row in given if row[2] is not None]
         )
-        return [self._claimed(row, definitions.get((row[2], row[3])), claimer) for row in given]
+        return [
+            self._claimed(row, definitions.get((row[2], row[3])), claimer, row[0] in buffered)
+            for row in given
+        ], is_limited
 
-    def _given(self, query: str, ids: list[str], claimer: Claimer) -> list[Row]:
+    def _given(self, query: str, ids: list[str], claimer: Claimer, **more: Any) -> list[Row]:
         mine: Values = {"session_id": claimer.session_id, "now": claimer.at}
-        return self._db.all(query, ids=ids, **mine) if ids else []
+        return self._db.all(query, ids=ids, **mine, **more) if ids else []
 
-    def _claimed(self, row: Row, definition: Definition | None, claimer: Claimer) -> Run:
+    def _claimed(
+        self, row: Row, definition: Definition | None, claimer: Claimer, is_buffered: bool
+    ) -> Run:
         """What is known needs no query: this node, this time, and the schedule's name."""
         (id_, namespace, schedule_id, version, due_at, origin, trigger, queue, priority) = row[:9]
         attempt, failures, losses, payload, created_at, ready_at, expires_at = row[9:16]
@@ -207,7 +224,7 @@ class PostgresClaims(Claims):
             created_at,
             ready_at,
             claimer.at,
-            claimer.at,
+            None if is_buffered else claimer.at,
             None,
             expires_at,
             claimer.node,

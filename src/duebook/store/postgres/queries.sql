@@ -307,8 +307,9 @@ LIMIT 1
 SELECT clock_timestamp()
 
 -- name: list_claimable
--- Ready work by priority, within its limits; its lane and limits. IS NULL, for EXISTS may read a table.
-SELECT r.id, r.schedule_id, r.lane, r.exclusive, r.max_concurrent IS NOT NULL
+-- Ready work by priority, within its limits; its lane, limits and whether it may be buffered. IS NULL, for EXISTS may read a table.
+SELECT r.id, r.schedule_id, r.lane, r.exclusive, r.max_concurrent IS NOT NULL,
+    NOT r.exclusive AND r.max_concurrent IS NULL AND r.max_takeovers > 0 AND r.early_losses = 0
 FROM runs AS r
 WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace = :namespace AND r.ready_at <= :now
     AND (r.expires_at IS NULL OR r.expires_at > :now OR r.attempt > 0)
@@ -393,7 +394,7 @@ FOR NO KEY UPDATE
 -- The runs are this session's until they settle; no limit of a schedule concerns them.
 UPDATE runs AS r
 SET status = 'running', attempt = r.attempt + 1, lane = least(r.lane, 1), session_id = :session_id,
-    claimed_at = :now, started_at = :now, progress = NULL, progress_text = NULL, beat_at = NULL
+    claimed_at = :now, started_at = CASE WHEN r.id = ANY (:ahead::text[]) THEN NULL ELSE :now END, progress = NULL, progress_text = NULL, beat_at = NULL
 WHERE r.id = ANY (:ids::text[]) AND r.status || '' = 'queued'
 RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
     r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
@@ -435,6 +436,7 @@ RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.tri
 UPDATE runs AS r
 SET status = :status, finished_at = :now, reason = :reason, error = :error,
     exit_code = :exit_code, output = :output, output_ref = :output_ref,
+    started_at = coalesce(:begun_at, r.started_at),
     failures = r.failures + CASE WHEN :status = 'failed' THEN 1 ELSE 0 END
 WHERE r.id = :run_id AND r.attempt = :attempt AND r.session_id = :session_id
     AND r.status || '' = 'running'
@@ -450,10 +452,13 @@ RETURNING r.wakes, r.schedule_id, r.parent_run_id,
 UPDATE runs AS r
 SET status = v.status, finished_at = :now, reason = v.reason, error = v.error,
     exit_code = v.exit_code, output = v.output, output_ref = v.output_ref,
+    started_at = coalesce(v.begun_at, r.started_at),
     failures = r.failures + CASE WHEN v.status = 'failed' THEN 1 ELSE 0 END
 FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[], :status::text[],
-    :reason::text[], :error::text[], :exit_code::integer[], :output::text[], :output_ref::text[])
-    AS v (run_id, attempt, session_id, status, reason, error, exit_code, output, output_ref)
+    :reason::text[], :error::text[], :exit_code::integer[], :output::text[], :output_ref::text[],
+    :begun_at::timestamptz[])
+    AS v (run_id, attempt, session_id, status, reason, error, exit_code, output, output_ref,
+        begun_at)
 WHERE r.id = ANY (:run_id::text[])
     AND r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
     AND CASE WHEN r.status = 'running' THEN true ELSE false END
@@ -486,9 +491,19 @@ WHERE r.id = ANY (:run_id::text[])
     AND r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
     AND CASE WHEN r.status = 'running' THEN true ELSE false END
 
+-- name: mark_begun
+-- Buffered runs were begun.
+UPDATE runs AS r SET started_at = v.begun_at
+FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[], :begun_at::timestamptz[])
+    AS v (run_id, attempt, session_id, begun_at)
+WHERE r.id = ANY (:run_id::text[])
+    AND r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
+    AND CASE WHEN r.status = 'running' THEN r.started_at IS NULL ELSE false END
+
 -- name: take_orphans
 -- What to do with each of the given runs, of those that nobody has taken over meanwhile.
-SELECT id, losses, max_takeovers,
+SELECT id, started_at IS NOT NULL, CASE WHEN started_at IS NULL THEN early_losses ELSE losses END,
+    max_takeovers,
     CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END, wakes, schedule_id, parent_run_id
 FROM runs
 WHERE id = ANY (:ids::text[]) AND status || '' = 'running'

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from duebook.store.sql.attempts import Attempts
     from duebook.store.sql.queues import Queues
 
-__all__ = ["Claimer", "Claims", "Wanted"]
+__all__ = ["Claimer", "Claims", "Wanted", "before_limited"]
 
 
 class Claimer(NamedTuple):
@@ -104,32 +104,56 @@ class Claims(Part, ABC):
         allow. Runs of tasks other than `tasks` are left to those who know them, steps that need
         other labels to those who have them, and those that expired to nobody.
         """
+        return self.claim_ahead(session_id, queue, limit, 0, tasks, namespace, labels)[0]
+
+    def claim_ahead(
+        self,
+        session_id: str,
+        queue: str,
+        limit: int,
+        ahead: int,
+        tasks: Sequence[str],
+        namespace: str,
+        labels: Labels,
+    ) -> tuple[list[Claim], bool]:
+        """As `claim`, and up to `ahead` more to be buffered, which have not begun.
+
+        A run is never buffered where a limit of its queue or schedule counts it, where it must not
+        be taken over, or after its node was lost before it had begun; nor is any run after it in
+        its queue. Says also whether that ended the claim.
+        """
         if self._rests_until() is not None:
-            return []
+            return [], False
         alive = self._db.one("get_session_alive", id=session_id, queue=queue, now=self._db.now)
         if alive is None:
-            return []
+            return [], False
         node, served, limited = alive
         if namespace not in serving_of(json.loads(served)):
-            return []
+            return [], False
 
         wanted = Wanted(queue, namespace, tasks, labels)
 
         def take(most: int, at: datetime) -> list[Run]:
-            return self._claim_runs(Claimer(session_id, node, at), wanted, most)
+            return self._claim_runs(Claimer(session_id, node, at), wanted, most, 0)[0]
 
         row = self._db.one("get_limiter", queue=queue) if limited else None
-        if row is None:
-            return self._claims(take(limit, self._db.now), session_id)
-        return self._claims(self._queues.through(read_limiter(row), limit, take), session_id)
+        if row is not None:
+            runs = self._queues.through(read_limiter(row), limit, take) if limit else []
+            return self._claims(runs, session_id), ahead > 0
+        claimer = Claimer(session_id, node, self._db.now)
+        runs, is_limited = self._claim_runs(claimer, wanted, limit, ahead)
+        return self._claims(runs, session_id), is_limited
 
     def _rests_until(self) -> datetime | None:
         """Until when nothing is claimed at all; None: work goes on."""
         return None
 
     @abstractmethod
-    def _claim_runs(self, claimer: Claimer, wanted: Wanted, limit: int) -> list[Run]:
-        """Give ready runs to the session, within the limits of their schedules, in order."""
+    def _claim_runs(
+        self, claimer: Claimer, wanted: Wanted, limit: int, ahead: int
+    ) -> tuple[list[Run], bool]:
+        """Give ready runs to the session, within the limits of their schedules, in order; also
+        whether one that must not be buffered ended that."""
 
     def _claimable(self, query: str, wanted: Wanted, limit: int) -> list[Row]:
         return self._db.all(
@@ -206,6 +230,15 @@ class Claims(Part, ABC):
             self._db.value("get_earliest_ready", now=self._db.now)
         )
         return found
+
+
+def before_limited(found: list[Row], limit: int) -> tuple[list[Row], bool]:
+    """What may be claimed when only `limit` begin at once: none is buffered that must not be, and
+    none overtakes it. The last column says whether a run may be."""
+    for place, row in enumerate(found[limit:], limit):
+        if not row[-1]:
+            return found[:place], True
+    return found, False
 
 
 def _enqueued(run: Run, options: dict[str, str | None]) -> ScheduleSpec | None:

@@ -31,6 +31,7 @@ RUNS: Final = "{q1,q2,q3}"
 TOKEN: Final[dict[str, Any]] = {"run_id": "r1", "attempt": 1, "session_id": "alive"}
 HOW: Final[dict[str, Any]] = {"status": "failed", "reason": None, "error": None, "exit_code": 1}
 OUTPUT: Final[dict[str, Any]] = {"output": "1", "output_ref": None}
+BEGUN: Final[dict[str, Any]] = {"begun_at": NOW}
 PROGRESS: Final[dict[str, Any]] = {"progress": 0.5, "text": "half", "now": NOW}
 PLACE: Final[dict[str, Any]] = {"queue": "default", "namespace": "default"}
 FITS: Final[dict[str, Any]] = {"tasks": "{}", "labels": "{}"}
@@ -64,12 +65,12 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "get_any_queued": {"queues": "{default}", "namespaces": "{default,shop}"},
     "list_served": {"now": NOW},
     "lock_exclusive": {"ids": IDS},
-    "claim_runs": {"ids": RUNS, "session_id": "alive", "now": NOW},
+    "claim_runs": {"ids": RUNS, "ahead": RUNS, "session_id": "alive", "now": NOW},
     "claim_limited": {"ids": RUNS, "session_id": "alive", "now": NOW},
     "list_upstreams": {"ids": IDS},
-    "settle_run": {**TOKEN, **HOW, **OUTPUT, "now": NOW},
+    "settle_run": {**TOKEN, **HOW, **OUTPUT, **BEGUN, "now": NOW},
     "settle_runs": {
-        **{name: [value] for name, value in (TOKEN | HOW | OUTPUT).items()},
+        **{name: [value] for name, value in (TOKEN | HOW | OUTPUT | BEGUN).items()},
         "now": NOW,
     },
     "get_own_run": TOKEN,
@@ -153,6 +154,10 @@ BY_ID: Final[dict[str, dict[str, Any]]] = {
     "settle_run": HOT["settle_run"],
     "settle_runs": HOT["settle_runs"],
     "note_progress": {name: [value] for name, value in (TOKEN | PROGRESS).items()},
+    "mark_begun": {name: [value] for name, value in (TOKEN | BEGUN).items()},
+    "lock_own_runs": {"ids": RUNS},
+    "insert_returned_attempts": {"ids": RUNS, "now": NOW},
+    "hand_back_runs": {"ids": RUNS},
     "get_own_run": TOKEN,
     "retry_run": {**TOKEN, **HOW, "ready_at": NOW},
     "hand_back_run": {**TOKEN, "ready_at": NOW},
@@ -285,7 +290,7 @@ def test_a_run_that_is_named_is_found_by_its_id(
     assert "runs_queued" not in plan, plan
 
 
-@pytest.mark.parametrize("name", ["settle_runs", "note_progress"])
+@pytest.mark.parametrize("name", ["settle_runs", "note_progress", "mark_begun"])
 def test_many_runs_at_once_are_found_by_their_ids_and_no_others_are_read(
     books: psycopg.Connection[tuple[Any, ...]], name: str
 ) -> None:
@@ -299,7 +304,7 @@ def test_many_runs_at_once_are_found_by_their_ids_and_no_others_are_read(
 
 
 @pytest.mark.parametrize("number", [25, 100, 200])
-@pytest.mark.parametrize("name", ["settle_runs", "note_progress"])
+@pytest.mark.parametrize("name", ["settle_runs", "note_progress", "mark_begun"])
 def test_no_run_is_compared_with_the_ends_of_all_others(
     books: psycopg.Connection[tuple[Any, ...]], name: str, number: int
 ) -> None:
