@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from duebook.engine.settling import conclude
 from duebook.model.queue import Queue, Rate
 from duebook.model.run import Outcome
 from tests.support.builders import (
@@ -149,6 +150,20 @@ def test_a_buffered_run_that_goes_on_is_marked_as_begun_once(
     clock.advance(SECOND)
     mark(clock.now)
     assert [get_run(store, each.run.id).started_at for each in (first, second)] == [began] * 2
+
+
+@pytest.mark.parametrize("outcome", [Outcome("failed", "error", "it broke"), None])
+def test_the_account_of_an_attempt_that_was_buffered_says_when_it_began(
+    store: Store, backend: Backend, clock: VirtualClock, outcome: Outcome | None
+) -> None:
+    """Of one that is tried again, and of one that is handed back after it had begun."""
+    (claimed,) = buffered(store, retry={"attempts": 3, "delay": "1s"})
+    claimed = claimed._replace(begun_at=clock.advance(SECOND))
+    clock.advance(SECOND)
+    assert store.transact(lambda tx: conclude(tx, claimed, outcome)) is not None
+    assert get_run(store, claimed.run.id).status == "queued"
+    rows = backend.rows("SELECT started_at - claimed_at = {second} FROM run_attempts")
+    assert [bool(row[0]) for row in rows] == [True]
 
 
 def test_a_mark_under_an_old_token_says_nothing_about_the_next_attempt(

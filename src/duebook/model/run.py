@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Protocol
 
@@ -190,6 +190,11 @@ class Claim(NamedTuple):
     def started_at(self) -> datetime | None:
         """When it began; None while it is buffered."""
         return self.begun_at or self.run.started_at
+
+    @property
+    def begun_run(self) -> Run:
+        """Its run with the time at which it began, as its task sees it."""
+        return self.run if self.begun_at is None else replace(self.run, started_at=self.begun_at)
 
     @property
     def payload(self) -> dict[str, Any]:
