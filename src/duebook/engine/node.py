@@ -208,6 +208,8 @@ class Node:
             self._dispatching.ring,
             measures=self.measures,
             advance=self._advancing.ring,
+            clock=self._clock,
+            may_begin=lambda: self._keeper.holds_lease,
         )
         term = self._term if options.coordination == "leader" else None
         self._ticker, self._second_ticker = (
@@ -287,6 +289,7 @@ class Node:
             owner.session_id = session.id
         for chore, _ in self._chores:
             chore.owned_by(session.id)
+        self._dispatching.ring()
         try:
             self._keeper.renew()
         except Unavailable:  # it has begun all the same
@@ -453,8 +456,9 @@ class Node:
             thread.join()
         self._relay.close()
         self._end_chores()
+        self._slots.hand_back_buffered()
         grace = self._options.shutdown_grace.total_seconds()
-        if running := len(self._slots.working()):
+        if running := self._slots.performing:
             log.warning(
                 "waiting up to %.0f s for %s; press Ctrl-C again to stop now",
                 grace,

@@ -292,7 +292,7 @@ def _facts(claim: Claim, context: StepContext) -> dict[str, Any]:
             "tz": "UTC",
         },
         "due_at": due_at,
-        "now": format_instant(claim.run.started_at or claim.run.created_at),
+        "now": format_instant(claim.started_at or claim.run.created_at),
         "namespace": claim.run.namespace,
         "user": claim.user,
         "run": {"id": context.run_id, "origin": context.origin, "trigger": context.trigger},

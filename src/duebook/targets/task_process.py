@@ -212,9 +212,8 @@ def _is_quiet(child: Child) -> bool:
 
 
 def _message(task: Task, claim: Claim) -> dict[str, Any]:
-    run = claim.run
     return {
-        "run": encode(run),
+        "run": encode(claim.begun_run),
         "session_id": claim.token.session_id,
         "payload": payload_of(claim),
         "user": claim.user,

@@ -15,6 +15,7 @@ from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.keeper import Keeper
 from duebook.engine.retention import Retention
 from duebook.engine.settling import conclude
+from duebook.engine.slots import Room
 from duebook.engine.ticker import Ticker
 from duebook.ids import new_id
 from duebook.model.run import Outcome
@@ -50,10 +51,10 @@ class VirtualPlaces:
         self._clock = clock
         self._stand_ins = stand_ins
         self._work: dict[Token, tuple[datetime, Claim, Outcome]] = {}
+        self.work_waits = False
 
-    @property
-    def free(self) -> int:
-        return self._number - len(self._work)
+    def room(self) -> Room:
+        return Room(self._number - len(self._work), 0)
 
     @property
     def next_end(self) -> datetime | None:
@@ -205,6 +206,6 @@ class SimulatedNode:
             self._store.transact(
                 lambda tx: [conclude(tx, claim, outcome) for claim, outcome in ended]
             )
-        before = self.places.free
+        before = self.places.room().free
         ready_at = self._dispatcher.step()
-        return bool(ended) or self.places.free < before, ready_at
+        return bool(ended) or self.places.room().free < before, ready_at

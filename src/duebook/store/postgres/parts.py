@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.model.finding import Finding
 from duebook.model.plan import Lane, Plan
 from duebook.model.run import Outcome, Run, Token
 from duebook.store.sql.attempts import Attempts
 from duebook.store.sql.checks import Checks
-from duebook.store.sql.claims import Claims, Wanted
+from duebook.store.sql.claims import Claims, Taken, Wanted
 from duebook.store.sql.events import Events
 from duebook.store.sql.flow_runs import FlowRuns, LimitKey, columns_of_flows
 from duebook.store.sql.ledger import Ledger
@@ -22,7 +23,7 @@ from duebook.store.sql.wakes import Wakes
 from duebook.store.values import News
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from duebook.model.flow_run import FlowMove
@@ -118,7 +119,11 @@ class PostgresPlans(Plans):
 class PostgresAttempts(Attempts):
     """Many end with one statement."""
 
-    def settle_all(self, ended: Sequence[tuple[Token, Outcome]]) -> set[Token]:
+    def settle_all(
+        self,
+        ended: Sequence[tuple[Token, Outcome]],
+        begun: Mapping[Token, datetime] = MappingProxyType({}),
+    ) -> set[Token]:
         """One statement for all, in the order of their ids, so that no two such statements wait for
         each other; only what it did not find is looked at alone."""
         ended = sorted(ended, key=lambda end: end[0].run_id)
@@ -134,6 +139,7 @@ class PostgresAttempts(Attempts):
             "exit_code": [outcome.exit_code for _, outcome in ended],
             "output": [inline(outcome.output) for _, outcome in ended],
             "output_ref": [clean(outcome.output_ref) for _, outcome in ended],
+            "begun_at": [self._not_in_future(begun.get(token)) for token, _ in ended],
         }
         rows = self._db.all("settle_runs", now=self._db.now, **columns) if ended else []
         settled = {tokens.pop((run_id, attempt)) for run_id, attempt, *_ in rows}
@@ -156,32 +162,31 @@ class PostgresAttempts(Attempts):
         return settled | {token for token in tokens.values() if self._settled_before(token)}
 
 
-class Taken(NamedTuple):
-    """What a claim took, and whether the queue has limits that nobody has looked at."""
-
-    runs: list[Run]
-    limited: bool
-
-
 class PostgresClaims(Claims):
     """Takes runs that nobody else takes just now."""
 
-    def _claim_runs(self, wanted: Wanted, limit: int) -> list[Run]:
+    def _claim_runs(self, wanted: Wanted, limit: int, ahead: int) -> Taken:
         """One statement, unless the queue has limits, which are locked first."""
-        taken = self._take(wanted, limit, self._db.now)
-        if not taken.limited:
-            return taken.runs
-        return self._within_queue(
-            wanted.queue, limit, lambda most, at: self._take(wanted, most, at, admitted=True).runs
-        )
+        limited, taken = self._take(wanted, limit, ahead, self._db.now)
+        if not limited:
+            return taken
 
-    def _take(self, wanted: Wanted, limit: int, at: datetime, admitted: bool = False) -> Taken:
-        """Runs that begin at `at`; from a queue with limits only those who were admitted take."""
+        def take(most: int, more: int, at: datetime) -> Taken:
+            return self._take(wanted, most, more, at, admitted=True)[1]
+
+        return self._within_queue(wanted.queue, limit, ahead, take)
+
+    def _take(
+        self, wanted: Wanted, limit: int, ahead: int, at: datetime, admitted: bool = False
+    ) -> tuple[bool, Taken]:
+        """Runs that begin at `at`; nothing from a queue with limits for those who were not
+        admitted, who are told so."""
         rows = self._db.all(
             "claim_ready",
             now=self._db.now,
             at=at,
-            limit=limit,
+            straight=limit,
+            limit=limit + ahead,
             admitted=admitted,
             session_id=wanted.session_id,
             queue=wanted.queue,
@@ -193,15 +198,15 @@ class PostgresClaims(Claims):
             lasts=[part.last for part in wanted.parts],
         )
         if not rows:  # the session is dead, or does not serve the namespace
-            return Taken([], limited=False)
-        node, limited, bound = rows[0][:3]
-        given = [row[3:] for row in rows if row[3] is not None]
+            return False, Taken([], is_limited=False)
+        node, limited, is_limited, bound = rows[0][:4]
+        given = [row[4:] for row in rows if row[4] is not None]
         if bound is not None:
             given += self._take_bound(bound, wanted.session_id, at)
         given.sort(key=_turn)
         definitions = self._definitions.read([row[2:4] for row in given if row[2] is not None])
         runs = [_claimed(row, definitions.get(row[2:4]), node, at) for row in given]
-        return Taken(runs, limited and not admitted)
+        return limited and not admitted, Taken(runs, is_limited)
 
     def _take_bound(self, bound: list[list[Any]], session_id: str, at: datetime) -> list[Row]:
         """Runs of limited schedules are counted again under a lock of their schedule; a backfill
@@ -246,7 +251,7 @@ def _claimed(row: Row, definition: Definition | None, node: str, at: datetime) -
         created_at,
         ready_at,
         at,
-        at,
+        row[21],
         None,
         expires_at,
         node,

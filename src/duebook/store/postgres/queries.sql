@@ -307,8 +307,11 @@ LIMIT 1
 SELECT clock_timestamp()
 
 -- name: list_claimable
--- Ready work by priority, within its limits; its lane and limits. IS NULL, for EXISTS may read a table.
-SELECT r.id, r.schedule_id, r.lane, r.exclusive, r.max_concurrent IS NOT NULL AS limited
+-- Ready work in order, within its limits, and whether it may be buffered. IS NULL, for EXISTS may read a table.
+SELECT r.id, r.schedule_id, r.lane, r.exclusive, r.max_concurrent IS NOT NULL AS limited,
+    NOT r.exclusive AND r.max_concurrent IS NULL AND r.max_takeovers > 0 AND r.early_losses = 0
+        AS bufferable,
+    -r.priority AS rank, r.ready_at, r.place
 FROM runs AS r
 WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace = :namespace AND r.ready_at <= :now
     AND (r.expires_at IS NULL OR r.expires_at > :now OR r.attempt > 0)
@@ -414,7 +417,7 @@ ORDER BY id
 FOR NO KEY UPDATE
 
 -- name: claim_ready
--- Ready runs become this session's; those that a limit of their schedule counts are only locked.
+-- Ready runs become this session's, beyond `straight` as buffered; those that a limit counts are only locked.
 WITH me AS MATERIALIZED (
     SELECT node, EXISTS (SELECT 1 FROM queues WHERE name = :queue) AS limited
     FROM node_sessions
@@ -422,7 +425,8 @@ WITH me AS MATERIALIZED (
         AND namespaces::jsonb ?| ARRAY['*', :namespace]
     FOR KEY SHARE),
 taken AS MATERIALIZED (
-    SELECT found.id, found.schedule_id, found.lane, found.exclusive, found.limited
+    SELECT found.id, found.schedule_id, found.lane, found.exclusive, found.limited,
+        found.bufferable, found.rank, found.ready_at, found.place, row_number() OVER () AS turn
     FROM (
         SELECT part.rank, part.since, part.last FROM me
         CROSS JOIN unnest(:ranks::integer[], :sinces::timestamptz[], :lasts::integer[])
@@ -431,20 +435,33 @@ taken AS MATERIALIZED (
     CROSS JOIN LATERAL (claimable
         FOR UPDATE OF r SKIP LOCKED) AS found
     LIMIT :limit),
+ending AS MATERIALIZED (
+    SELECT min(turn) AS turn FROM taken WHERE turn > :straight AND NOT bufferable),
+straight AS MATERIALIZED (
+    SELECT rank, ready_at, place FROM taken WHERE turn = :straight),
 given AS (
     UPDATE runs AS r
     SET status = 'running', attempt = r.attempt + 1, lane = least(r.lane, 1),
-        session_id = :session_id, claimed_at = :at, started_at = :at, progress = NULL,
-        progress_text = NULL, beat_at = NULL
-    WHERE r.id = ANY (ARRAY(SELECT id FROM taken WHERE NOT exclusive AND NOT limited))
+        session_id = :session_id, claimed_at = :at, progress = NULL, progress_text = NULL,
+        beat_at = NULL, started_at = CASE
+            WHEN :straight = 0 OR (-r.priority, r.ready_at, r.place) > (
+                SELECT rank, ready_at, place FROM straight)
+            THEN NULL ELSE :at END
+    WHERE r.id = ANY (ARRAY(
+        SELECT taken.id FROM taken CROSS JOIN ending
+        WHERE NOT taken.exclusive AND NOT taken.limited
+            AND (ending.turn IS NULL OR taken.turn < ending.turn)))
     RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
         r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
-        r.expires_at, r.task, r.parent_run_id, r.step, r.flow, r.place)
-SELECT me.node, me.limited, (
+        r.expires_at, r.task, r.parent_run_id, r.step, r.flow, r.place, r.started_at)
+SELECT me.node, me.limited, ending.turn IS NOT NULL, (
         SELECT json_agg(json_build_array(id, schedule_id, lane, exclusive)) FROM taken
-        WHERE exclusive OR limited),
-    given.*
-FROM me LEFT JOIN given ON true
+        WHERE (exclusive OR limited) AND turn <= :straight),
+    given.id, given.namespace, given.schedule_id, given.version, given.due_at, given.origin,
+    given.trigger, given.queue, given.priority, given.attempt, given.failures, given.losses,
+    given.payload, given.created_at, given.ready_at, given.expires_at, given.task,
+    given.parent_run_id, given.step, given.flow, given.place, given.started_at
+FROM me CROSS JOIN ending LEFT JOIN given ON true
 
 -- name: claim_limited
 -- The given runs become this session's, as far as the limits of their schedules allow now.
@@ -475,13 +492,14 @@ WHERE r.id = ranked.id AND r.status || '' = 'queued'
                         AND e.due_at <= :now))) IS NULL)
 RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
     r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
-    r.expires_at, r.task, r.parent_run_id, r.step, r.flow, r.place
+    r.expires_at, r.task, r.parent_run_id, r.step, r.flow, r.place, r.started_at
 
 -- name: settle_run
 -- Only the current token ends a run; says also whether others waited for that.
 UPDATE runs AS r
 SET status = :status, finished_at = :now, reason = :reason, error = :error,
     exit_code = :exit_code, output = :output, output_ref = :output_ref,
+    started_at = coalesce(:begun_at, r.started_at),
     failures = r.failures + CASE WHEN :status = 'failed' THEN 1 ELSE 0 END
 WHERE r.id = :run_id AND r.attempt = :attempt AND r.session_id = :session_id
     AND r.status || '' = 'running'
@@ -497,10 +515,13 @@ RETURNING r.wakes, r.schedule_id, r.parent_run_id,
 UPDATE runs AS r
 SET status = v.status, finished_at = :now, reason = v.reason, error = v.error,
     exit_code = v.exit_code, output = v.output, output_ref = v.output_ref,
+    started_at = coalesce(v.begun_at, r.started_at),
     failures = r.failures + CASE WHEN v.status = 'failed' THEN 1 ELSE 0 END
 FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[], :status::text[],
-    :reason::text[], :error::text[], :exit_code::integer[], :output::text[], :output_ref::text[])
-    AS v (run_id, attempt, session_id, status, reason, error, exit_code, output, output_ref)
+    :reason::text[], :error::text[], :exit_code::integer[], :output::text[], :output_ref::text[],
+    :begun_at::timestamptz[])
+    AS v (run_id, attempt, session_id, status, reason, error, exit_code, output, output_ref,
+        begun_at)
 WHERE r.id = ANY (:run_id::text[])
     AND r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
     AND CASE WHEN r.status = 'running' THEN true ELSE false END
@@ -533,9 +554,19 @@ WHERE r.id = ANY (:run_id::text[])
     AND r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
     AND CASE WHEN r.status = 'running' THEN true ELSE false END
 
+-- name: mark_begun
+-- Buffered runs were begun.
+UPDATE runs AS r SET started_at = v.begun_at
+FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[], :begun_at::timestamptz[])
+    AS v (run_id, attempt, session_id, begun_at)
+WHERE r.id = ANY (:run_id::text[])
+    AND r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
+    AND CASE WHEN r.status = 'running' THEN r.started_at IS NULL ELSE false END
+
 -- name: take_orphans
 -- What to do with each of the given runs, of those that nobody has taken over meanwhile.
-SELECT id, losses, max_takeovers,
+SELECT id, started_at IS NOT NULL, CASE WHEN started_at IS NULL THEN early_losses ELSE losses END,
+    max_takeovers,
     CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END, wakes, schedule_id, parent_run_id
 FROM runs
 WHERE id = ANY (:ids::text[]) AND status || '' = 'running'

@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from duebook.store.sql.attempts import Attempts
     from duebook.store.sql.queues import Queues
 
-__all__ = ["Claims", "Wanted"]
+__all__ = ["Claims", "Taken", "Wanted", "before_limited"]
+
+
+class Taken(NamedTuple):
+    """What a claim took, and whether a run that must not be buffered ended it."""
+
+    runs: list[Run]
+    is_limited: bool
 
 
 class Wanted(NamedTuple):
@@ -99,26 +106,50 @@ class Claims(Part, ABC):
         allow. Runs of tasks other than `tasks` are left to those who know them, steps that need
         other labels to those who have them, and those that expired to nobody.
         """
+        return self.claim_ahead(session_id, queue, limit, 0, tasks, namespace, labels, parts)[0]
+
+    def claim_ahead(
+        self,
+        session_id: str,
+        queue: str,
+        limit: int,
+        ahead: int,
+        tasks: Sequence[str],
+        namespace: str,
+        labels: Labels,
+        parts: Sequence[QueuePart] = WHOLE_QUEUE,
+    ) -> tuple[list[Claim], bool]:
+        """As `claim`, and up to `ahead` more to be buffered, which have not begun.
+
+        A run is never buffered where a limit of its queue or schedule counts it, where it must not
+        be taken over, or after its node was lost before it had begun; nor is any run after it in
+        its queue. Says also whether that ended the claim.
+        """
         if self._rests_until() is not None:
-            return []
+            return [], False
         wanted = Wanted(session_id, queue, namespace, tasks, labels, parts)
-        return self._claims(self._claim_runs(wanted, limit), session_id)
+        runs, is_limited = self._claim_runs(wanted, limit, ahead)
+        return self._claims(runs, session_id), is_limited
 
     def _within_queue(
-        self, queue: str, limit: int, take: Callable[[int, datetime], list[Run]]
-    ) -> list[Run]:
-        """What the limits of a queue allow now; `take` is told how many, and from when they run."""
+        self, queue: str, limit: int, ahead: int, take: Callable[[int, int, datetime], Taken]
+    ) -> Taken:
+        """What the limits of a queue allow now; `take` is told how many at most, how many more to
+        buffer, and when they begin. Where a limit counts runs, none is buffered."""
         row = self._db.one("get_limiter", queue=queue)
         if row is None:
-            return take(limit, self._db.now)
-        return self._queues.through(read_limiter(row), limit, take)
+            return take(limit, ahead, self._db.now)
+        runs = self._queues.through(
+            read_limiter(row), limit, lambda most, at: take(most, 0, at).runs
+        )
+        return Taken(runs, ahead > 0)
 
     def _rests_until(self) -> datetime | None:
         """Until when nothing is claimed at all; None: work goes on."""
         return None
 
     @abstractmethod
-    def _claim_runs(self, wanted: Wanted, limit: int) -> list[Run]:
+    def _claim_runs(self, wanted: Wanted, limit: int, ahead: int) -> Taken:
         """Give ready runs to the session, if it lives and serves the namespace, in order and
         within the limits of their queue and schedules."""
 
@@ -197,6 +228,15 @@ class Claims(Part, ABC):
             self._db.value("get_earliest_ready", now=self._db.now)
         )
         return found
+
+
+def before_limited(found: list[Row], limit: int) -> tuple[list[Row], bool]:
+    """What may be claimed when only `limit` begin at once: none is buffered that must not be, and
+    none overtakes it. The last column says whether a run may be."""
+    for place, row in enumerate(found[limit:], limit):
+        if not row[-1]:
+            return found[:place], True
+    return found, False
 
 
 def _enqueued(run: Run, options: dict[str, str | None]) -> ScheduleSpec | None:

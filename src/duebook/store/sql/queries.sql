@@ -747,7 +747,7 @@ WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND statu
 -- A person opens a run again that had ended, as another attempt; due times may wait for it.
 UPDATE runs
 SET status = 'queued', lane = :lane, wakes = wakes OR schedule_id IS NOT NULL,
-    session_id = NULL, claimed_at = NULL, started_at = NULL, finished_at = NULL, failures = 0, losses = 0, ready_at = :now, reason = NULL, error = NULL,
+    session_id = NULL, claimed_at = NULL, started_at = NULL, finished_at = NULL, failures = 0, losses = 0, early_losses = 0, ready_at = :now, reason = NULL, error = NULL,
     exit_code = NULL, output = NULL, output_ref = NULL, output_size = NULL,
     output_secrets = NULL, cancel_requested_at = NULL, expires_at = NULL
 WHERE id = :id AND status IN ('succeeded', 'failed', 'cancelled')
@@ -890,6 +890,26 @@ SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
     ready_at = coalesce(:ready_at, ready_at)
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
 
+-- name: lock_own_runs
+-- Of the given runs those under way: under which tokens, and why they shall end.
+SELECT id, attempt, session_id, CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END
+FROM runs WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
+ORDER BY id
+FOR UPDATE
+
+-- name: insert_returned_attempts
+-- The account of attempts that were handed back together.
+INSERT INTO run_attempts (run_id, attempt, session_id, claimed_at, started_at, finished_at, outcome)
+SELECT id, attempt, session_id, claimed_at, started_at, :now, 'handed_back'
+FROM runs WHERE id = ANY (:ids::text[])
+ON CONFLICT DO NOTHING
+
+-- name: hand_back_runs
+-- Buffered runs are returned, in their places.
+UPDATE runs
+SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL
+WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
+
 -- name: list_orphans
 -- Runs that a dead or ended session left running.
 SELECT r.id
@@ -910,7 +930,8 @@ ON CONFLICT DO NOTHING
 -- Others take the runs over as new attempts; they keep their places in their queues.
 UPDATE runs
 SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
-    losses = losses + 1
+    losses = losses + CASE WHEN started_at IS NULL THEN 0 ELSE 1 END,
+    early_losses = early_losses + CASE WHEN started_at IS NULL THEN 1 ELSE 0 END
 WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
 
 -- name: insert_attempt
@@ -939,7 +960,9 @@ FOR UPDATE
 -- name: fail_lost_run
 -- The run has cost too many nodes, or was to be cancelled anyway.
 UPDATE runs
-SET status = :status, session_id = NULL, losses = losses + 1, finished_at = :now,
+SET status = :status, session_id = NULL, finished_at = :now,
+    losses = losses + CASE WHEN started_at IS NULL THEN 0 ELSE 1 END,
+    early_losses = early_losses + CASE WHEN started_at IS NULL THEN 1 ELSE 0 END,
     reason = :reason, error = :error, exit_code = NULL
 WHERE id = :id AND status || '' = 'running'
 
@@ -1303,17 +1326,17 @@ LIMIT :limit
 
 -- name: check_losses
 -- Every loss is an attempt that was lost.
-SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.losses, n.lost
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.losses + r.early_losses, n.lost
 FROM runs AS r
 JOIN (
     SELECT w.id, count(a.attempt) AS lost
     FROM runs AS w LEFT JOIN run_attempts AS a ON a.run_id = w.id AND a.outcome = 'lost'
-    WHERE w.losses > 0 AND w.id IN (
+    WHERE w.losses + w.early_losses > 0 AND w.id IN (
         SELECT id FROM runs WHERE finished_at >= :since
         UNION ALL SELECT id FROM runs WHERE status IN ('queued', 'running'))
     GROUP BY w.id) AS n ON n.id = r.id
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
-WHERE r.losses > n.lost
+WHERE r.losses + r.early_losses > n.lost
 LIMIT :limit
 
 -- name: check_late_logs

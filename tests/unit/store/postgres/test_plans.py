@@ -32,6 +32,7 @@ RUNS: Final = "{q1,q2,q3}"
 TOKEN: Final[dict[str, Any]] = {"run_id": "r1", "attempt": 1, "session_id": "alive"}
 HOW: Final[dict[str, Any]] = {"status": "failed", "reason": None, "error": None, "exit_code": 1}
 OUTPUT: Final[dict[str, Any]] = {"output": "1", "output_ref": None}
+BEGUN: Final[dict[str, Any]] = {"begun_at": NOW}
 PROGRESS: Final[dict[str, Any]] = {"progress": 0.5, "text": "half", "now": NOW}
 PLACE: Final[dict[str, Any]] = {"queue": "default", "namespace": "default"}
 FITS: Final[dict[str, Any]] = {"tasks": "{}", "labels": "{}"}
@@ -41,7 +42,9 @@ PARTS: Final[dict[str, Any]] = {
     "sinces": [part.since for part in WHOLE_QUEUE],
     "lasts": [part.last for part in WHOLE_QUEUE],
 }
-CLAIM: Final = CLAIMABLE | PARTS | {"session_id": "alive", "at": NOW, "admitted": False}
+CLAIM: Final = (
+    CLAIMABLE | PARTS | {"session_id": "alive", "at": NOW, "admitted": False, "straight": 3}
+)
 NO_PARTS: Final[dict[str, Any]] = {
     "part_queues": [],
     "part_namespaces": [],
@@ -89,9 +92,9 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "lock_exclusive": {"ids": IDS},
     "claim_limited": {"ids": RUNS, "session_id": "alive", "now": NOW, "at": NOW},
     "list_upstreams": {"ids": IDS},
-    "settle_run": {**TOKEN, **HOW, **OUTPUT, "now": NOW},
+    "settle_run": {**TOKEN, **HOW, **OUTPUT, **BEGUN, "now": NOW},
     "settle_runs": {
-        **{name: [value] for name, value in (TOKEN | HOW | OUTPUT).items()},
+        **{name: [value] for name, value in (TOKEN | HOW | OUTPUT | BEGUN).items()},
         "now": NOW,
     },
     "get_own_run": TOKEN,
@@ -175,6 +178,10 @@ BY_ID: Final[dict[str, dict[str, Any]]] = {
     "settle_run": HOT["settle_run"],
     "settle_runs": HOT["settle_runs"],
     "note_progress": {name: [value] for name, value in (TOKEN | PROGRESS).items()},
+    "mark_begun": {name: [value] for name, value in (TOKEN | BEGUN).items()},
+    "lock_own_runs": {"ids": RUNS},
+    "insert_returned_attempts": {"ids": RUNS, "now": NOW},
+    "hand_back_runs": {"ids": RUNS},
     "get_own_run": TOKEN,
     "retry_run": {**TOKEN, **HOW, "ready_at": NOW},
     "hand_back_run": {**TOKEN, "ready_at": NOW},
@@ -306,7 +313,7 @@ def test_a_run_that_is_named_is_found_by_its_id(
     assert "runs_queued" not in plan, plan
 
 
-@pytest.mark.parametrize("name", ["settle_runs", "note_progress"])
+@pytest.mark.parametrize("name", ["settle_runs", "note_progress", "mark_begun"])
 def test_many_runs_at_once_are_found_by_their_ids_and_no_others_are_read(
     books: psycopg.Connection[tuple[Any, ...]], name: str
 ) -> None:
@@ -320,7 +327,7 @@ def test_many_runs_at_once_are_found_by_their_ids_and_no_others_are_read(
 
 
 @pytest.mark.parametrize("number", [25, 100, 200])
-@pytest.mark.parametrize("name", ["settle_runs", "note_progress"])
+@pytest.mark.parametrize("name", ["settle_runs", "note_progress", "mark_begun"])
 def test_no_run_is_compared_with_the_ends_of_all_others(
     books: psycopg.Connection[tuple[Any, ...]], name: str, number: int
 ) -> None:
@@ -466,7 +473,14 @@ def pages(
         "part_namespaces": ["default"] * len(parts),
     }
     here = {"queues": ["default"], "namespaces": None, "clock": now}
-    claims = {"session_id": "node-1", "at": now, "now": now, "limit": 1, "admitted": False}
+    claims = {
+        "session_id": "node-1",
+        "at": now,
+        "now": now,
+        "limit": 1,
+        "straight": 1,
+        "admitted": False,
+    }
     return pages_of(connection, name, FITS | PLACE | columns | here | claims)
 
 

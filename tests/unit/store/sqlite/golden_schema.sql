@@ -347,6 +347,7 @@ CREATE TABLE runs (
     attempt INTEGER NOT NULL DEFAULT 0 CHECK (attempt >= 0),
     failures INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),
     losses INTEGER NOT NULL DEFAULT 0 CHECK (losses >= 0),
+    early_losses INTEGER NOT NULL DEFAULT 0 CHECK (early_losses >= 0), -- of nodes that had not begun it
     session_id TEXT, -- no reference: sessions are forgotten after their runs, without a search
     created_at INTEGER NOT NULL,
     ready_at INTEGER NOT NULL,

@@ -291,6 +291,7 @@ CREATE TABLE runs (
     attempt integer NOT NULL DEFAULT 0 CHECK (attempt >= 0),
     failures integer NOT NULL DEFAULT 0 CHECK (failures >= 0),
     losses integer NOT NULL DEFAULT 0 CHECK (losses >= 0),
+    early_losses integer NOT NULL DEFAULT 0 CHECK (early_losses >= 0), -- of nodes that had not begun it
     session_id text COLLATE "C", -- no reference: sessions are forgotten after their runs
     created_at timestamptz NOT NULL,
     ready_at timestamptz NOT NULL,
