@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.model.finding import Finding
 from duebook.model.plan import Lane, Plan
 from duebook.model.run import Outcome, Run, Token
+from duebook.model.serving import EVERYWHERE
 from duebook.store.sql.attempts import Attempts
 from duebook.store.sql.checks import Checks
 from duebook.store.sql.claims import Claims, Taken, Wanted
@@ -191,6 +192,7 @@ class PostgresClaims(Claims):
             session_id=wanted.session_id,
             queue=wanted.queue,
             namespace=wanted.namespace,
+            everywhere=EVERYWHERE,
             tasks=wanted.tasks,
             labels=json.dumps(dict(wanted.labels)),
             ranks=[part.rank for part in wanted.parts],

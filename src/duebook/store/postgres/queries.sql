@@ -422,7 +422,7 @@ WITH me AS MATERIALIZED (
     SELECT node, EXISTS (SELECT 1 FROM queues WHERE name = :queue) AS limited
     FROM node_sessions
     WHERE id = :session_id AND ended_at IS NULL AND expires_at > :now
-        AND namespaces::jsonb ?| ARRAY['*', :namespace]
+        AND namespaces::jsonb ?| ARRAY[:everywhere, :namespace]
     FOR KEY SHARE),
 taken AS MATERIALIZED (
     SELECT found.id, found.schedule_id, found.lane, found.exclusive, found.limited,

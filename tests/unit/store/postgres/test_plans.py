@@ -43,7 +43,7 @@ PARTS: Final[dict[str, Any]] = {
     "lasts": [part.last for part in WHOLE_QUEUE],
 }
 CLAIM: Final = (
-    CLAIMABLE | PARTS | {"session_id": "alive", "at": NOW, "admitted": False, "straight": 3}
+    CLAIMABLE | PARTS | {"session_id": "alive", "at": NOW, "admitted": False, "straight": 3, "everywhere": "*"}
 )
 NO_PARTS: Final[dict[str, Any]] = {
     "part_queues": [],
