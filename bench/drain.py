@@ -1,4 +1,4 @@
-"""How fast one worker process empties a queue: the real dispatcher, slots, threads and settler."""
+"""How fast worker processes empty a queue: the real dispatcher, slots, threads and settler."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from tests.support.postgres import Server
 
-__all__ = ["KINDS", "Kind", "execute", "runs_per_second"]
+__all__ = ["KINDS", "Kind", "drain", "execute", "place_of", "runs_per_second", "tasks_of"]
 
 COPY = """
 INSERT INTO runs (id, schedule_id, version, origin, wakes, created_at, ready_at, namespace, trigger,
@@ -45,6 +46,8 @@ SELECT new.value, r.schedule_id, r.version, r.origin, r.wakes, r.created_at, r.r
 FROM runs AS r CROSS JOIN """
 LEFT = "SELECT count(*) FROM runs WHERE status <> 'succeeded'"
 WORK = 0.001
+HELD = 0.02
+"""Seconds until a worker without work looks again whether others let go of some."""
 
 
 async def idle_async() -> None:
@@ -80,35 +83,76 @@ KINDS = (
 )
 
 
-def runs_per_second(kind: Kind, number: int, server: Server | None) -> float:
-    """On PostgreSQL, or in a SQLite file when there is no server."""
-    with _place(server) as place, _collector_of_a_node():
+def runs_per_second(kind: Kind, number: int, server: Server | None, processes: int = 1) -> float:
+    """Of so many worker processes together, on PostgreSQL, or in a SQLite file without a server."""
+    with place_of(server) as place:
         store = open_store(place)
-        tasks = Tasks()
-        tasks.add(kind.function, "job")
-        book = Book(store, tasks=tasks)
+        book = Book(store, tasks=tasks_of(kind))
         definition: dict[str, Any] = {"trigger": {"every": "9d"}, "target": "job"}
         book.schedules.create("job", overlap="allow", **definition)
         book.schedules.trigger("job")
-        _copy_run(place, number - 1)
-        session = new_session("worker", tasks.names, namespaces=ALL)
-        store.transact(lambda tx: tx.nodes.begin_session(session, timedelta(minutes=5)))
-        alarm = Alarm()
-        performer = TargetPerformer(store, Spawner(), lambda: None, tasks=tasks)
-        slots = Slots(store, performer, kind.slots, alarm.ring)
-        dispatcher = Dispatcher(store, slots, session.id, ("default",), lambda: tasks.names)
-        began = time.perf_counter()
-        dispatcher.step()
-        while slots.working():
-            alarm.wait(1)
-            dispatcher.step()
-        taken = time.perf_counter() - began
-        slots.close()
-        performer.close()
         store.close()
+        _copy_run(place, number - 1)
+        seconds = drain(kind, place) if processes == 1 else drain_together(kind, place, processes)
         left = execute(place, LEFT)
         assert left == [(0,)], left
-    return number / taken
+    return number / seconds
+
+
+def tasks_of(kind: Kind) -> Tasks:
+    tasks = Tasks()
+    tasks.add(kind.function, "job")
+    return tasks
+
+
+def drain(kind: Kind, place: str, begin: Callable[[], object] = lambda: None) -> float:
+    """The seconds in which one worker performs all that is ready; `begin` is called first."""
+    tasks = tasks_of(kind)
+    store = open_store(place)
+    session = new_session("worker", tasks.names, namespaces=ALL)
+    store.transact(lambda tx: tx.nodes.begin_session(session, timedelta(minutes=5)))
+    alarm = Alarm()
+    performer = TargetPerformer(store, Spawner(), lambda: None, tasks=tasks)
+    slots = Slots(store, performer, kind.slots, alarm.ring)
+    dispatcher = Dispatcher(store, slots, session.id, ("default",), lambda: tasks.names)
+    with _collector_of_a_node():
+        begin()
+        began = time.perf_counter()
+        held = dispatcher.step()
+        while slots.working() or held is not None:
+            alarm.wait(1 if slots.working() else HELD)
+            held = dispatcher.step()
+        taken = time.perf_counter() - began
+    slots.close()
+    performer.close()
+    store.close()
+    return taken
+
+
+def drain_together(kind: Kind, place: str, processes: int) -> float:
+    """The seconds in which so many worker processes perform all that is ready, from the moment
+    when every one of them could begin."""
+    context = get_context("spawn")
+    begin, ends = context.Barrier(processes + 1), context.Queue()
+    crew = [
+        context.Process(target=_member, args=(kind, place, begin, ends)) for _ in range(processes)
+    ]
+    for process in crew:
+        process.start()
+    try:
+        begin.wait(60)
+        began = time.perf_counter()
+        last: float = max(ends.get(timeout=300) for _ in crew)
+    finally:
+        for process in crew:
+            process.join(10)
+            process.kill()
+    return last - began
+
+
+def _member(kind: Kind, place: str, begin: Any, ends: Any) -> None:
+    drain(kind, place, begin.wait)
+    ends.put(time.perf_counter())
 
 
 @contextmanager
@@ -124,7 +168,7 @@ def _collector_of_a_node() -> Iterator[None]:
 
 
 @contextmanager
-def _place(server: Server | None) -> Iterator[str]:
+def place_of(server: Server | None) -> Iterator[str]:
     if server is not None:
         with server.database() as url:
             yield url
