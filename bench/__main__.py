@@ -17,6 +17,7 @@ BENCHMARKS: Final = (
     "fire",
     "fire --store postgres",
     "speeds",
+    "held",
     "work",
     "events",
     "flows",

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
     from tests.support.postgres import Server
 
-__all__ = ["KINDS", "Kind", "drain", "execute", "place_of", "runs_per_second", "tasks_of"]
+    from duebook.store.base import Store
+
+__all__ = ["KINDS", "LEASE", "LEFT", "Kind", "drain", "execute", "runs_per_second", "worker"]
 
 COPY = """
 INSERT INTO runs (id, schedule_id, version, origin, wakes, created_at, ready_at, namespace, trigger,
@@ -46,6 +48,8 @@ SELECT new.value, r.schedule_id, r.version, r.origin, r.wakes, r.created_at, r.r
 FROM runs AS r CROSS JOIN """
 LEFT = "SELECT count(*) FROM runs WHERE status <> 'succeeded'"
 WORK = 0.001
+LEASE = timedelta(days=365)
+"""No keeper renews it here."""
 HELD = 0.02
 """Seconds until a worker without work looks again whether others let go of some."""
 
@@ -71,7 +75,7 @@ class Kind:
     """Tasks of one sort, and how many at once."""
 
     words: str
-    function: Callable[[], Any]
+    function: Callable[..., Any]
     slots: int
 
 
@@ -85,9 +89,9 @@ KINDS = (
 
 def runs_per_second(kind: Kind, number: int, server: Server | None, processes: int = 1) -> float:
     """Of so many worker processes together, on PostgreSQL, or in a SQLite file without a server."""
-    with place_of(server) as place:
+    with _place(server) as place:
         store = open_store(place)
-        book = Book(store, tasks=tasks_of(kind))
+        book = Book(store, tasks=_tasks(kind))
         definition: dict[str, Any] = {"trigger": {"every": "9d"}, "target": "job"}
         book.schedules.create("job", overlap="allow", **definition)
         book.schedules.trigger("job")
@@ -99,7 +103,7 @@ def runs_per_second(kind: Kind, number: int, server: Server | None, processes: i
     return number / seconds
 
 
-def tasks_of(kind: Kind) -> Tasks:
+def _tasks(kind: Kind) -> Tasks:
     tasks = Tasks()
     tasks.add(kind.function, "job")
     return tasks
@@ -107,26 +111,37 @@ def tasks_of(kind: Kind) -> Tasks:
 
 def drain(kind: Kind, place: str, begin: Callable[[], object] = lambda: None) -> float:
     """The seconds in which one worker performs all that is ready; `begin` is called first."""
-    tasks = tasks_of(kind)
     store = open_store(place)
+    with worker(kind, store) as perform_all:
+        begin()
+        taken = perform_all()
+    store.close()
+    return taken
+
+
+@contextmanager
+def worker(kind: Kind, store: Store) -> Iterator[Callable[[], float]]:
+    """A worker that stays; each call performs all that is ready, and returns the seconds taken."""
+    tasks = _tasks(kind)
     session = new_session("worker", tasks.names, namespaces=ALL)
-    store.transact(lambda tx: tx.nodes.begin_session(session, timedelta(minutes=5)))
+    store.transact(lambda tx: tx.nodes.begin_session(session, LEASE))
     alarm = Alarm()
     performer = TargetPerformer(store, Spawner(), lambda: None, tasks=tasks)
     slots = Slots(store, performer, kind.slots, alarm.ring)
     dispatcher = Dispatcher(store, slots, session.id, ("default",), lambda: tasks.names)
-    with _collector_of_a_node():
-        begin()
+
+    def perform_all() -> float:
         began = time.perf_counter()
         held = dispatcher.step()
         while slots.working() or held is not None:
             alarm.wait(1 if slots.working() else HELD)
             held = dispatcher.step()
-        taken = time.perf_counter() - began
+        return time.perf_counter() - began
+
+    with _collector_of_a_node():
+        yield perform_all
     slots.close()
     performer.close()
-    store.close()
-    return taken
 
 
 def drain_together(kind: Kind, place: str, processes: int) -> float:
@@ -168,7 +183,7 @@ def _collector_of_a_node() -> Iterator[None]:
 
 
 @contextmanager
-def place_of(server: Server | None) -> Iterator[str]:
+def _place(server: Server | None) -> Iterator[str]:
     if server is not None:
         with server.database() as url:
             yield url
