@@ -17,6 +17,7 @@ BENCHMARKS: Final = (
     "fire",
     "fire --store postgres",
     "speeds",
+    "forms",
     "held",
     "work",
     "events",

@@ -24,6 +24,7 @@ from duebook.engine.garbage import collect_seldom
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.session import new_session
 from duebook.engine.slots import Slots
+from duebook.errors import Unavailable
 from duebook.ids import new_id
 from duebook.model.serving import ALL
 from duebook.store.opening import open_store
@@ -38,7 +39,15 @@ if TYPE_CHECKING:
 
     from duebook.store.base import Store
 
-__all__ = ["KINDS", "LEASE", "LEFT", "Kind", "drain", "execute", "runs_per_second", "worker"]
+__all__ = [
+    "KINDS",
+    "LEASE",
+    "LEFT",
+    "Kind",
+    "execute",
+    "runs_per_second",
+    "worker",
+]
 
 COPY = """
 INSERT INTO runs (id, schedule_id, version, origin, wakes, created_at, ready_at, namespace, trigger,
@@ -130,12 +139,20 @@ def worker(kind: Kind, store: Store) -> Iterator[Callable[[], float]]:
     slots = Slots(store, performer, kind.slots, alarm.ring)
     dispatcher = Dispatcher(store, slots, session.id, ("default",), lambda: tasks.names)
 
+    def step() -> bool:
+        """Whether there is more to come; a look that the database breaks off is repeated, as in a
+        node."""
+        try:
+            return dispatcher.step() is not None
+        except Unavailable:
+            return True
+
     def perform_all() -> float:
         began = time.perf_counter()
-        held = dispatcher.step()
-        while slots.working() or held is not None:
+        more = step()
+        while slots.working() or more:
             alarm.wait(1 if slots.working() else HELD)
-            held = dispatcher.step()
+            more = step()
         return time.perf_counter() - began
 
     with _collector_of_a_node():

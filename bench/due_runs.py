@@ -28,8 +28,8 @@ BATCH: Final = 1_000
 class Clock:
     """The database's clock, moved by hand; the time of these books is in the past."""
 
-    def __init__(self) -> None:
-        self.now = START
+    def __init__(self, minutes: int = 0) -> None:
+        self.now = START + minutes * MINUTE
 
     def __call__(self) -> datetime:
         return self.now
@@ -48,9 +48,10 @@ def add_schedules(store: Store, clock: Clock, forms: Mapping[str, dict[str, Any]
         store.transact(partial(add, begin=begin))
 
 
-def fire(store: Store, clock: Clock, ticker: Ticker | None = None) -> None:
-    """A minute passes, and all that is due then becomes runs."""
-    clock.now += MINUTE
+def fire(store: Store, clock: Clock, minutes: int = 1, ticker: Ticker | None = None) -> None:
+    """Minutes pass, and after each all that is due then becomes runs."""
     ticker = ticker or Ticker(store, batch=BATCH)
-    while (wake_at := ticker.step()) is not None and wake_at <= clock.now:
-        pass
+    for _ in range(minutes):
+        clock.now += MINUTE
+        while (wake_at := ticker.step()) is not None and wake_at <= clock.now:
+            pass

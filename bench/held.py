@@ -90,13 +90,13 @@ def hold_open(server: Server, seconds: int, goals: Goals) -> None:
     with opened(server) as (url, store, clock):
         ticker = Ticker(store, batch=1_000)
         with worker(KINDS[0], store) as perform_all:
-            fire(store, clock, ticker)
+            fire(store, clock, ticker=ticker)
             perform_all()  # connections are made, and statements prepared
             with open_transaction(url):
                 until = time.monotonic() + seconds
                 speeds: list[float] = []
                 while time.monotonic() < until or len(speeds) < 2 * ENDS:
-                    fire(store, clock, ticker)
+                    fire(store, clock, ticker=ticker)
                     speeds.append(SCHEDULES / perform_all())
     runs = len(speeds) * SCHEDULES
     begin, end = speeds[:ENDS], speeds[-ENDS:]
@@ -129,7 +129,7 @@ def books(
         ticker = Ticker(store, batch=1_000)
         with worker(KINDS[0], store) as perform_all:
             for _ in range(0, runs, SCHEDULES):
-                fire(store, clock, ticker)
+                fire(store, clock, ticker=ticker)
                 perform_all()
         if not held:
             execute(url, "VACUUM runs")
@@ -146,7 +146,7 @@ def books(
             places.claims.clear()
 
         def claim() -> float:
-            fire(store, clock, ticker)
+            fire(store, clock, ticker=ticker)
             taken = 0.0
             for _ in range(CLAIMS):
                 began = time.perf_counter()
@@ -157,8 +157,7 @@ def books(
 
         if analyzed_empty:
             execute(url, "ANALYZE runs")
-        for _ in range(BACKLOG):
-            fire(store, clock, ticker)
+        fire(store, clock, BACKLOG, ticker)
         if not analyzed_empty:
             execute(url, "ANALYZE runs")
         claim()  # statements are prepared
