@@ -10,7 +10,7 @@ QUIETLY := --quiet --disable-pip-version-check --no-compile
 # where that is set, each process would compile all that it imports
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup test quick quick-unit coverage coverage-unit coverage-conformance house lint types contracts unit browser derive screenshots test-kills test-long test-zones test-pgbouncer chaos attack lock audit licences run story peers-node bench clean help
+.PHONY: setup test quick quick-unit coverage coverage-unit coverage-conformance house lint types contracts unit browser derive screenshots test-kills test-long test-zones test-pgbouncer chaos attack lock audit licences run story peers-node bench bench-scale clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -126,6 +126,10 @@ peers-node: $(PEERS)
 
 bench: peers-node ## compare with peers; prints ratios, and at the end which goals are missed
 	@$(BIN)/python -m bench
+
+bench-scale: $(PEERS) ## a tick among 10 million schedules, a claim beside 50 million runs: SCHEDULES=… FINISHED=…
+	@$(BIN)/python -m bench.scale $(if $(SCHEDULES),--schedules $(SCHEDULES)) \
+		$(if $(FINISHED),--finished $(FINISHED))
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -16,31 +16,24 @@ import statistics
 import sys
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import psycopg
 from tests.support.postgres import Server
 
-from bench.drain import KINDS, LEASE, worker
+from bench.claims import CLAIMED, claimer
+from bench.drain import KINDS, worker
 from bench.due_runs import JOB, Clock, add_schedules, fire
 from bench.goals import Goals, interleaved, ratios, show
-from duebook.engine.dispatcher import Dispatcher
-from duebook.engine.session import new_session
-from duebook.engine.slots import Slots
 from duebook.engine.ticker import Ticker
-from duebook.model.run import Outcome
-from duebook.model.serving import ALL
 from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.connection import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from duebook.model.run import Claim
-
 SCHEDULES: Final = 5_000
 """Each becomes due once in every part of a measurement."""
-CLAIMED: Final = 100
 CLAIMS: Final = SCHEDULES // CLAIMED
 BACKLOG: Final = 4
 """How often all schedules have become due whose runs nobody has claimed yet."""
@@ -133,51 +126,19 @@ def books(
                 perform_all()
         if not held:
             execute(url, "VACUUM runs")
-        session = new_session("claimer", ("job",), namespaces=ALL)
-        store.transact(lambda tx: tx.nodes.begin_session(session, LEASE))
-        places = Collecting(store)
-        dispatcher = Dispatcher(store, places, session.id, ("default",), lambda: ("job",))
+        with claimer(store) as claim_all:
 
-        def settle() -> None:
-            ended = [(claim.token, Outcome("succeeded")) for claim in places.claims]
-            assert len(ended) == CLAIMED, len(ended)
-            settled = store.transact(lambda tx: tx.attempts.settle_all(ended))
-            assert len(settled) == CLAIMED, len(settled)
-            places.claims.clear()
+            def claim() -> float:
+                fire(store, clock, ticker=ticker)
+                return claim_all(CLAIMS)
 
-        def claim() -> float:
-            fire(store, clock, ticker=ticker)
-            taken = 0.0
-            for _ in range(CLAIMS):
-                began = time.perf_counter()
-                dispatcher.step()
-                taken += time.perf_counter() - began
-                settle()
-            return taken / CLAIMS * 1e3
-
-        if analyzed_empty:
-            execute(url, "ANALYZE runs")
-        fire(store, clock, BACKLOG, ticker)
-        if not analyzed_empty:
-            execute(url, "ANALYZE runs")
-        claim()  # statements are prepared
-        yield claim
-        places.close()
-
-
-class Collecting(Slots[Any]):
-    """Places for one claim, in which nothing is performed."""
-
-    def __init__(self, store: PostgresStore) -> None:
-        super().__init__(store, None, CLAIMED, lambda: None)  # type: ignore[arg-type]
-        self.claims: list[Claim] = []
-
-    @property
-    def free(self) -> int:
-        return CLAIMED - len(self.claims)
-
-    def begin(self, claims: list[Claim]) -> None:
-        self.claims += claims
+            if analyzed_empty:
+                execute(url, "ANALYZE runs")
+            fire(store, clock, BACKLOG, ticker)
+            if not analyzed_empty:
+                execute(url, "ANALYZE runs")
+            claim()  # statements are prepared
+            yield claim
 
 
 @contextmanager
