@@ -4,11 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := $(VENV)/.peers
+PEERS_NODE := $(VENV)/peers-node
+GRAPHILE_WORKER := graphile-worker@0.17.3
 QUIETLY := --quiet --disable-pip-version-check --no-compile
 # where that is set, each process would compile all that it imports
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup test quick quick-unit coverage coverage-unit coverage-conformance house lint types contracts unit browser derive screenshots test-kills test-long test-zones test-pgbouncer chaos attack lock audit licences run story bench clean help
+.PHONY: setup test quick quick-unit coverage coverage-unit coverage-conformance house lint types contracts unit browser derive screenshots test-kills test-long test-zones test-pgbouncer chaos attack lock audit licences run story peers-node bench bench-scale clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -114,16 +116,20 @@ $(PEERS): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	@touch $@
 
-bench: $(PEERS) ## compare with peers; prints ratios
-	$(BIN)/python -m bench.triggers
-	$(BIN)/python -m bench.simulate
-	$(BIN)/python -m bench.fire
-	$(BIN)/python -m bench.work
-	$(BIN)/python -m bench.events
-	$(BIN)/python -m bench.flows
-	$(BIN)/python -m bench.pages
-	$(BIN)/python -m bench.api
-	$(BIN)/python -m bench.web
+# graphile-worker runs on Node.js: where that is missing, or npm fails, the others are measured
+peers-node: $(PEERS)
+	@mkdir -p $(PEERS_NODE)
+	@[ -d $(PEERS_NODE)/node_modules/graphile-worker ] || \
+		npm install --prefix $(PEERS_NODE) --silent --no-audit --no-fund --no-save \
+			--no-package-lock $(GRAPHILE_WORKER) || \
+		echo "graphile-worker could not be installed with npm, and is left out"
+
+bench: peers-node ## compare with peers; prints ratios, and at the end which goals are missed
+	@$(BIN)/python -m bench
+
+bench-scale: $(PEERS) ## a tick among 10 million schedules, a claim beside 50 million runs: SCHEDULES=… FINISHED=…
+	@$(BIN)/python -m bench.scale $(if $(SCHEDULES),--schedules $(SCHEDULES)) \
+		$(if $(FINISHED),--finished $(FINISHED))
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

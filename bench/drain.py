@@ -1,4 +1,4 @@
-"""How fast one worker process empties a queue: the real dispatcher, slots, threads and settler."""
+"""How fast worker processes empty a queue: the real dispatcher, slots, threads and settler."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from duebook.engine.garbage import collect_seldom
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.session import new_session
 from duebook.engine.slots import Slots
+from duebook.errors import Unavailable
 from duebook.ids import new_id
 from duebook.model.serving import ALL
 from duebook.store.opening import open_store
@@ -35,7 +37,17 @@ if TYPE_CHECKING:
 
     from tests.support.postgres import Server
 
-__all__ = ["KINDS", "Kind", "execute", "runs_per_second"]
+    from duebook.store.base import Store
+
+__all__ = [
+    "KINDS",
+    "LEASE",
+    "LEFT",
+    "Kind",
+    "execute",
+    "runs_per_second",
+    "worker",
+]
 
 COPY = """
 INSERT INTO runs (id, schedule_id, version, origin, wakes, created_at, ready_at, namespace, trigger,
@@ -45,6 +57,10 @@ SELECT new.value, r.schedule_id, r.version, r.origin, r.wakes, r.created_at, r.r
 FROM runs AS r CROSS JOIN """
 LEFT = "SELECT count(*) FROM runs WHERE status <> 'succeeded'"
 WORK = 0.001
+LEASE = timedelta(days=365)
+"""No keeper renews it here."""
+HELD = 0.02
+"""Seconds until a worker without work looks again whether others let go of some."""
 
 
 async def idle_async() -> None:
@@ -68,7 +84,7 @@ class Kind:
     """Tasks of one sort, and how many at once."""
 
     words: str
-    function: Callable[[], Any]
+    function: Callable[..., Any]
     slots: int
 
 
@@ -80,35 +96,95 @@ KINDS = (
 )
 
 
-def runs_per_second(kind: Kind, number: int, server: Server | None) -> float:
-    """On PostgreSQL, or in a SQLite file when there is no server."""
-    with _place(server) as place, _collector_of_a_node():
+def runs_per_second(kind: Kind, number: int, server: Server | None, processes: int = 1) -> float:
+    """Of so many worker processes together, on PostgreSQL, or in a SQLite file without a server."""
+    with _place(server) as place:
         store = open_store(place)
-        tasks = Tasks()
-        tasks.add(kind.function, "job")
-        book = Book(store, tasks=tasks)
+        book = Book(store, tasks=_tasks(kind))
         definition: dict[str, Any] = {"trigger": {"every": "9d"}, "target": "job"}
         book.schedules.create("job", overlap="allow", **definition)
         book.schedules.trigger("job")
-        _copy_run(place, number - 1)
-        session = new_session("worker", tasks.names, namespaces=ALL)
-        store.transact(lambda tx: tx.nodes.begin_session(session, timedelta(minutes=5)))
-        alarm = Alarm()
-        performer = TargetPerformer(store, Spawner(), lambda: None, tasks=tasks)
-        slots = Slots(store, performer, kind.slots, alarm.ring)
-        dispatcher = Dispatcher(store, slots, session.id, ("default",), lambda: tasks.names)
-        began = time.perf_counter()
-        dispatcher.step()
-        while slots.working():
-            alarm.wait(1)
-            dispatcher.step()
-        taken = time.perf_counter() - began
-        slots.close()
-        performer.close()
         store.close()
+        _copy_run(place, number - 1)
+        seconds = drain(kind, place) if processes == 1 else drain_together(kind, place, processes)
         left = execute(place, LEFT)
         assert left == [(0,)], left
-    return number / taken
+    return number / seconds
+
+
+def _tasks(kind: Kind) -> Tasks:
+    tasks = Tasks()
+    tasks.add(kind.function, "job")
+    return tasks
+
+
+def drain(kind: Kind, place: str, begin: Callable[[], object] = lambda: None) -> float:
+    """The seconds in which one worker performs all that is ready; `begin` is called first."""
+    store = open_store(place)
+    with worker(kind, store) as perform_all:
+        begin()
+        taken = perform_all()
+    store.close()
+    return taken
+
+
+@contextmanager
+def worker(kind: Kind, store: Store) -> Iterator[Callable[[], float]]:
+    """A worker that stays; each call performs all that is ready, and returns the seconds taken."""
+    tasks = _tasks(kind)
+    session = new_session("worker", tasks.names, namespaces=ALL)
+    store.transact(lambda tx: tx.nodes.begin_session(session, LEASE))
+    alarm = Alarm()
+    performer = TargetPerformer(store, Spawner(), lambda: None, tasks=tasks)
+    slots = Slots(store, performer, kind.slots, alarm.ring)
+    dispatcher = Dispatcher(store, slots, session.id, ("default",), lambda: tasks.names)
+
+    def step() -> bool:
+        """Whether there is more to come; a look that the database breaks off is repeated, as in a
+        node."""
+        try:
+            return dispatcher.step() is not None
+        except Unavailable:
+            return True
+
+    def perform_all() -> float:
+        began = time.perf_counter()
+        more = step()
+        while slots.working() or more:
+            alarm.wait(1 if slots.working() else HELD)
+            more = step()
+        return time.perf_counter() - began
+
+    with _collector_of_a_node():
+        yield perform_all
+    slots.close()
+    performer.close()
+
+
+def drain_together(kind: Kind, place: str, processes: int) -> float:
+    """The seconds in which so many worker processes perform all that is ready, from the moment
+    when every one of them could begin."""
+    context = get_context("spawn")
+    begin, ends = context.Barrier(processes + 1), context.Queue()
+    crew = [
+        context.Process(target=_member, args=(kind, place, begin, ends)) for _ in range(processes)
+    ]
+    for process in crew:
+        process.start()
+    try:
+        begin.wait(60)
+        began = time.perf_counter()
+        last: float = max(ends.get(timeout=300) for _ in crew)
+    finally:
+        for process in crew:
+            process.join(10)
+            process.kill()
+    return last - began
+
+
+def _member(kind: Kind, place: str, begin: Any, ends: Any) -> None:
+    drain(kind, place, begin.wait)
+    ends.put(time.perf_counter())
 
 
 @contextmanager

@@ -1,43 +1,31 @@
-"""Runs per second beside pgqueuer and Procrastinate, how late they start, and what rest costs.
+"""How late runs of a real node start, and what it costs at rest.
 
     python -m bench.work [--quick]
 
-Sync and async tasks of one worker process on both databases, beside the peers on the same durable
-server. Lateness and queries at rest are those of a real node. With --quick everything is tried
-with few runs, and the figures mean little.
+With --quick everything is tried with few runs, and the figures mean little. How many runs a second
+there are is in speeds.py.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import statistics
 import sys
 import threading
 from contextlib import ExitStack
 from datetime import timedelta
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.support.postgres import Server
 
-from bench.drain import KINDS, execute, runs_per_second
+from bench.drain import execute
+from bench.goals import Goals
 from bench.nodes import node
-from bench.peers import BATCH, CONCURRENCY, pgqueuer_per_second, procrastinate_per_second
 from duebook.clock import utc_now
 from duebook.ids import new_id
 from duebook.model.definition import load_spec
 from duebook.store.postgres import PostgresStore
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-PGQUEUER = f"  pgqueuer, async, no-op, batches of {BATCH}"
-PROCRASTINATE = f"  Procrastinate, async, no-op, {CONCURRENCY} at once"
-NUMBER = 20_000
-SLOW = 4_000
-"""Runs of what takes longer: Procrastinate, and tasks with 1 ms of work."""
-ROUNDS = 3
 TASK = {"trigger": {"every": "9d"}, "target": {"task": "job"}, "overlap": "allow"}
 LATE = """
 SELECT extract(epoch FROM started_at - due_at) * 1000 FROM runs WHERE due_at IS NOT NULL
@@ -52,56 +40,25 @@ def main() -> None:
     server = Server(durable=True)
     try:
         server.make_template(lambda url: PostgresStore(url).close())
-        server.execute("CREATE DATABASE peer")
-        if options.quick:
-            sys.exit(report(server, 3, rounds=1, part=20))
-        sys.exit(report(server, options.seconds, ROUNDS, part=1))
+        seconds = 3 if options.quick else options.seconds
+        sys.exit(report(server, seconds, 3 if options.quick else max(seconds, 30)))
     finally:
         server.close()
 
 
-def report(server: Server, seconds: int, rounds: int, part: int) -> int:
-    """`part`: only one in so many of the runs."""
-    figures = speeds(server, rounds, part)
-    for what, figure in figures.items():
-        print(f"{what:56}{figure:>12,.0f}")
+def report(server: Server, seconds: int, resting: int) -> int:
     late = lateness(server, seconds)
     p50, p99 = statistics.median(late), statistics.quantiles(late, n=100)[98]
     print(f"{'lateness of 100 a second, ms: median':56}{p50:>12.1f}")
     print(f"{'  p99':56}{p99:>12.1f}")
     for number in (1, 2):
-        rest = queries_at_rest(server, number, seconds if part > 1 else max(seconds, 30))
+        rest = queries_at_rest(server, number, resting)
         what = "queries of a node at rest, a second" if number == 1 else f"  of each of {number}"
         print(f"{what:56}{rest:>12.2f}")
-    us = figures[f"PostgreSQL, {KINDS[0].words}"]
-    pgqueuer, procrastinate = us / figures[PGQUEUER], us / figures[PROCRASTINATE]
-    goals = [
-        ("times pgqueuer", pgqueuer, ">= 1.5", pgqueuer >= 1.5),
-        ("times Procrastinate", procrastinate, ">= 20", procrastinate >= 20),
-        ("p99 of lateness, ms", p99, "< 25", p99 < 25),
-        ("queries at rest", rest, "<= 0.2", rest <= 0.2),
-    ]
-    for what, figure, goal, holds in goals:
-        print(f"{what:56}{figure:>12.2f}   goal {goal:7}{'holds' if holds else 'MISSED'}")
-    return 0 if all(holds for *_, holds in goals) else 1
-
-
-def speeds(server: Server, rounds: int, part: int) -> dict[str, float]:
-    """Runs per second by turns, for the machine may be busy now and then: the median of each."""
-    url = server.url("peer", "127.0.0.1")
-    many, few = NUMBER // part, SLOW // part
-    kinds: dict[str, Callable[[], float]] = {}
-    for place, where in (("PostgreSQL", server), ("SQLite", None)):
-        for kind in KINDS:
-            number = few if "1 ms" in kind.words else many
-            kinds[f"{place}, {kind.words}"] = partial(runs_per_second, kind, number, where)
-    kinds[PGQUEUER] = lambda: asyncio.run(pgqueuer_per_second(url, many))
-    kinds[PROCRASTINATE] = lambda: asyncio.run(procrastinate_per_second(url, few))
-    found: dict[str, list[float]] = {what: [] for what in kinds}
-    for _ in range(rounds):
-        for what, measure in kinds.items():
-            found[what].append(measure())
-    return {what: statistics.median(figures) for what, figures in found.items()}
+    goals = Goals()
+    goals.below("p99 of lateness, ms", 25, [p99])
+    goals.at_most("queries at rest", 0.2, [rest])
+    return goals.exit_code
 
 
 def lateness(server: Server, seconds: int) -> list[float]:

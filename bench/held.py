@@ -1,0 +1,161 @@
+"""What a transaction that somebody else leaves open costs: a claim, and runs per second.
+
+    python -m bench.held [--seconds 300] [--dead 100000] [--quick]
+
+While it is open, PostgreSQL removes no version of a row that it might see, and no index entry of
+one, so entries of runs that have long begun stay in the index of what is ready. The claim is
+measured by turns beside the same books without an open transaction, and beside books whose
+statistics are from a moment when nothing was queued, as autovacuum often finds them. With --quick
+everything is tried for a moment, and the figures mean little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+from tests.support.postgres import Server
+
+from bench.claims import CLAIMED, claimer
+from bench.drain import KINDS, worker
+from bench.due_runs import JOB, Clock, add_schedules, fire
+from bench.goals import Goals, interleaved, ratios, show
+from duebook.engine.ticker import Ticker
+from duebook.store.postgres import PostgresStore
+from duebook.store.postgres.connection import SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SCHEDULES: Final = 5_000
+"""Each becomes due once in every part of a measurement."""
+CLAIMS: Final = SCHEDULES // CLAIMED
+BACKLOG: Final = 4
+"""How often all schedules have become due whose runs nobody has claimed yet."""
+ROUNDS: Final = 5
+ENDS: Final = 5
+"""Parts of the beginning and of the end whose speeds are compared."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=300, help="how long it is held open")
+    parser.add_argument("--dead", type=int, default=100_000, help="runs whose entries stay")
+    parser.add_argument("--quick", action="store_true", help="try everything for a moment")
+    options = parser.parse_args()
+    if options.quick:
+        options.seconds, options.dead = 10, 10_000
+    server = Server(durable=True)
+    try:
+        server.make_template(lambda url: PostgresStore(url).close())
+        goals = Goals()
+        compare_claims(server, options.dead, goals)
+        hold_open(server, options.seconds, goals)
+    finally:
+        server.close()
+    sys.exit(goals.exit_code)
+
+
+def compare_claims(server: Server, dead: int, goals: Goals) -> None:
+    with (
+        books(server, dead) as clean,
+        books(server, dead, held=True) as with_dead,
+        books(server, dead, analyzed_empty=True) as analyzed_empty,
+    ):
+        kinds = {"clean": clean, "dead": with_dead, "analyzed empty": analyzed_empty}
+        found = interleaved(kinds, ROUNDS)
+    show(f"a claim of {CLAIMED}, ms", found["clean"])
+    show(f"  among {dead:,} dead entries", found["dead"])
+    show("  with statistics of an empty queue", found["analyzed empty"])
+    what = f"a claim among {dead:,} dead entries, times"
+    goals.at_most(what, 1.5, ratios(found["dead"], found["clean"]))
+    what = "a claim with statistics of an empty queue, times"
+    goals.at_most(what, 1.5, ratios(found["analyzed empty"], found["clean"]))
+
+
+def hold_open(server: Server, seconds: int, goals: Goals) -> None:
+    """Runs per second, part by part, while a transaction stays open for so long."""
+    with opened(server) as (url, store, clock):
+        ticker = Ticker(store, batch=1_000)
+        with worker(KINDS[0], store) as perform_all:
+            fire(store, clock, ticker=ticker)
+            perform_all()  # connections are made, and statements prepared
+            with open_transaction(url):
+                until = time.monotonic() + seconds
+                speeds: list[float] = []
+                while time.monotonic() < until or len(speeds) < 2 * ENDS:
+                    fire(store, clock, ticker=ticker)
+                    speeds.append(SCHEDULES / perform_all())
+    runs = len(speeds) * SCHEDULES
+    begin, end = speeds[:ENDS], speeds[-ENDS:]
+    show("runs a second as a transaction is opened", begin)
+    show(f"  after {seconds} s and {runs:,} runs", end)
+    what = f"after {seconds} s of a transaction held open, of its beginning"
+    goals.at_least(what, 0.8, [speed / statistics.median(begin) for speed in end])
+
+
+@contextmanager
+def opened(server: Server) -> Iterator[tuple[str, PostgresStore, Clock]]:
+    """Books with schedules that are due every minute, by a clock that is moved by hand."""
+    with server.database() as url:
+        clock = Clock()
+        store = PostgresStore(url, clock)
+        add_schedules(store, clock, {f"job-{n}": JOB for n in range(SCHEDULES)})
+        execute(url, "VACUUM ANALYZE")
+        yield url, store, clock
+        store.close()
+
+
+@contextmanager
+def books(
+    server: Server, runs: int, held: bool = False, analyzed_empty: bool = False
+) -> Iterator[Callable[[], float]]:
+    """Books in which so many runs have succeeded, with their dead entries or vacuumed; each call
+    returns the milliseconds of a claim."""
+    with opened(server) as (url, store, clock), open_transaction(url, held):
+        execute(url, "ALTER TABLE runs SET (autovacuum_enabled = off)")  # statistics stay
+        ticker = Ticker(store, batch=1_000)
+        with worker(KINDS[0], store) as perform_all:
+            for _ in range(0, runs, SCHEDULES):
+                fire(store, clock, ticker=ticker)
+                perform_all()
+        if not held:
+            execute(url, "VACUUM runs")
+        with claimer(store) as claim_all:
+
+            def claim() -> float:
+                fire(store, clock, ticker=ticker)
+                return claim_all(CLAIMS)
+
+            if analyzed_empty:
+                execute(url, "ANALYZE runs")
+            fire(store, clock, BACKLOG, ticker)
+            if not analyzed_empty:
+                execute(url, "ANALYZE runs")
+            claim()  # statements are prepared
+            yield claim
+
+
+@contextmanager
+def open_transaction(url: str, held: bool = True) -> Iterator[None]:
+    """Somebody's transaction that has seen the database, and does nothing more."""
+    with psycopg.connect(url, options=f"-c search_path={SCHEMA}") as connection:
+        if held:
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            connection.execute("SELECT count(*) FROM runs")
+        yield
+        connection.rollback()
+
+
+def execute(url: str, statement: str) -> None:
+    with psycopg.connect(url, autocommit=True, options=f"-c search_path={SCHEMA}") as connection:
+        connection.execute(statement.encode())
+
+
+if __name__ == "__main__":
+    main()

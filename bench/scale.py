@@ -1,0 +1,195 @@
+"""How a tick grows with the number of schedules, and a claim with that of finished runs.
+
+    python -m bench.scale [--schedules 10000000] [--finished 50000000]        (make bench-scale)
+
+Both are measured by turns beside books with few of them. The rows are copies of real ones, made by
+set-based SQL. Where the disk has too little room for the sizes asked for, as much is made as fills
+half of what is free; the sizes that were used are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+from psycopg import sql
+from tests.support.postgres import Server
+
+from bench.claims import CLAIMED, claimer
+from bench.drain import KINDS, worker
+from bench.due_runs import JOB, Clock, add_schedules, fire
+from bench.goals import Goals, interleaved, ratios, show
+from duebook.engine.ticker import Ticker
+from duebook.store.postgres import PostgresStore
+from duebook.store.postgres.connection import SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+FEW: Final = 1_000
+"""Schedules that are due every minute, and of which the others are copies."""
+ROUNDS: Final = 9
+CLAIMS: Final = 10
+BACKLOG: Final = 12
+"""Minutes of which the runs are ready when claims begin."""
+AT_ONCE: Final = 500_000
+"""Rows of one statement."""
+SCHEDULE_BYTES: Final = 1_600
+RUN_BYTES: Final = 1_000
+"""On the disk, with indexes and the log of the server."""
+
+FAR: Final = "r.{} + interval '9 years'"
+EARLIER: Final = "r.{} - n * interval '1 minute'"
+COPIES: Final = {
+    "schedules": {"id": "r.id || '-' || n", "name": "r.name || '-' || n"},
+    "schedule_revisions": {"schedule_id": "r.schedule_id || '-' || n"},
+    "schedule_state": {
+        "schedule_id": "r.schedule_id || '-' || n",
+        "next_due_at": FAR.format("next_due_at"),
+        "wake_at": FAR.format("wake_at"),
+    },
+}
+"""What differs in the copies of schedules, which are due in nine years."""
+RUNS: Final = {"id": "r.id || '-' || n"} | {
+    name: EARLIER.format(name)
+    for name in ("due_at", "created_at", "ready_at", "claimed_at", "started_at", "finished_at")
+}
+"""What differs in the copies of finished runs, each a minute before the last."""
+COLUMNS: Final = """
+SELECT column_name FROM information_schema.columns
+WHERE table_schema = %s AND table_name = %s AND is_identity = 'NO' AND is_generated = 'NEVER'
+ORDER BY ordinal_position
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--schedules", type=int, default=10_000_000)
+    parser.add_argument("--finished", type=int, default=50_000_000)
+    options = parser.parse_args()
+    server = Server(durable=True)
+    try:
+        server.execute("ALTER SYSTEM SET max_wal_size = '8GB'")  # filled in fewer checkpoints
+        server.execute("SELECT pg_reload_conf()")
+        server.make_template(lambda url: PostgresStore(url).close())
+        goals = Goals()
+        compare_ticks(server, that_fit(server, options.schedules, SCHEDULE_BYTES), goals)
+        compare_claims(server, that_fit(server, options.finished, RUN_BYTES), goals)
+    finally:
+        server.close()
+    sys.exit(goals.exit_code)
+
+
+def that_fit(server: Server, wanted: int, size: int) -> int:
+    """As many rows as were asked for, or as many as fill half of what is free on the disk."""
+    fitting = shutil.disk_usage(server.folder).free // 2 // size // FEW * FEW
+    if fitting < wanted:
+        print(f"{wanted:,} rows do not fit on this disk; {fitting:,} are made instead")
+    return min(wanted, fitting)
+
+
+def compare_ticks(server: Server, number: int, goals: Goals) -> None:
+    with ticking(server, FEW) as few, ticking(server, number) as many:
+        found = interleaved({"few": few, "many": many}, ROUNDS)
+    show(f"a tick with {FEW:,} due among {FEW:,} schedules, ms", found["few"])
+    show(f"  among {number:,}", found["many"])
+    what = f"a tick among {number:,} schedules, times one among {FEW:,}"
+    goals.at_most(what, 1.5, ratios(found["many"], found["few"]))
+
+
+def compare_claims(server: Server, number: int, goals: Goals) -> None:
+    with claiming(server, 0) as none, claiming(server, number) as many:
+        found = interleaved({"none": none, "many": many}, ROUNDS)
+    show(f"a claim of {CLAIMED} beside no finished runs, ms", found["none"])
+    show(f"  beside {number:,}", found["many"])
+    what = f"a claim beside {number:,} finished runs, times beside none"
+    goals.at_most(what, 1.2, ratios(found["many"], found["none"]))
+
+
+@contextmanager
+def ticking(server: Server, schedules: int) -> Iterator[Callable[[], float]]:
+    """Each call returns the milliseconds of a tick in which FEW of so many schedules are due."""
+    with opened(server) as (url, store, clock):
+        for table, replaced in COPIES.items():
+            copy(url, table, replaced, schedules - FEW)
+        settle_down(url)
+        ticker = Ticker(store, batch=FEW)
+
+        def tick() -> float:
+            clock.now += timedelta(minutes=1)
+            before, began = ticker.fired, time.perf_counter()
+            ticker.step()
+            taken = time.perf_counter() - began
+            assert ticker.fired - before == FEW, ticker.fired - before
+            return taken * 1e3
+
+        tick()  # connections are made, and statements prepared
+        yield tick
+
+
+@contextmanager
+def claiming(server: Server, finished: int) -> Iterator[Callable[[], float]]:
+    """Each call returns the milliseconds of a claim beside so many finished runs."""
+    with opened(server) as (url, store, clock):
+        if finished:
+            fire(store, clock)
+            with worker(KINDS[0], store) as perform_all:
+                perform_all()
+            copy(url, "runs", RUNS, finished - FEW)
+        fire(store, clock, BACKLOG)
+        settle_down(url)
+        with claimer(store) as claim:
+            claim(CLAIMS)  # statements are prepared
+            yield lambda: claim(CLAIMS)
+
+
+@contextmanager
+def opened(server: Server) -> Iterator[tuple[str, PostgresStore, Clock]]:
+    with server.database() as url:
+        clock = Clock()
+        store = PostgresStore(url, clock)
+        add_schedules(store, clock, {f"job-{n}": JOB for n in range(FEW)})
+        yield url, store, clock
+        store.close()
+
+
+def copy(url: str, table: str, replaced: Mapping[str, str], number: int) -> None:
+    """So many copies of the FEW rows that are there, alike but for some columns."""
+    with connected(url) as connection:
+        columns = [name for (name,) in connection.execute(COLUMNS, [SCHEMA, table])]
+        assert set(replaced) <= set(columns), columns
+        values = [replaced.get(name, f'r."{name}"') for name in columns]
+        connection.execute(f"CREATE TEMP TABLE first AS TABLE {table}".encode())
+        statement = sql.SQL(
+            "INSERT INTO {} ({}) SELECT {} FROM generate_series(%s::int, %s::int) AS n"
+            " CROSS JOIN first AS r"
+        ).format(
+            sql.Identifier(table),
+            sql.SQL(", ").join(map(sql.Identifier, columns)),
+            sql.SQL(", ".join(values)),
+        )
+        times, step = number // FEW, AT_ONCE // FEW
+        for begin in range(1, times + 1, step):
+            connection.execute(statement, [begin, min(begin + step - 1, times)])
+
+
+def settle_down(url: str) -> None:
+    """What the server would do in time is done before anything is measured."""
+    with connected(url) as connection:
+        connection.execute("VACUUM ANALYZE")
+        connection.execute("CHECKPOINT")
+
+
+def connected(url: str) -> psycopg.Connection:
+    options = f"-c search_path={SCHEMA} -c synchronous_commit=off"
+    return psycopg.connect(url, autocommit=True, options=options)
+
+
+if __name__ == "__main__":
+    main()
