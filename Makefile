@@ -119,6 +119,7 @@ bench: $(PEERS) ## compare with peers; prints ratios
 	$(BIN)/python -m bench.simulate
 	$(BIN)/python -m bench.fire
 	$(BIN)/python -m bench.work
+	$(BIN)/python -m bench.commands
 	$(BIN)/python -m bench.events
 	$(BIN)/python -m bench.flows
 	$(BIN)/python -m bench.pages

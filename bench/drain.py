@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from tests.support.postgres import Server
 
-__all__ = ["KINDS", "Kind", "execute", "runs_per_second"]
+__all__ = ["KINDS", "Kind", "execute", "runs_per_second", "seconds_to_drain"]
 
 COPY = """
 INSERT INTO runs (id, schedule_id, version, origin, wakes, created_at, ready_at, namespace, trigger,
@@ -82,33 +82,45 @@ KINDS = (
 
 def runs_per_second(kind: Kind, number: int, server: Server | None) -> float:
     """On PostgreSQL, or in a SQLite file when there is no server."""
+    tasks = Tasks()
+    tasks.add(kind.function, "job")
+    return number / seconds_to_drain("job", number, kind.slots, Spawner(), server, tasks)
+
+
+def seconds_to_drain(
+    target: str | dict[str, Any],
+    number: int,
+    slots: int,
+    spawner: Spawner,
+    server: Server | None,
+    tasks: Tasks,
+) -> float:
+    """From the first claim until the last of so many runs of `target` is settled."""
     with _place(server) as place, _collector_of_a_node():
         store = open_store(place)
-        tasks = Tasks()
-        tasks.add(kind.function, "job")
         book = Book(store, tasks=tasks)
-        definition: dict[str, Any] = {"trigger": {"every": "9d"}, "target": "job"}
+        definition: dict[str, Any] = {"trigger": {"every": "9d"}, "target": target}
         book.schedules.create("job", overlap="allow", **definition)
         book.schedules.trigger("job")
         _copy_run(place, number - 1)
         session = new_session("worker", tasks.names, namespaces=ALL)
         store.transact(lambda tx: tx.nodes.begin_session(session, timedelta(minutes=5)))
         alarm = Alarm()
-        performer = TargetPerformer(store, Spawner(), lambda: None, tasks=tasks)
-        slots = Slots(store, performer, kind.slots, alarm.ring)
-        dispatcher = Dispatcher(store, slots, session.id, ("default",), lambda: tasks.names)
+        performer = TargetPerformer(store, spawner, lambda: None, tasks=tasks)
+        places = Slots(store, performer, slots, alarm.ring)
+        dispatcher = Dispatcher(store, places, session.id, ("default",), lambda: tasks.names)
         began = time.perf_counter()
         dispatcher.step()
-        while slots.working():
+        while places.working():
             alarm.wait(1)
             dispatcher.step()
         taken = time.perf_counter() - began
-        slots.close()
+        places.close()
         performer.close()
         store.close()
         left = execute(place, LEFT)
         assert left == [(0,)], left
-    return number / taken
+    return taken
 
 
 @contextmanager
