@@ -237,6 +237,7 @@ class TargetPerformer:
         """What wants to be done now and then, by a thread that does not work on a run."""
         self._desk.flush()
         self._processes.tidy()
+        self._spawner.tidy()
 
     def close(self) -> None:
         if self._loop is not None:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from duebook.closing import Closing
-from duebook.targets.spawner_process import STATUS_LIMIT, unpack_status
+from duebook.targets.spawner_process import unpack_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from duebook.targets.spawner import Process
+    from duebook.targets.supervisors import Process
 
     Stream = Literal["stdout", "stderr"]
     Output = Callable[[Stream, bytes], None]
@@ -188,7 +188,7 @@ class _Watch:
     def _finish(self) -> Exit:
         self._drain("stdout", self._process.stdout)
         self._drain("stderr", self._process.stderr)
-        return read_exit(os.read(self._process.status, STATUS_LIMIT), self._reason)
+        return read_exit(self._process.read_status(), self._reason)
 
     def _drain(self, name: Stream, fd: int) -> None:
         """What the command wrote is in the pipe by now.
