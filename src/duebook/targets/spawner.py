@@ -24,7 +24,6 @@ from duebook.targets.spawner_process import (
     LEASE,
     MESSAGE,
     SUPERVISE,
-    Request,
     lease_clock,
     pack_request,
 )
@@ -256,16 +255,15 @@ def _mark() -> list[str]:
 def _request(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, as_node: bool) -> bytes:
     if isinstance(argv, str) or not argv or not argv[0]:
         raise Invalid(f'argv "{shorten(argv)}" names no program; write it like ["pg_dump", "mydb"]')
-    for text in (*argv, *env.keys(), *env.values(), cwd or ""):
-        if "\0" in text:
-            raise Invalid(f'"{shorten(text)}" contains NUL, which no program can be given')
-    for key in env:
-        if not key or "=" in key:
-            raise Invalid(f'"{shorten(key)}" is not the name of an environment variable')
-    variables = {os.fsencode(key): os.fsencode(value) for key, value in env.items()}
-    directory = None if cwd is None else os.fsencode(cwd)
-    words = [os.fsencode(part) for part in argv]
-    return pack_request(Request(words, variables, directory, as_node))
+    for name in env:
+        if not name or "=" in name:
+            raise Invalid(f'"{shorten(name)}" is not the name of an environment variable')
+    packed = pack_request(argv, env, cwd, as_node)
+    if packed.count(b"\0") != 2 + len(argv) + len(env):  # more than there are between its parts
+        texts = (*argv, *env.keys(), *env.values(), cwd or "")
+        wrong = next(text for text in texts if "\0" in text)
+        raise Invalid(f'"{shorten(wrong)}" contains NUL, which no program can be given')
+    return packed
 
 
 def _open_pipes(sent: list[int], kept: list[int]) -> None:

@@ -40,7 +40,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import NoReturn
 
 # ------------------------------------------------------------ the words shared with the node
@@ -77,12 +77,13 @@ class Request(NamedTuple):
     """whether it is part of the node, and so runs as the node's user"""
 
 
-def pack_request(request: Request) -> bytes:
+def pack_request(
+    argv: Sequence[str], env: Mapping[str, str], cwd: str | None, as_node: bool
+) -> bytes:
     """NUL-separated, since no part of an exec may contain one: no text is ever re-parsed."""
-    argv, env, cwd, as_node = request
-    variables = [key + b"=" + value for key, value in env.items()]
-    head = [b"%d" % len(argv), b"node" if as_node else b"", cwd or b""]
-    return b"\0".join([*head, *argv, *variables])
+    head = (str(len(argv)), "node" if as_node else "", cwd or "")
+    variables = [f"{name}={value}" for name, value in env.items()]
+    return os.fsencode("\0".join([*head, *argv, *variables]))
 
 
 def unpack_request(packed: bytes) -> Request:
@@ -429,10 +430,13 @@ class _Supervisor:
             self.poll.register(fd, select.POLLIN)
         while (start := self._next_start()).word == START:
             status = self._perform(start)
-            if status.get("survivors"):
-                _write_status(self.channel.fileno(), status)
+            survivors = status.get("survivors")
+            _write_status(self.channel.fileno(), status, b"" if survivors else WAITS)
+            # Not sooner: the end of the output would wake the node just before the status does.
+            os.close(start.stdout)
+            os.close(start.stderr)
+            if survivors:
                 return _LEFT_SURVIVORS
-            _write_status(self.channel.fileno(), status, WAITS)
         return 0
 
     def _next_start(self) -> _Call:
@@ -474,10 +478,6 @@ class _Supervisor:
             family.start(start)
         except OSError as error:
             return {"error": f"cannot fork: {error.strerror}"}
-        finally:
-            # Were these kept open here, the node would never see the end of the output.
-            os.close(start.stdout)
-            os.close(start.stderr)
         return family.follow()
 
 
