@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,11 +16,13 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 
 from duebook.errors import Invalid, Unavailable
+from duebook.targets import spawner_process
 from duebook.targets.processes import Exit, Stop, supervise
 from duebook.targets.spawner import Spawner, lease_clock
 from tests.support.waiting import PATIENCE, eventually
@@ -37,10 +40,15 @@ GRACE = PATIENCE
 """Seconds; a run that took less has not waited for the end of it."""
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Spawner]:
-    with Spawner() as spawner:
-        yield spawner
+@pytest.fixture(scope="module", params=["vfork", "fork"])
+def shared(request: pytest.FixtureRequest) -> Iterator[Spawner]:
+    """With both ways to start a command; without `vfork.py` beside it, a spawner forks."""
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        if request.param == "fork":
+            program = shutil.copy(spawner_process.__file__, folder)
+            patch.setattr("duebook.targets.spawner._PROGRAM", Path(program))
+        with Spawner() as spawner:
+            yield spawner
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 It knows its node's socket, a lease and the processes below itself, and may touch nothing else.
 It runs as a program of its own (`python -I -S spawner_process.py FD USER MARK`; USER is who runs
 the commands, as UID:GID:GROUPS, or `-`; the mark tells others whose it is) and imports nothing of
-Duebook; `spawner.py` is the node's side, and shares the few
-words of the protocol below.
+Duebook but `vfork.py`, by its path. `spawner.py` and `supervisors.py` are the node's side, and
+share the few words of the protocol below.
 
     node ── spawner ─┬─ supervisor ── command ── whatever the command starts
                      └─ supervisor ── command ── ...
@@ -37,11 +37,15 @@ import socket
 import struct
 import sys
 import time
+from importlib.machinery import SourceFileLoader
+from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import NoReturn
+
+    from duebook.targets.vfork import VFork
 
 # ------------------------------------------------------------ the words shared with the node
 
@@ -71,10 +75,16 @@ class Request(NamedTuple):
     """What shall be started."""
 
     argv: list[bytes]
-    env: dict[bytes, bytes]
+    variables: list[bytes]
+    """each with its value, as NAME=value"""
     cwd: bytes | None = None
     as_node: bool = False
     """whether it is part of the node, and so runs as the node's user"""
+
+    @property
+    def env(self) -> dict[bytes, bytes]:
+        pairs = (variable.partition(b"=") for variable in self.variables)
+        return {name: value for name, _, value in pairs}
 
 
 def pack_request(
@@ -89,8 +99,7 @@ def pack_request(
 def unpack_request(packed: bytes) -> Request:
     count, who, cwd, *parts = packed.split(b"\0")
     argv, variables = parts[: int(count)], parts[int(count) :]
-    pairs = (variable.partition(b"=") for variable in variables)
-    return Request(argv, {key: value for key, _, value in pairs}, cwd or None, who == b"node")
+    return Request(argv, variables, cwd or None, who == b"node")
 
 
 def pack_status(fields: Mapping[str, object]) -> bytes:
@@ -324,15 +333,26 @@ def _become(user: User) -> None:
 _ignored_signals: list[int] = []  # found out once, by main()
 
 
-def _fork_command(request: Request, fds: tuple[int, int, int]) -> int:
-    """Start a command with that stdout and stderr; to the third it writes why it could not."""
-    programs = _programs(request)
+_vfork: list[VFork] = []  # at most one; found out once, by main()
+
+
+def _start_command(request: Request, fds: tuple[int, int, int], home: int) -> int:
+    """Start a command with that stdout and stderr; to the third it writes why it could not.
+
+    `home` is the directory of this process. Raises OSError when there is no process for it.
+    """
     user = None if request.as_node or not _user else _user[0]
+    programs = _programs(request)
+    vfork = _vfork[0] if _vfork and user is None else None
+    if vfork is not None:
+        vfork.prepare(programs, request.argv, request.variables, fds[0], fds[1])
     # A SIGTERM that comes soon is delivered to the child once its action is the default one, and
     # not lost to the spawner's SIG_IGN.
     _signal.pthread_sigmask(signal.SIG_BLOCK, _ignored_signals)
     try:
-        pid = os.fork()
+        pid = None if vfork is None else _vfork_command(vfork, request.cwd, home)
+        if pid is None:  # or it was in vain: then this finds out why
+            pid = os.fork()
         if pid == 0:
             _become_command(request, programs, user, fds)
         return pid
@@ -345,9 +365,25 @@ def _programs(request: Request) -> list[bytes]:
     name = request.argv[0]
     if b"/" in name:
         return [name]
-    path = request.env.get(b"PATH")
-    folders = os.fsencode(os.defpath) if path is None else path
-    return [os.path.join(folder, name) for folder in folders.split(b":")]  # noqa: PTH118
+    folders = request.env.get(b"PATH", os.fsencode(os.defpath)).split(b":")
+    return [os.path.join(folder, name) for folder in folders]  # noqa: PTH118
+
+
+def _vfork_command(vfork: VFork, cwd: bytes | None, home: int) -> int | None:
+    """None when it could not be started. What its child cannot do, this process does for it."""
+    try:
+        if cwd is not None:
+            os.chdir(cwd)
+        for number in _ignored_signals:
+            _signal.signal(number, _signal.SIG_DFL)
+        return vfork.start()
+    except OSError:
+        return None
+    finally:
+        for number in _ignored_signals:
+            _signal.signal(number, _signal.SIG_IGN)
+        if cwd is not None:
+            os.fchdir(home)
 
 
 def _become_command(
@@ -386,10 +422,11 @@ def _exec(programs: list[bytes], request: Request) -> None:
 
     No shell is involved: argv stays data.
     """
+    env = request.env
     found: OSError | None = None
     for program in programs:
         try:
-            os.execve(program, request.argv, request.env)  # noqa: S606
+            os.execve(program, request.argv, env)  # noqa: S606
         except (FileNotFoundError, NotADirectoryError) as error:
             last = error
         except OSError as error:
@@ -425,6 +462,7 @@ class _Supervisor:
         self.child_signal = _wake_on_child()
         self.report, self.report_writer = os.pipe()
         os.set_blocking(self.report, False)
+        self.home = os.open(".", getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC)
         self.poll = select.poll()
         for fd in (self.channel.fileno(), self.spawner_alive, self.child_signal):
             self.poll.register(fd, select.POLLIN)
@@ -494,7 +532,7 @@ class _Family:
 
     def start(self, start: _Call) -> None:
         fds = (start.stdout, start.stderr, self.supervisor.report_writer)
-        self.main = _fork_command(unpack_request(start.request), fds)
+        self.main = _start_command(unpack_request(start.request), fds, self.supervisor.home)
 
     def follow(self) -> dict[str, object]:
         """How the command ended, once nothing is left that could be ended."""
@@ -779,6 +817,18 @@ def _fill_standard_fds() -> None:
     os.close(fd)
 
 
+def _load_vfork() -> VFork | None:
+    """From beside this file, whose directory has names that no program should find."""
+    path = f"{os.path.dirname(os.path.abspath(__file__))}/vfork.py"  # noqa: PTH100, PTH120
+    module = ModuleType("vfork")
+    try:
+        SourceFileLoader(module.__name__, path).exec_module(module)
+    except OSError:
+        return None
+    found: VFork | None = module.open_vfork()
+    return found
+
+
 def main(fd: int, user: str) -> None:
     _prctl(_HIDE_MEMORY)  # no command reads what this process, or a supervisor, knows
     _user.extend(read_user(user))
@@ -787,6 +837,8 @@ def main(fd: int, user: str) -> None:
         signal.signal(number, signal.SIG_IGN)
     ignored = (n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN)
     _ignored_signals.extend(map(int, ignored))
+    if (vfork := _load_vfork()) is not None:
+        _vfork.append(vfork)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     _prctl(_ADOPT_ORPHANS)
     os.set_inheritable(fd, False)
