@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -25,6 +27,7 @@ from duebook.errors import Invalid, Unavailable
 from duebook.targets import spawner_process
 from duebook.targets.processes import Exit, Stop, supervise
 from duebook.targets.spawner import Spawner, lease_clock
+from duebook.targets.supervisors import open_channel
 from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
@@ -573,6 +576,20 @@ def test_supervisors_that_wait_end_with_the_spawner(own: Spawner) -> None:
     assert own._process is not None
     own._process.kill()
     eventually(lambda: not read(f"/proc/{supervisor}/cmdline"))
+
+
+def test_nothing_is_started_for_a_node_that_dies_in_the_midst_of_asking(
+    own: Spawner, tmp_path: Path
+) -> None:
+    channel, theirs = open_channel(PATIENCE)
+    with channel, theirs:
+        own._send(spawner_process.SUPERVISE, 0.0, [theirs.fileno()])
+        request = spawner_process.pack_request(["touch", str(tmp_path / "begun")], PATH, None, True)
+        head = spawner_process.CALL.pack(spawner_process.START, math.inf, len(request) + 1)
+        socket.send_fds(channel, [head + request], [1, 2])
+        (supervisor,) = eventually(lambda: supervisors(own))
+    eventually(lambda: supervisor not in supervisors(own))
+    assert not (tmp_path / "begun").exists()
 
 
 def test_only_supervisors_that_have_waited_long_are_ended(own: Spawner) -> None:

@@ -336,14 +336,16 @@ _ignored_signals: list[int] = []  # found out once, by main()
 _vfork: list[VFork] = []  # at most one; found out once, by main()
 
 
-def _start_command(request: Request, fds: tuple[int, int, int], home: int) -> int:
+def _start_command(request: Request, fds: tuple[int, int, int], home: int | None) -> int:
     """Start a command with that stdout and stderr; to the third it writes why it could not.
 
-    `home` is the directory of this process. Raises OSError when there is no process for it.
+    `home` is the directory of this process, if it can come back there. Raises OSError when there is
+    no process for the command.
     """
     user = None if request.as_node or not _user else _user[0]
     programs = _programs(request)
-    vfork = _vfork[0] if _vfork and user is None else None
+    comes_back = request.cwd is None or home is not None
+    vfork = _vfork[0] if _vfork and user is None and comes_back else None
     if vfork is not None:
         vfork.prepare(programs, request.argv, request.variables, fds[0], fds[1])
     # A SIGTERM that comes soon is delivered to the child once its action is the default one, and
@@ -369,7 +371,7 @@ def _programs(request: Request) -> list[bytes]:
     return [os.path.join(folder, name) for folder in folders]  # noqa: PTH118
 
 
-def _vfork_command(vfork: VFork, cwd: bytes | None, home: int) -> int | None:
+def _vfork_command(vfork: VFork, cwd: bytes | None, home: int | None) -> int | None:
     """None when it could not be started. What its child cannot do, this process does for it."""
     try:
         if cwd is not None:
@@ -382,7 +384,7 @@ def _vfork_command(vfork: VFork, cwd: bytes | None, home: int) -> int | None:
     finally:
         for number in _ignored_signals:
             _signal.signal(number, _signal.SIG_IGN)
-        if cwd is not None:
+        if cwd is not None and home is not None:
             os.fchdir(home)
 
 
@@ -447,6 +449,14 @@ class _Call(NamedTuple):
     stderr: int = -1
 
 
+def _open_home() -> int | None:
+    """The directory of this process; None when its user may not enter it."""
+    try:
+        return os.open(".", getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
 class _Supervisor:
     """Starts one command after the other, and ends the whole family of each."""
 
@@ -462,7 +472,7 @@ class _Supervisor:
         self.child_signal = _wake_on_child()
         self.report, self.report_writer = os.pipe()
         os.set_blocking(self.report, False)
-        self.home = os.open(".", getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC)
+        self.home = _open_home()
         self.poll = select.poll()
         for fd in (self.channel.fileno(), self.spawner_alive, self.child_signal):
             self.poll.register(fd, select.POLLIN)
@@ -502,7 +512,8 @@ class _Supervisor:
             request = _receive_all(self.channel, size)
         except ConnectionError:
             return _Call(END)
-        if word == START and len(fds) != FDS_PER_START:  # out of descriptors
+        is_whole = len(request) == size and len(fds) == (FDS_PER_START if word == START else 0)
+        if not is_whole:  # the node has died meanwhile, or there were no descriptors
             for fd in fds:
                 os.close(fd)
             return _Call(END)
