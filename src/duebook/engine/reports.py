@@ -113,6 +113,10 @@ class TaskReports:
     def line(self, stream: Stream, text: str) -> None:
         self.log.add(stream, text)
 
+    def note(self, text: str) -> None:
+        """A line of Duebook's own."""
+        self.log.note(text)
+
     def printed(self, stream: Stream, data: bytes) -> None:
         """What a process wrote, which may end within a line."""
         self.log.write(stream, data)

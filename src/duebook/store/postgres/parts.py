@@ -8,10 +8,10 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.model.access import EVERYWHERE
 from duebook.model.finding import Finding
 from duebook.model.plan import Lane, Plan
 from duebook.model.run import Outcome, Run, Token
-from duebook.model.serving import EVERYWHERE
 from duebook.store.sql.attempts import Attempts
 from duebook.store.sql.checks import Checks
 from duebook.store.sql.claims import Claims, Taken, Wanted

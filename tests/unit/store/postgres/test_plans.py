@@ -42,9 +42,8 @@ PARTS: Final[dict[str, Any]] = {
     "sinces": [part.since for part in WHOLE_QUEUE],
     "lasts": [part.last for part in WHOLE_QUEUE],
 }
-CLAIM: Final = (
-    CLAIMABLE | PARTS | {"session_id": "alive", "at": NOW, "admitted": False, "straight": 3, "everywhere": "*"}
-)
+CLAIMER: Final = {"session_id": "alive", "at": NOW, "admitted": False, "everywhere": "*"}
+CLAIM: Final = CLAIMABLE | PARTS | CLAIMER | {"straight": 3}
 NO_PARTS: Final[dict[str, Any]] = {
     "part_queues": [],
     "part_namespaces": [],
@@ -480,6 +479,7 @@ def pages(
         "limit": 1,
         "straight": 1,
         "admitted": False,
+        "everywhere": "*",
     }
     return pages_of(connection, name, FITS | PLACE | columns | here | claims)
 
