@@ -45,15 +45,21 @@ class Ticker:
         cursor: DueCursor | None = None,
         clock: BooksClock | None = None,
         measures: Measures | None = None,
+        more_due: Callable[[], None] = lambda: None,
     ) -> None:
-        """With `term` it plans only while it says under which term this node leads."""
+        """With `term` it plans only while it says under which term this node leads. Tickers with
+        the same `cursor` take turns. It calls `more_due` when it took a full batch, before it plans
+        it: another ticker may go on meanwhile.
+        """
         self._store = store
         self.session_id = session_id
         self._term = term
         self._batch = self._limit = batch
         self._cursor = DueCursor() if cursor is None else cursor
+        self._turn = self._cursor.turn
         self._clock = BooksClock() if clock is None else clock
         self._measures = Measures() if measures is None else measures
+        self._more_due = more_due
         self._done: tuple[list[Plan], int, int] = ([], 0, 0)
         """what the last tick decided, how many runs that made, how many it set aside"""
         self._names: dict[str, str] = {}
@@ -69,10 +75,24 @@ class Ticker:
         """whether the last step took a whole batch, so that more may be due"""
 
     def step(self) -> datetime | None:
-        """Plan what is due now; returns when to look again, None when nothing is foreseen."""
+        """Plan what is due now; returns when to look again, None when nothing is foreseen.
+
+        While another ticker of the process looks, it waits, and leaves to that one what it can.
+        """
         if self._term is not None and self._term() is None:
             self.full = False
             return None
+        if (answer := self._turn.begin(self)) is not None:
+            self.full, self._wake_at = False, answer.wake_at
+            return answer.wake_at
+        try:
+            wake_at = self._step()
+            self._turn.end(self, wake_at)
+        finally:
+            self._turn.pass_on(self)
+        return wake_at
+
+    def _step(self) -> datetime | None:
         if not self.full and not self._is_due():
             self._wake_at, now = self._look()
             if self._wake_at is None or self._wake_at > now:
@@ -100,6 +120,7 @@ class Ticker:
         return self._wake_at is not None and now is not None and self._wake_at <= now
 
     def _look(self) -> tuple[datetime | None, datetime]:
+        self._turn.look(self)
         mark, asked_at = self._cursor.mark, self._clock.monotonic()
         wake_at, now = self._store.read(lambda tx: (tx.plans.earliest_wake(mark), tx.now))
         self._clock.heard(now, asked_at)
@@ -118,7 +139,11 @@ class Ticker:
     def _take_and_plan(self, tx: Tx) -> datetime | None:
         plans: list[Plan] = []
         self._alone = None  # should the take itself fail, nobody knows because of whom
+        self._turn.look(self)
         snapshots, last, broken = self._cursor.take(tx, self._limit)
+        if last is not None:
+            self._turn.pass_on(self)
+            self._more_due()
         self._log_broken(broken)
         self._alone = snapshots[0].schedule_id if len(snapshots) == 1 else None
         if log.isEnabledFor(logging.DEBUG):
