@@ -12,7 +12,7 @@ from duebook.store.sql.tx import Tx
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from duebook.model.serving import Serving
     from duebook.store.values import Labels, Mark, News, Pulse, Work
@@ -80,6 +80,9 @@ class Store(Protocol):
         namespaces: Serving = ALL,
     ) -> Work:
         """What Tx.claims.list_work says, at the price of one question."""
+
+    def look_for_due(self, after: Mark | None = None) -> tuple[datetime | None, datetime]:
+        """What Tx.plans.earliest_wake says, and what time it is, at the price of one question."""
 
     def news(self, timeout: float) -> News:
         """What anybody, here or in another process, gave others to do since it was last asked.
