@@ -38,7 +38,7 @@ class Answer(NamedTuple):
 
 
 class Transaction:
-    """Begins when it has to: with a message of its own, or with the first that has several.
+    """Begins with its first statement, or when somebody has to know the time.
 
     A round trip costs more than most statements, and on a busy machine much more: whoever waits
     for an answer has to be scheduled again.
@@ -79,9 +79,9 @@ class Transaction:
 
     def execute(self, statement: bytes, values: Values | None = None) -> Cursor:
         """One statement, and its answer."""
-        if self._waiting:
+        if self._waiting or not self.has_begun:
             return self._send([self.text(statement, values)])[0]
-        return self.connection.execute(statement, values)
+        return self._held.execute(statement, values)
 
     def text(self, statement: bytes, values: Values | None) -> str:
         """The statement with its values, as it can share a message."""

@@ -134,6 +134,19 @@ def test_a_tick_that_finds_nothing_takes_two_round_trips_and_a_look_one(
     assert store.look_for_due() == (clock.now + MINUTE, clock.now)
 
 
+def test_a_transaction_begins_with_its_first_statement(
+    store: PostgresStore, exchanges: Exchanges
+) -> None:
+    add_schedule(store)
+
+    def find(tx: Tx) -> str:
+        return tx.schedules.find_schedule("default", "job")
+
+    assert exchanges.of(lambda: store.read(find)) == 2, "and ROLLBACK"
+    assert exchanges.of(lambda: store.transact(find)) == 2, "and COMMIT"
+    assert exchanges.of(lambda: store.transact(lambda _: None)) == 0
+
+
 # -- and what holds all the same
 
 
