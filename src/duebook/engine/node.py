@@ -219,6 +219,7 @@ class Node:
                 cursor=self._cursor,
                 clock=self._clock,
                 measures=self.measures,
+                more_due=self._helping.ring,
             )
             for _ in range(2)
         )
@@ -316,10 +317,7 @@ class Node:
                 log.warning("%s", error)
 
     def _tick(self) -> float:
-        wake_at = self._tick_by(self._ticker)
-        if self._ticker.full:
-            self._helping.ring()
-        return self._seconds_until(wake_at)
+        return self._seconds_until(self._tick_by(self._ticker))
 
     def _help(self) -> float:
         """Plan beside the first ticker while it has more than it takes at once."""

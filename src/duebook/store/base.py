@@ -13,7 +13,7 @@ from duebook.store.values import WHOLE_QUEUES
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from duebook.model.serving import Serving
     from duebook.store.values import Labels, Mark, News, Pulse, QueueParts, Work
@@ -85,6 +85,9 @@ class Store(Protocol):
 
         Of queues of which `parts` are given, no others need to be looked at.
         """
+
+    def look_for_due(self, after: Mark | None = None) -> tuple[datetime | None, datetime]:
+        """What Tx.plans.earliest_wake says, and what time it is, at the price of one question."""
 
     def news(self, timeout: float) -> News:
         """What anybody, here or in another process, gave others to do since it was last asked.

@@ -88,6 +88,10 @@ LEFT JOIN schedules AS s
     ON s.namespace = d.namespace AND s.name = d.upstream AND s.deleted_at IS NULL
 WHERE d.schedule_id = ANY (:ids::text[])
 
+-- name: look_for_due
+-- When the next schedule wants to be looked at, and what time it is.
+SELECT min(wake_at), now() FROM schedule_state WHERE wake_at >= :after
+
 -- name: move_state
 -- Active schedules that stay active move on; only the version that was planned.
 UPDATE schedule_state AS st

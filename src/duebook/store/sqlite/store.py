@@ -173,6 +173,9 @@ class SqliteStore:
     ) -> Work:
         return self.read(lambda tx: tx.claims.list_work(queues, tasks, labels, namespaces))
 
+    def look_for_due(self, after: Mark | None = None) -> tuple[datetime | None, datetime]:
+        return self.read(lambda tx: (tx.plans.earliest_wake(after), tx.now))
+
     def news(self, timeout: float) -> News:
         """By SQLite's data_version, which changes with every commit: what it was nobody knows."""
         deadline = time.monotonic() + timeout
