@@ -10,21 +10,24 @@ from starlette.responses import Response
 
 from duebook.client.use_cases import V1
 from duebook.model.codec import encode
-from duebook.model.event import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from duebook.model.listing import Listing
     from duebook.model.schedule import Schedule
 
-__all__ = ["PAGE_BYTES", "Answer", "about_schedule", "fitting", "listed", "paged"]
+__all__ = ["PAGE_BYTES", "Answer", "about_schedule", "fitting", "listed", "paged", "write_json"]
 
 PAGE_BYTES: Final = 2_000_000
 """Characters of JSON after which a page ends; one item is on it, however large."""
-FIRST_LOOK: Final = 25
+FIRST_LOOK: Final = 50
 NEXT_LOOK: Final = 100
 T = TypeVar("T")
+write_json: Final = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":")
+).encode
+"""JSON as it is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +36,20 @@ class Answer:
     """JSON; None for no content"""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
+    items: Sequence[str] | None = None
+    """of a page: its items as they are sent; `body` is what stands beside them"""
+
+    def kept(self) -> dict[str, Any]:
+        """As JSON, to be answered again; pages are never kept."""
+        return {"body": self.body, "status": self.status, "headers": dict(self.headers)}
 
     def response(self) -> Response:
         if self.body is None:
             status = 204 if self.status == 200 else self.status
             return Response(status_code=status, headers=dict(self.headers))
-        text = json.dumps(self.body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = write_json(self.body)
+        if self.items is not None:
+            text = f'{{"items":[{",".join(self.items)}],{text[1:]}'
         return Response(text, self.status, dict(self.headers), "application/json")
 
 
@@ -54,6 +65,10 @@ def listed(items: list[Any], next_cursor: str | None = None) -> Answer:
     return Answer({"items": items, "next_cursor": next_cursor})
 
 
+def _page(items: Sequence[str], next_cursor: str | None) -> Answer:
+    return Answer({"next_cursor": next_cursor}, items=items)
+
+
 def paged(
     read: Callable[[str | None, int], Listing[T]],
     form: Callable[[T], Any],
@@ -62,33 +77,32 @@ def paged(
 ) -> Answer:
     """Up to `limit` items of a list, and as many bytes as a page has: `read` gives those after a
     cursor, a few at a time, so that no more than these are ever in memory."""
-    items: list[Any] = []
+    items: list[str] = []
     left, most = PAGE_BYTES, FIRST_LOOK
     while True:
         asked = min(most, limit - len(items))
         page = read(cursor, asked)
-        forms = [form(item) for item in page]
-        fit, size = fitting(forms, left)
-        if fit < len(forms) and not items:
+        texts = [write_json(form(item)) for item in page]
+        fit, size = fitting(texts, left)
+        if fit < len(texts) and not items:
             fit = max(fit, 1)
-        if fit == 0 and forms:
-            return listed(items, cursor)
-        if fit < len(forms):
+        if fit == 0 and texts:
+            return _page(items, cursor)
+        if fit < len(texts):
             page = read(cursor, fit)
-            return listed(items + [form(item) for item in page], page.next_cursor)
-        items += forms
+            return _page(items + [write_json(form(item)) for item in page], page.next_cursor)
+        items += texts
         left -= size
         cursor, most = page.next_cursor, NEXT_LOOK
         if cursor is None or len(page) < asked or len(items) >= limit or left <= 0:
-            return listed(items, cursor)
+            return _page(items, cursor)
 
 
-def fitting(forms: list[Any], most: int) -> tuple[int, int]:
+def fitting(texts: Sequence[str], most: int) -> tuple[int, int]:
     """How many of the first are at most so large together, and how large these are."""
     size = 0
-    for number, form in enumerate(forms):
-        own = len(json_text(form))
-        if size + own > most:
+    for number, text in enumerate(texts):
+        if size + len(text) > most:
             return number, size
-        size += own
-    return len(forms), size
+        size += len(text)
+    return len(texts), size

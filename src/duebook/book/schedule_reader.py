@@ -102,8 +102,8 @@ class ScheduleReader:
         """One schedule, with its latest run."""
 
         def work(tx: Tx) -> Schedule:
-            schedule_id = self._find(tx, name)
-            (schedule,) = with_problems(tx, [tx.schedules.get_schedule(schedule_id)])
+            found = tx.schedules.get_named(self._namespace, _text(name))
+            (schedule,) = with_problems(tx, [found])
             return with_latest(tx, schedule)
 
         return self._store.read(work)
@@ -257,9 +257,13 @@ class ScheduleReader:
         return self._store.read(lambda tx: tx.schedules.list_exceptions(self._find(tx, name)))
 
     def _find(self, tx: Tx, name: str, deleted: bool = False) -> str:
-        if not isinstance(name, str):
-            raise Invalid(f"name {shorten(name)} is not a text")
-        return tx.schedules.find_schedule(self._namespace, name, deleted)
+        return tx.schedules.find_schedule(self._namespace, _text(name), deleted)
+
+
+def _text(name: str) -> str:
+    if not isinstance(name, str):
+        raise Invalid(f"name {shorten(name)} is not a text")
+    return name
 
 
 def _controls(snapshot: Snapshot, now: datetime, budget: Budget | None) -> list[Iterator[DueTime]]:
@@ -304,10 +308,9 @@ def with_problems(tx: Tx, schedules: Sequence[Schedule]) -> Sequence[Schedule]:
     well = [s for s in schedules if s.status == "active" and s.problem is None and s.spec]
     if not well:
         return schedules
-    served = tx.nodes.list_served()
-    named = {s.namespace for s in well if s.spec and isinstance(s.spec.target, TaskTarget)}
-    known = {namespace: tx.nodes.list_known_tasks(namespace) for namespace in named}
-    wrong = {s.id: _problem(s, served, known.get(s.namespace, set())) for s in well}
+    workers = tx.nodes.list_abilities()
+    known = {namespace: workers.tasks_of(namespace) for namespace in {s.namespace for s in well}}
+    wrong = {s.id: _problem(s, workers.served, known[s.namespace]) for s in well}
     return [
         replace(schedule, problem=problem) if (problem := wrong.get(schedule.id)) else schedule
         for schedule in schedules

@@ -7,7 +7,6 @@ here.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -119,8 +118,9 @@ class Lists(Part):
         return Found([(row[0], row[1]) for row in found.rows], found.last)
 
     def _known_here(self, namespace: str) -> _Known:
-        nobody = unserved(namespace, self._nodes.list_served()) is not None
-        return _Known(not nobody, self._nodes.list_known_tasks(namespace))
+        workers = self._nodes.list_abilities()
+        nobody = unserved(namespace, workers.served) is not None
+        return _Known(not nobody, workers.tasks_of(namespace))
 
     def _due_before(self, seen: _Seen, moment: datetime) -> bool:
         due = seen.status == "active" and seen.next_due_at is not None
@@ -202,11 +202,9 @@ class Lists(Part):
     def _with_latest_runs(self, ids: list[str]) -> list[Schedule]:
         if not ids:
             return []
-        schedules = {schedule.id: schedule for schedule in self._schedules.get_schedules(ids)}
         latest = self._schedules.latest_runs(ids)
-        return [
-            replace(schedules[id_], last_run=latest.get(id_)) for id_ in ids if id_ in schedules
-        ]
+        found = {schedule.id: schedule for schedule in self._schedules.get_schedules(ids, latest)}
+        return [found[id_] for id_ in ids if id_ in found]
 
     def list_runs(
         self, namespace: str, wanted: RunFilter, after: PagePosition | None, limit: int

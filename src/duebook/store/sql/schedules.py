@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import looks_like_id
@@ -24,7 +24,7 @@ from duebook.store.sql.statements import Part, Row, Statements, Values
 from duebook.store.values import News, NewSchedule
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from duebook.model.template import ScheduleTemplate
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from duebook.store.sql.snapshots import Snapshots
 
 __all__ = ["Schedules"]
+
+_NONE: Final[Mapping[str, LatestRun]] = {}
 
 
 class Schedules(Part):
@@ -208,10 +210,20 @@ class Schedules(Part):
             raise NotFound(f'schedule "{shorten(schedule_id)}" does not exist')
         return read_schedule(row, self._db.time)
 
-    def get_schedules(self, schedule_ids: Sequence[str]) -> list[Schedule]:
-        """Those that are not deleted, by id."""
+    def get_named(self, namespace: str, name: str) -> Schedule:
+        """A schedule by its name, or its id; raises NotFound."""
+        row = self._db.one("get_schedule_named", namespace=namespace, name=without_nul(name))
+        if row is None:
+            return self.get_schedule(self.find_schedule(namespace, name))
+        return read_schedule(row, self._db.time)
+
+    def get_schedules(
+        self, schedule_ids: Sequence[str], latest: Mapping[str, LatestRun] = _NONE
+    ) -> list[Schedule]:
+        """Those that are not deleted, by id, each with its `latest` run."""
         rows = self._db.all("list_schedules_by_id", ids=list(schedule_ids))
-        return sorted((read_schedule(row, self._db.time) for row in rows), key=lambda s: s.id)
+        time = self._db.time
+        return [read_schedule(row, time, latest.get(row[0])) for row in sorted(rows, key=_first)]
 
     def list_made_by(self, namespace: str, by: str) -> list[str]:
         """The names of the schedules that somebody made, in order."""
@@ -268,6 +280,10 @@ class Schedules(Part):
     def remove_template(self, namespace: str, name: str) -> bool:
         """Whether there was one."""
         return self._db.run("remove_template", namespace=namespace, name=without_nul(name)) == 1
+
+
+def _first(row: Row) -> Any:
+    return row[0]
 
 
 def _row(new: NewSchedule, at: Any, by: str | None) -> Row:
