@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.clock import utc_now
 from duebook.store.postgres.arrays import array_text
@@ -24,13 +24,17 @@ if TYPE_CHECKING:
 
     from duebook.store.outside import Outside
     from duebook.store.sql.definitions import Definitions
+    from duebook.store.sql.statements import Asked
 
-__all__ = ["QUERIES", "TEXTS", "PostgresStatements"]
+__all__ = ["QUERIES", "TEXTS", "Begun", "PostgresStatements", "message_of"]
 
 QUERIES: Final = POSTGRES.read(COMMON) | load_queries(Path(__file__).with_name("queries.sql"))
 QUERIES["take_claimable"] = f"{QUERIES['list_claimable']}\nFOR UPDATE OF r SKIP LOCKED"
 QUERIES["share_directories"] = f"{QUERIES['list_directories']}\nFOR SHARE OF d SKIP LOCKED"
 _HERE: Final = {"queue": "spot.queue", "namespace": "spot.namespace", "now": "at.now", "limit": "1"}
+QUERIES["get_latest_run_named"] = QUERIES["list_latest_runs"].replace(
+    "unnest(:ids::text[])", f"({QUERIES['find_schedule']})"
+)
 QUERIES["look_for_work"] = QUERIES["look_for_work"].replace(
     "claimable",
     re.sub(rf":({'|'.join(_HERE)})\b", lambda m: _HERE[m[1]], QUERIES["list_claimable"]),
@@ -42,26 +46,56 @@ _ARRAYS: Final = {name: dict(_ARRAY.findall(sql)) for name, sql in QUERIES.items
 """Of what kind the arrays are that a statement takes, by their names."""
 
 
+class Begun(NamedTuple):
+    """A transaction that is open."""
+
+    connection: psycopg.Connection[Row] | Outside
+    now: datetime
+    """when it began"""
+
+
+def _with_arrays(query: str, values: Values) -> Values:
+    for name, kind in _ARRAYS[query].items():
+        if values[name] is not None:
+            values[name] = array_text(kind, values[name])
+    return values
+
+
+def message_of(asked: Sequence[Asked]) -> tuple[bytes, Values]:
+    """Several statements as one, with their values."""
+    values = {
+        f"{place}.{name}": value
+        for place, (query, given) in enumerate(asked)
+        for name, value in _with_arrays(query, dict(given)).items()
+    }
+    return b"; ".join(_placed(place, query) for place, (query, _) in enumerate(asked)), values
+
+
+@cache
+def _placed(place: int, query: str) -> bytes:
+    """A statement whose names are those of its place in a message."""
+    return TEXTS[query].replace(b"%(", b"%%(%d." % place)
+
+
 class PostgresStatements(Statements):
     """Instants and lists are what they are; a statement for many rows takes a list per value.
 
-    The caller opens and ends the transaction, which began at `now`; a test may have a clock.
+    The caller ends the transaction; `begin` opens it, if it is not open yet, before the first
+    statement. A test may have a clock.
     """
 
     sharing = "share_directories"
 
     def __init__(
         self,
-        connection: psycopg.Connection[Row] | Outside,
-        now: datetime,
+        begin: Callable[[], Begun],
         clock: Callable[[], datetime] | None,
         hook: Callable[[str], None] | None,
         definitions: Definitions,
         writes: bool,
     ) -> None:
         super().__init__(hook, definitions)
-        self.connection = connection
-        self._began_at = now
+        self._begin = begin
         self._clock = clock
         self._writes = writes
         self.told = News(0)
@@ -69,13 +103,21 @@ class PostgresStatements(Statements):
         self.told_wake: datetime | None = None
         """when others shall look at the latest"""
 
+    @cached_property
+    def _begun(self) -> Begun:
+        return self._begin()
+
+    @property
+    def connection(self) -> psycopg.Connection[Row] | Outside:
+        return self._begun.connection
+
     @property
     def newest_schema(self) -> int:
         return available()[-1].number
 
     @cached_property
     def now(self) -> datetime:
-        return self._began_at if self._clock is None else self._clock()
+        return self._begun.now if self._clock is None else self._clock()
 
     @property
     def behind(self) -> timedelta:
@@ -83,7 +125,7 @@ class PostgresStatements(Statements):
 
     @property
     def ahead(self) -> timedelta:
-        return utc_now() - self._began_at if self._clock is None else timedelta()
+        return utc_now() - self._begun.now if self._clock is None else timedelta()
 
     def clock_now(self) -> datetime:
         if self._clock is not None:
@@ -100,10 +142,7 @@ class PostgresStatements(Statements):
         return stamp
 
     def _send(self, query: str, values: Values) -> Cursor:
-        for name, kind in _ARRAYS[query].items():
-            if values[name] is not None:
-                values[name] = array_text(kind, values[name])
-        return self.connection.execute(TEXTS[query], values)
+        return self.connection.execute(TEXTS[query], _with_arrays(query, values))
 
     def many(self, query: str, /, rows: Iterable[Values]) -> int:
         names = _NAMES[query]

@@ -25,8 +25,9 @@ from duebook.store.postgres.hints import Herald, Listener
 from duebook.store.postgres.joining import joined
 from duebook.store.postgres.migrate import applied, migrate
 from duebook.store.postgres.pool import Pool
+from duebook.store.postgres.reading import Opened, ReadStatements
 from duebook.store.postgres.route import Route
-from duebook.store.postgres.statements import TEXTS, PostgresStatements
+from duebook.store.postgres.statements import TEXTS, Begun, PostgresStatements
 from duebook.store.postgres.tx import PostgresTx
 from duebook.store.sql.consumers import read_consumer
 from duebook.store.sql.definitions import remember
@@ -39,9 +40,9 @@ if TYPE_CHECKING:
 
     from duebook.model.serving import Serving
     from duebook.store.base import Tx
-    from duebook.store.outside import Outside
     from duebook.store.postgres.beginning import Begin
     from duebook.store.postgres.connection import Connection
+    from duebook.store.postgres.reading import Message
     from duebook.store.sql.definitions import Definitions
     from duebook.store.values import Labels, Mark
 
@@ -62,6 +63,8 @@ USE_SLOTS: Final = 16
 for each other."""
 SHORTEST_PATIENCE: Final = 1.0
 """Seconds that a pulse may take, even if the lease is short."""
+AWAKE: Final = 2.0
+"""Seconds after its last use in which nobody doubts that a connection works."""
 _GONE: Final = (psycopg.OperationalError, errors.ReadOnlySqlTransaction)
 """What a connection that was idle may say: it broke, or its server is the primary no more."""
 _ALONE: Final = {
@@ -77,6 +80,26 @@ def _utc(moment: Any) -> Any:
 def _refuse_standby(is_standby: bool) -> None:
     if is_standby:
         raise errors.ReadOnlySqlTransaction("the server is a standby, and read-only")
+
+
+def _begin(connection: Connection, begin: Begin, message: Message | None) -> Opened:
+    """Open a transaction, and send a message in it: with what begins it, unless the connection was
+    idle for long. Then the answer to BEGIN, which comes at once, shows that it still works."""
+    patience = begin.longest + ON_THE_WAY
+    along = message is not None and connection.is_awake(AWAKE)
+    if message is not None and along:
+        connection.patience = patience
+        cursor: psycopg.Cursor[Any] = message.send(connection, begin.message + b"; ")
+    else:
+        cursor = connection.execute(begin.message)
+    cursor.nextset()
+    now, is_standby = cursor.fetchall()[0][:2]
+    _refuse_standby(is_standby)
+    cursor.nextset()
+    connection.patience = patience
+    if message is not None and not along:
+        cursor = message.send(connection)
+    return Opened(connection, now, cursor)
 
 
 class PostgresStore:
@@ -152,7 +175,7 @@ class PostgresStore:
 
     def _transact(self, work: Callable[[Tx], T]) -> T:
         with self._transaction(WRITE) as (connection, now):
-            db = self._statements(connection, now, writes=True)
+            db = self._statements(Begun(connection, now))
             tx = PostgresTx(db)
             result = work(tx)
             if db.used:
@@ -165,8 +188,17 @@ class PostgresStore:
         return result
 
     def read(self, work: Callable[[Tx], T], patient: bool = False) -> T:
-        with self._transaction(READ_PATIENTLY if patient else READ) as (connection, now):
-            return work(PostgresTx(self._statements(connection, now, writes=False)))
+        begin = READ_PATIENTLY if patient else READ
+        self._refuse_use()
+        db = ReadStatements(
+            lambda message: self._open(begin, message), self._clock, self._hook, self._definitions
+        )
+        with translated(self._place):
+            try:
+                return work(PostgresTx(db))
+            finally:
+                if db.opened is not None:
+                    self._pool.give(db.opened.connection)
 
     def pulse(
         self,
@@ -248,7 +280,7 @@ class PostgresStore:
 
     def join(self, connection: object) -> AbstractContextManager[Tx]:
         self._refuse_use()
-        return joined(connection, lambda theirs, now: self._statements(theirs, now, writes=True))
+        return joined(connection, lambda theirs, now: self._statements(Begun(theirs, now)))
 
     def news(self, timeout: float) -> News:
         self._refuse_use()
@@ -279,19 +311,16 @@ class PostgresStore:
         self._pool.close()
         self._urgent.close()
 
-    def _statements(
-        self, connection: Connection | Outside, now: datetime, writes: bool
-    ) -> PostgresStatements:
+    def _statements(self, begun: Begun) -> PostgresStatements:
         return PostgresStatements(
-            connection, now, self._clock, self._hook, self._definitions, writes
+            lambda: begun, self._clock, self._hook, self._definitions, writes=True
         )
 
     @contextmanager
     def _transaction(self, begin: Begin) -> Iterator[tuple[Connection, datetime]]:
         self._refuse_use()
         with translated(self._place):
-            connection, now = self._open(begin.message)
-            connection.patience = begin.longest + ON_THE_WAY
+            connection, now, _ = self._open(begin)
             with self._given_back(connection, self._pool):
                 yield connection, now
 
@@ -305,28 +334,28 @@ class PostgresStore:
         finally:
             pool.give(connection)
 
-    def _open(self, begin: bytes) -> tuple[Connection, datetime]:
-        """A connection in a new transaction; one that broke while it was idle is replaced."""
+    def _open(self, begin: Begin, message: Message | None = None) -> Opened:
+        """A connection in a new transaction, in which a message was sent that only reads; one that
+        broke while it was idle is replaced."""
         connection = self._pool.take()
         used = connection.used
         try:
-            return self._start(connection, begin)
-        except _GONE:
-            if not used:
+            return self._start(connection, begin, message)
+        except _GONE as error:
+            if not used or isinstance(error, errors.QueryCanceled):
                 raise
-        return self._start(self._pool.take(fresh=True), begin)
+        return self._start(self._pool.take(fresh=True), begin, message)
 
-    def _start(self, connection: Connection, begin: bytes) -> tuple[Connection, datetime]:
+    def _start(self, connection: Connection, begin: Begin, message: Message | None) -> Opened:
         try:
-            cursor = connection.execute(begin)
-            cursor.nextset()
-            now, is_standby = cursor.fetchall()[0][:2]
-            _refuse_standby(is_standby)
+            return _begin(connection, begin, message)
+        except UnicodeEncodeError:  # it was not sent
+            self._pool.give(connection)
+            raise
         except BaseException:
             connection.close()
             self._pool.give(connection)
             raise
-        return connection, now
 
     def _commit(self, connection: Connection) -> None:
         self._point("before:COMMIT")

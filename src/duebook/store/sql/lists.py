@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from duebook.model.listing import Found, PagePosition
 from duebook.model.serving import unserved
 from duebook.store.sql.looking import look
-from duebook.store.sql.rows import EARLIEST, LAST_PLACE, LATEST, micros, moment
+from duebook.store.sql.rows import (
+    EARLIEST,
+    LAST_PLACE,
+    LATEST,
+    micros,
+    moment,
+    read_schedule,
+    without_nul,
+)
 from duebook.store.sql.statements import Part, Row, Statements, Values
 
 if TYPE_CHECKING:
@@ -25,6 +33,8 @@ if TYPE_CHECKING:
     from duebook.store.sql.nodes import Nodes
     from duebook.store.sql.runs import Runs
     from duebook.store.sql.schedules import Schedules
+    from duebook.store.sql.statements import Asked
+    from duebook.store.values import Abilities
 
     Read = Callable[[PagePosition | None, int], list[Row]]
 
@@ -91,7 +101,53 @@ class Lists(Part):
     ) -> Found[Schedule]:
         """Schedules in an order, from the one after a place on, each with its latest run."""
         found = self.find_schedules(namespace, wanted, sort, after, limit)
-        return Found(self._with_latest_runs([id_ for id_, _ in found.rows]), found.last)
+        ids = [id_ for id_, _ in found.rows]
+        if not ids:
+            return Found([], found.last)
+        rows = self._db.together(self._about(ids))
+        return Found(self._with_latest_runs(ids, *rows), found.last)
+
+    def show_schedules(
+        self,
+        namespace: str,
+        wanted: ScheduleFilter,
+        sort: ScheduleSort,
+        after: PagePosition | None,
+        limit: int,
+    ) -> tuple[Found[Schedule], Abilities]:
+        """As list_schedules, with what the live workers can do; the last that a transaction
+        reads."""
+        found = self.find_schedules(namespace, wanted, sort, after, limit)
+        ids = [id_ for id_, _ in found.rows]
+        *rows, workers = self._db.together([*self._about(ids), self._workers()], last=True)
+        page = Found(self._with_latest_runs(ids, *rows), found.last)
+        return page, self._nodes.read_abilities(workers)
+
+    def show_schedule(self, namespace: str, name: str) -> tuple[Schedule, Abilities] | None:
+        """The schedule of that name with its latest run, and what the live workers can do; the last
+        that a transaction reads."""
+        where = {"namespace": namespace, "name": without_nul(name)}
+        asked = [("get_schedule_named", where), ("get_latest_run_named", where), self._workers()]
+        rows, latest, workers = self._db.together(asked, last=True)
+        if not rows:
+            return None
+        last_run = self._schedules.read_latest(latest).get(rows[0][0])
+        schedule = read_schedule(rows[0], self._db.time, last_run)
+        return schedule, self._nodes.read_abilities(workers)
+
+    @staticmethod
+    def _about(ids: list[str]) -> list[Asked]:
+        return [("list_schedules_by_id", {"ids": ids}), ("list_latest_runs", {"ids": ids})]
+
+    def _workers(self) -> Asked:
+        return "list_abilities", {"now": self._db.now_value}
+
+    def _with_latest_runs(
+        self, ids: list[str], rows: list[Row], latest_runs: list[Row]
+    ) -> list[Schedule]:
+        latest, time = self._schedules.read_latest(latest_runs), self._db.time
+        found = {row[0]: read_schedule(row, time, latest.get(row[0])) for row in rows}
+        return [found[id_] for id_ in ids if id_ in found]
 
     def find_schedules(
         self,
@@ -198,13 +254,6 @@ class Lists(Part):
 
     def _wake_place(self, row: Row) -> PagePosition:
         return micros(self._db.time(row[7])), row[0]
-
-    def _with_latest_runs(self, ids: list[str]) -> list[Schedule]:
-        if not ids:
-            return []
-        latest = self._schedules.latest_runs(ids)
-        found = {schedule.id: schedule for schedule in self._schedules.get_schedules(ids, latest)}
-        return [found[id_] for id_ in ids if id_ in found]
 
     def list_runs(
         self, namespace: str, wanted: RunFilter, after: PagePosition | None, limit: int

@@ -196,9 +196,13 @@ class Nodes(Part):
 
     def list_abilities(self) -> Abilities:
         """What the live workers serve and know."""
+        return self.read_abilities(self._db.all("list_abilities", now=self._db.now))
+
+    def read_abilities(self, rows: Sequence[Row]) -> Abilities:
+        """As `list_abilities`, of the rows of that statement."""
         served: dict[Serving, None] = {}
         known = []
-        for namespaces, tasks, is_worker in self._db.all("list_abilities", now=self._db.now):
+        for namespaces, tasks, is_worker in rows:
             serving = serving_of(json.loads(namespaces))
             if is_worker:
                 served[serving] = None

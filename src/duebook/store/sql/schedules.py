@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import looks_like_id
@@ -24,7 +24,7 @@ from duebook.store.sql.statements import Part, Row, Statements, Values
 from duebook.store.values import News, NewSchedule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from duebook.model.template import ScheduleTemplate
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from duebook.store.sql.snapshots import Snapshots
 
 __all__ = ["Schedules"]
-
-_NONE: Final[Mapping[str, LatestRun]] = {}
 
 
 class Schedules(Part):
@@ -210,20 +208,10 @@ class Schedules(Part):
             raise NotFound(f'schedule "{shorten(schedule_id)}" does not exist')
         return read_schedule(row, self._db.time)
 
-    def get_named(self, namespace: str, name: str) -> Schedule:
-        """A schedule by its name, or its id; raises NotFound."""
-        row = self._db.one("get_schedule_named", namespace=namespace, name=without_nul(name))
-        if row is None:
-            return self.get_schedule(self.find_schedule(namespace, name))
-        return read_schedule(row, self._db.time)
-
-    def get_schedules(
-        self, schedule_ids: Sequence[str], latest: Mapping[str, LatestRun] = _NONE
-    ) -> list[Schedule]:
-        """Those that are not deleted, by id, each with its `latest` run."""
+    def get_schedules(self, schedule_ids: Sequence[str]) -> list[Schedule]:
+        """Those that are not deleted, by id."""
         rows = self._db.all("list_schedules_by_id", ids=list(schedule_ids))
-        time = self._db.time
-        return [read_schedule(row, time, latest.get(row[0])) for row in sorted(rows, key=_first)]
+        return sorted((read_schedule(row, self._db.time) for row in rows), key=lambda s: s.id)
 
     def list_made_by(self, namespace: str, by: str) -> list[str]:
         """The names of the schedules that somebody made, in order."""
@@ -233,7 +221,10 @@ class Schedules(Part):
         """The newest run of each schedule that has one."""
         # the last one created may be a backfill's, for an earlier due time: it is still active, or
         # among the last that ended
-        rows = self._db.all("list_latest_runs", ids=list(schedule_ids))
+        return self.read_latest(self._db.all("list_latest_runs", ids=list(schedule_ids)))
+
+    def read_latest(self, rows: Sequence[Row]) -> dict[str, LatestRun]:
+        """As `latest_runs`, of the rows of that statement."""
         return {
             owner: LatestRun(id_, status, self._db.time(at), reason, self._db.time(enqueued_at))
             for owner, id_, status, at, reason, enqueued_at in rows
@@ -280,10 +271,6 @@ class Schedules(Part):
     def remove_template(self, namespace: str, name: str) -> bool:
         """Whether there was one."""
         return self._db.run("remove_template", namespace=namespace, name=without_nul(name)) == 1
-
-
-def _first(row: Row) -> Any:
-    return row[0]
 
 
 def _row(new: NewSchedule, at: Any, by: str | None) -> Row:

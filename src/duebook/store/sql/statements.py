@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from duebook.store.sql.definitions import Definitions
     from duebook.store.values import News
 
+    Asked = tuple[str, dict[str, Any]]
+    """a statement by its name, and its values"""
     Uses = dict[str, tuple[int, int]]
 
-__all__ = ["COMMON", "Cursor", "Part", "Row", "Statements", "Values"]
+__all__ = ["COMMON", "Cursor", "Part", "Row", "Statements", "Values", "not_unicode"]
 
 COMMON: Final = load_queries(Path(__file__).with_name("queries.sql"))
 """The statements that stand once for every database; a dialect makes them its own."""
@@ -95,9 +97,7 @@ class Statements(ABC):
         try:
             cursor = self._send(query, values)
         except UnicodeEncodeError:
-            raise Invalid(
-                "a text with halves of characters can be neither stored nor found"
-            ) from None
+            raise not_unicode() from None
         self._point(f"after:{query}")
         return cursor
 
@@ -107,6 +107,17 @@ class Statements(ABC):
 
     def all(self, query: str, /, **values: object) -> list[Row]:
         return self._execute(query, values).fetchall()
+
+    def together(self, asked: Sequence[Asked], last: bool = False) -> list[list[Row]]:
+        """The rows of several reads, which go to a distant database in one message; `now_value`
+        stands for the time in their values. `last`: this transaction does nothing after them."""
+        del last
+        return [self.all(query, **values) for query, values in asked]
+
+    @property
+    def now_value(self) -> Any:
+        """`now`, or what the database reads as that, so that nobody has to ask for it before."""
+        return self.now
 
     @abstractmethod
     def many(self, query: str, /, rows: Iterable[Values]) -> int:
@@ -139,6 +150,10 @@ class Statements(ABC):
     def _point(self, name: str) -> None:
         if self._hook is not None:
             self._hook(name)
+
+
+def not_unicode() -> Invalid:
+    return Invalid("a text with halves of characters can be neither stored nor found")
 
 
 class Part:
