@@ -37,7 +37,8 @@ class Answer:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     items: Sequence[str] | None = None
-    """of a page: its items as they are sent; `body` is what stands beside them"""
+    """of a page: its items as they are sent, one or several in a text; `body` is what stands beside
+    them"""
 
     def kept(self) -> dict[str, Any]:
         """As JSON, to be answered again; pages are never kept."""
@@ -78,23 +79,26 @@ def paged(
     """Up to `limit` items of a list, and as many bytes as a page has: `read` gives those after a
     cursor, a few at a time, so that no more than these are ever in memory."""
     items: list[str] = []
-    left, most = PAGE_BYTES, FIRST_LOOK
+    number, left, most = 0, PAGE_BYTES, FIRST_LOOK
     while True:
-        asked = min(most, limit - len(items))
+        asked = min(most, limit - number)
         page = read(cursor, asked)
-        texts = [write_json(form(item)) for item in page]
-        fit, size = fitting(texts, left)
-        if fit < len(texts) and not items:
-            fit = max(fit, 1)
-        if fit == 0 and texts:
-            return _page(items, cursor)
-        if fit < len(texts):
-            page = read(cursor, fit)
-            return _page(items + [write_json(form(item)) for item in page], page.next_cursor)
-        items += texts
-        left -= size
+        forms = [form(item) for item in page]
+        text = write_json(forms)[1:-1]
+        if len(text) > left:
+            fit = fitting([write_json(one) for one in forms], left)[0] or int(not items)
+            if not fit:
+                return _page(items, cursor)
+            if fit < len(forms):
+                page = read(cursor, fit)
+                items += [write_json(form(item)) for item in page]
+                return _page(items, page.next_cursor)
+        if text:
+            items.append(text)
+        number += len(forms)
+        left -= len(text)
         cursor, most = page.next_cursor, NEXT_LOOK
-        if cursor is None or len(page) < asked or len(items) >= limit or left <= 0:
+        if cursor is None or len(page) < asked or number >= limit or left <= 0:
             return _page(items, cursor)
 
 

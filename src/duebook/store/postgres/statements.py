@@ -8,6 +8,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import psycopg
+
 from duebook.clock import utc_now
 from duebook.store.postgres.arrays import array_text
 from duebook.store.postgres.migrate import available
@@ -19,8 +21,6 @@ from duebook.store.values import News
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
-
-    import psycopg
 
     from duebook.store.outside import Outside
     from duebook.store.sql.definitions import Definitions
@@ -39,6 +39,8 @@ QUERIES["look_for_work"] = QUERIES["look_for_work"].replace(
     "claimable",
     re.sub(rf":({'|'.join(_HERE)})\b", lambda m: _HERE[m[1]], QUERIES["list_claimable"]),
 )
+FEW: Final = 100
+"""Rows of several kinds that are written in one message."""
 _ARRAY: Final = re.compile(r":(\w+)::(\w+)\[\]")
 TEXTS: Final = {name: percent_named(sql).encode() for name, sql in QUERIES.items()}
 _NAMES: Final = {name: names_of(sql) for name, sql in QUERIES.items()}
@@ -59,6 +61,12 @@ def _with_arrays(query: str, values: Values) -> Values:
         if values[name] is not None:
             values[name] = array_text(kind, values[name])
     return values
+
+
+def _columns(query: str, rows: Iterable[Row]) -> Values:
+    """The values of a statement for many rows, a list each; none for no rows."""
+    columns = list(zip(*rows, strict=True))
+    return dict(zip(_NAMES[query], columns, strict=True)) if columns else {}
 
 
 def message_of(asked: Sequence[Asked]) -> tuple[bytes, Values]:
@@ -150,18 +158,28 @@ class PostgresStatements(Statements):
 
     def rows(self, query: str, /, rows: Iterable[Row]) -> int:
         """One statement for all; none for no rows."""
-        columns = list(zip(*rows, strict=True))
-        if not columns:
-            return 0
-        return self.run(query, **dict(zip(_NAMES[query], columns, strict=True)))
+        columns = _columns(query, rows)
+        return self.run(query, **columns) if columns else 0
 
     def all_rows(self, query: str, /, rows: Sequence[Row]) -> list[Row]:
         """As `rows`, which are some; returns what the statement does."""
-        columns = zip(*rows, strict=True)
-        return self.all(query, **dict(zip(_NAMES[query], columns, strict=True)))
+        return self.all(query, **_columns(query, rows))
 
     def insert(self, query: str, /, rows: Sequence[Row]) -> int:
         return self.rows(query, rows)
+
+    def insert_all(self, inserts: Sequence[tuple[str, Sequence[Row]]]) -> None:
+        some = [(query, rows) for query, rows in inserts if rows]
+        connection = self.connection
+        if not isinstance(connection, psycopg.Connection) or sum(len(r) for _, r in some) > FEW:
+            super().insert_all(some)
+            return
+        for query, _ in some:
+            self._point(f"before:{query}")
+        columns = [(query, _columns(query, rows)) for query, rows in some]
+        psycopg.ClientCursor(connection).execute(*message_of(columns))
+        for query, _ in some:
+            self._point(f"after:{query}")
 
     def lock_state(self, schedule_id: str) -> list[Row]:
         return self.all("lock_state" if self._writes else "get_state", id=schedule_id)

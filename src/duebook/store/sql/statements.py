@@ -131,6 +131,11 @@ class Statements(ABC):
     def insert(self, query: str, /, rows: Sequence[Row]) -> int:
         """As `rows`, for an INSERT."""
 
+    def insert_all(self, inserts: Sequence[tuple[str, Sequence[Row]]]) -> None:
+        """As `insert`, of several kinds, in that order; nobody asks how many they are."""
+        for query, rows in inserts:
+            self.insert(query, rows)
+
     # -- what only a database with many writers has to do
     def notify(self, news: News, wake_at: datetime | None = None) -> None:  # noqa: B027
         """Others may wait for this: something to do now, or not before `wake_at`."""
