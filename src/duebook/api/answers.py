@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from starlette.responses import Response
 
+from duebook.api.compression import compress
 from duebook.client.use_cases import V1
 from duebook.model.codec import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from starlette.requests import Request
 
     from duebook.model.listing import Listing
     from duebook.model.schedule import Schedule
@@ -44,14 +47,18 @@ class Answer:
         """As JSON, to be answered again; pages are never kept."""
         return {"body": self.body, "status": self.status, "headers": dict(self.headers)}
 
-    def response(self) -> Response:
+    def response(self, request: Request | None = None) -> Response:
+        """`request`: to which it answers; the program may accept long JSON compressed."""
         if self.body is None:
             status = 204 if self.status == 200 else self.status
             return Response(status_code=status, headers=dict(self.headers))
         text = write_json(self.body)
         if self.items is not None:
             text = f'{{"items":[{",".join(self.items)}],{text[1:]}'
-        return Response(text, self.status, dict(self.headers), "application/json")
+        content, headers = text.encode(), dict(self.headers)
+        if request is not None:
+            content, headers = compress(content, request, headers)
+        return Response(content, self.status, headers, "application/json")
 
 
 def about_schedule(schedule: Schedule, status: int = 200) -> Answer:
