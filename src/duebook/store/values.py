@@ -30,6 +30,7 @@ __all__ = [
     "START",
     "WHOLE_QUEUE",
     "WHOLE_QUEUES",
+    "Abilities",
     "Account",
     "Batch",
     "Begun",
@@ -90,6 +91,19 @@ class SessionInfo:
     machine: str = ""
     """in which its pid means something, as machine.ProcessId; empty when nobody can tell"""
     process_started: int = 0
+
+
+class Abilities(NamedTuple):
+    """What the live workers can do."""
+
+    served: list[Serving]
+    """the namespaces of each, without repetition"""
+    known: list[tuple[Serving, list[str]]]
+    """the tasks of those that know some, and the namespaces that they serve"""
+
+    def tasks_of(self, namespace: str) -> set[str]:
+        """Those that any of them knows which serves the namespace."""
+        return {task for serving, tasks in self.known if namespace in serving for task in tasks}
 
 
 class Neighbour(NamedTuple):

@@ -14,7 +14,15 @@ from duebook.store.postgres.migrate import available
 from duebook.store.postgres.transaction import Transaction
 from duebook.store.queries import load_queries, names_of, percent_named
 from duebook.store.sql.dialects import POSTGRES
-from duebook.store.sql.statements import COMMON, Ask, Cursor, Row, Statements, Values
+from duebook.store.sql.statements import (
+    COMMON,
+    Ask,
+    Cursor,
+    Row,
+    Statements,
+    Values,
+    not_unicode,
+)
 from duebook.store.values import News
 
 if TYPE_CHECKING:
@@ -35,9 +43,14 @@ _STRETCH: Final = f"""{_QUEUED} AND (-r.priority, r.ready_at) >= (stretch.rank, 
 _CLAIMABLE: Final = QUERIES["list_claimable"].replace(_QUEUED, _STRETCH)
 _HERE: Final = {"queue": "spot.queue", "namespace": "spot.namespace", "now": "at.now", "limit": "1"}
 QUERIES["claim_ready"] = QUERIES["claim_ready"].replace("claimable", _CLAIMABLE)
+QUERIES["get_latest_run_named"] = QUERIES["list_latest_runs"].replace(
+    "unnest(:ids::text[])", f"({QUERIES['find_schedule']})"
+)
 QUERIES["look_for_work"] = QUERIES["look_for_work"].replace(
     "claimable", re.sub(rf":({'|'.join(_HERE)})\b", lambda m: _HERE[m[1]], _CLAIMABLE)
 )
+FEW: Final = 100
+"""Rows of several kinds that are written in one message."""
 _ARRAY: Final = re.compile(r":(\w+)::(\w+)\[\]")
 TEXTS: Final = {name: percent_named(sql).encode() for name, sql in QUERIES.items()}
 _NAMES: Final = {name: names_of(sql) for name, sql in QUERIES.items()}
@@ -47,6 +60,20 @@ _ARRAYS: Final = {name: dict(_ARRAY.findall(sql)) for name, sql in QUERIES.items
 
 NOW: Final = object()
 """For statements that may be sent with the beginning of their transaction: its own time."""
+
+
+def _with_arrays(query: str, values: Values) -> Values:
+    """Lists as the texts that the statement takes for arrays."""
+    for name, kind in _ARRAYS[query].items():
+        if values[name] is not None:
+            values[name] = array_text(kind, values[name])
+    return values
+
+
+def _columns(query: str, rows: Iterable[Row]) -> Values:
+    """The values of a statement for many rows, a list each; none for no rows."""
+    columns = list(zip(*rows, strict=True))
+    return dict(zip(_NAMES[query], columns, strict=True)) if columns else {}
 
 
 class PostgresStatements(Statements):
@@ -125,18 +152,19 @@ class PostgresStatements(Statements):
     def _send(self, query: str, values: Values) -> Cursor:
         return self._line.execute(TEXTS[query], _with_arrays(query, values))
 
-    def together(self, *asks: Ask) -> list[list[Row]]:
+    def together(self, *asks: Ask, last: bool = False) -> list[list[Row]]:
         if self._grouping is None:
-            return super().together(*asks)
+            return super().together(*asks, last=last)
         texts = [self._text(self._grouping, ask) for ask in asks]
-        return [answer.rows for answer in self._grouping.together(texts)]
+        answers = self._grouping.together(texts, last)
+        return [answer.rows for answer in (map(_in_utc, answers) if last else answers)]
 
     def soon(self, query: str, /, rows: Sequence[Row]) -> None:
         if self._grouping is None:
             super().soon(query, rows)
         elif rows:
-            columns = dict(zip(_NAMES[query], zip(*rows, strict=True), strict=True))
-            self._grouping.soon(self._text(self._grouping, Ask(query, columns)), len(rows))
+            ask = Ask(query, _columns(query, rows))
+            self._grouping.soon(self._text(self._grouping, ask), len(rows))
 
     def ask_last(self, query: str, /, **values: object) -> Callable[[], list[Row]]:
         if self._grouping is None:
@@ -146,17 +174,17 @@ class PostgresStatements(Statements):
         return lambda: self._last_answers[place].rows
 
     def answer_last(self, answers: list[Answer]) -> None:
-        """The answers that came with that to COMMIT, with which the zone was another again."""
-        self._last_answers = [
-            answer._replace(rows=[tuple(map(_utc, row)) for row in answer.rows])
-            for answer in answers
-        ]
+        """The answers that came with that to COMMIT."""
+        self._last_answers = [_in_utc(answer) for answer in answers]
 
     def _text(self, transaction: Transaction, ask: Ask) -> str:
         text = TEXTS[ask.query]
         if ask.values.get("now") is NOW:
             text = text.replace(b"%(now)s", b"now()")
-        return transaction.text(text, _with_arrays(ask.query, ask.values))
+        try:
+            return transaction.text(text, _with_arrays(ask.query, dict(ask.values)))
+        except UnicodeEncodeError:
+            raise not_unicode() from None
 
     def many(self, query: str, /, rows: Iterable[Values]) -> int:
         names = _NAMES[query]
@@ -164,18 +192,22 @@ class PostgresStatements(Statements):
 
     def rows(self, query: str, /, rows: Iterable[Row]) -> int:
         """One statement for all; none for no rows."""
-        columns = list(zip(*rows, strict=True))
-        if not columns:
-            return 0
-        return self.run(query, **dict(zip(_NAMES[query], columns, strict=True)))
+        columns = _columns(query, rows)
+        return self.run(query, **columns) if columns else 0
 
     def all_rows(self, query: str, /, rows: Sequence[Row]) -> list[Row]:
         """As `rows`, which are some; returns what the statement does."""
-        columns = zip(*rows, strict=True)
-        return self.all(query, **dict(zip(_NAMES[query], columns, strict=True)))
+        return self.all(query, **_columns(query, rows))
 
     def insert(self, query: str, /, rows: Sequence[Row]) -> int:
         return self.rows(query, rows)
+
+    def insert_all(self, inserts: Sequence[tuple[str, Sequence[Row]]]) -> None:
+        asks = [Ask(query, _columns(query, rows)) for query, rows in inserts if rows]
+        if self._grouping is None or sum(len(rows) for _, rows in inserts) > FEW:
+            super().insert_all(inserts)
+        elif asks:
+            self.together(*asks)
 
     def lock_state(self, schedule_id: str) -> list[Row]:
         return self.all("lock_state" if self._writes else "get_state", id=schedule_id)
@@ -187,13 +219,10 @@ class PostgresStatements(Statements):
             self.told_wake = wake_at
 
 
-def _with_arrays(query: str, values: Values) -> Values:
-    """Lists as the texts that the statement takes for arrays."""
-    for name, kind in _ARRAYS[query].items():
-        if values[name] is not None:
-            values[name] = array_text(kind, values[name])
-    return values
-
-
 def _utc(value: Any) -> Any:
     return value.astimezone(UTC) if isinstance(value, datetime) else value
+
+
+def _in_utc(answer: Answer) -> Answer:
+    """An answer in the same message as the end of its transaction, whose zone holds no longer."""
+    return answer._replace(rows=[tuple(map(_utc, row)) for row in answer.rows])

@@ -22,6 +22,8 @@ __all__ = ["ON_THE_WAY", "Answer", "Transaction"]
 
 ON_THE_WAY: Final = 2.0
 """Seconds that an answer may be late, before it is taken for lost in the network."""
+AWAKE: Final = 2.0
+"""Seconds after its last use in which nobody doubts that a connection works."""
 _GONE: Final = (psycopg.OperationalError, errors.ReadOnlySqlTransaction)
 """What a connection that was idle may say: it broke, or its server is the primary no more."""
 
@@ -46,7 +48,8 @@ class Transaction:
 
     def __init__(self, pool: Pool, begin: Begin) -> None:
         self._pool, self._begin = pool, begin
-        self._connection: Connection | None = pool.take()
+        self._connection: Connection | None = None
+        self._has_taken = self._is_over = False
         self._began_at: datetime | None = None
         self._tried = False
         self._waiting: list[tuple[str, int]] = []
@@ -73,6 +76,8 @@ class Transaction:
 
     @property
     def _held(self) -> Connection:
+        if not self._has_taken:
+            self._connection, self._has_taken = self._pool.take(), True
         if self._connection is None:
             raise psycopg.OperationalError("the connection is lost")
         return self._connection
@@ -81,15 +86,18 @@ class Transaction:
         """One statement, and its answer."""
         if self._waiting or not self.has_begun:
             return self._send([self.text(statement, values)])[0]
+        self._refuse_end()
         return self._held.execute(statement, values)
 
     def text(self, statement: bytes, values: Values | None) -> str:
         """The statement with its values, as it can share a message."""
         return psycopg.ClientCursor(self._held).mogrify(statement, values)
 
-    def together(self, texts: Sequence[str]) -> list[Answer]:
-        """Several in one message, one after the other."""
-        return self._send(texts)
+    def together(self, texts: Sequence[str], last: bool = False) -> list[Answer]:
+        """Several in one message, one after the other; `last`: the transaction ends with them."""
+        answers = self._send([*texts, "COMMIT"] if last else texts)
+        self._is_over = last
+        return answers[: len(texts)]
 
     def soon(self, text: str, changes: int) -> None:
         """With the next message; the transaction fails if it does not change so many rows."""
@@ -120,55 +128,71 @@ class Transaction:
         if self._connection is not None:
             self._connection.close()
 
+    def _refuse_end(self) -> None:
+        if self._is_over:
+            raise RuntimeError("this transaction has read the last that it meant to read")
+
     def _send(self, texts: Sequence[str]) -> list[Answer]:
         """Begin, if it has not yet; what waits; and these."""
+        self._refuse_end()
         waiting, self._waiting = self._waiting, []
-        message = "; ".join([*(text for text, _ in waiting), *texts])
-        if self.has_begun:
-            answers = _answers(_execute(self._held, message))
+        statements = [*(text for text, _ in waiting), *texts]
+        if not self.has_begun and not (statements and self._held.is_awake(AWAKE)):
+            self._begin_with([])
+        if not self.has_begun:
+            answers = self._begin_with(statements)
+        elif statements:
+            answers = _answers(self._execute(statements))
         else:
-            answers = self._begin_with(message)
+            answers = []
         for (text, changes), answer in zip(waiting, answers, strict=False):
             if answer.rowcount != changes:
                 raise unexpected(text, answer.rowcount, changes)
         return answers[len(waiting) :]
 
-    def _begin_with(self, message: str) -> list[Answer]:
+    def _execute(self, statements: Sequence[str]) -> psycopg.Cursor[Row]:
+        """As the driver sends what has no parameters: whole, and executed one after the other. The
+        connection is as patient with each statement as with one."""
+        connection, patience = self._held, self._held.patience
+        connection.patience = None if patience is None else patience * len(statements)
+        try:
+            return connection.execute("; ".join(statements).encode(connection.info.encoding))
+        finally:
+            connection.patience = patience
+
+    def _begin_with(self, statements: Sequence[str]) -> list[Answer]:
         """A connection that broke while it was idle is replaced: nothing can have been kept."""
         used, self._tried = self._held.used, True
         try:
-            return self._start(message)
+            return self._start(statements)
         except _GONE:
             if not used or not self.is_broken:
                 raise
         self.give_back()
         self._connection = None
         self._connection = self._pool.take(fresh=True)
-        return self._start(message)
+        return self._start(statements)
 
-    def _start(self, message: str) -> list[Answer]:
-        connection = self._held
-        patience = self._begin.longest + ON_THE_WAY
-        if message:
-            connection.patience = patience
+    def _start(self, statements: Sequence[str]) -> list[Answer]:
+        """With the first statements, or alone: then an answer that does not come at once shows that
+        the connection is of no use."""
+        connection, begin = self._held, self._begin.message.decode()
         try:
-            begin = self._begin.message.decode()
-            cursor = _execute(connection, f"{begin}; {message}" if message else begin)
+            if statements:
+                connection.patience = self._begin.longest + ON_THE_WAY
+                cursor = self._execute([f"{begin}; {statements[0]}", *statements[1:]])
+            else:
+                cursor = connection.execute(self._begin.message)
             cursor.nextset()
             now, is_standby = cursor.fetchall()[0][:2]
             if is_standby:
                 raise errors.ReadOnlySqlTransaction("the server is a standby, and read-only")  # noqa: TRY301
         except BaseException as error:
-            if not message or isinstance(error, errors.ReadOnlySqlTransaction):
+            if not statements or isinstance(error, errors.ReadOnlySqlTransaction):
                 connection.close()
             raise
-        self._began_at, connection.patience = now, patience
+        self._began_at, connection.patience = now, self._begin.longest + ON_THE_WAY
         return _answers(cursor) if cursor.nextset() else []
-
-
-def _execute(connection: Connection, message: str) -> psycopg.Cursor[Row]:
-    """As the driver sends what has no parameters: whole, and executed one after the other."""
-    return connection.execute(message.encode(connection.info.encoding))
 
 
 def _answers(cursor: psycopg.Cursor[Any]) -> list[Answer]:

@@ -177,6 +177,16 @@ LEFT JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.vers
 LEFT JOIN schedule_state AS st ON st.schedule_id = s.id
 WHERE s.id = :id
 
+-- name: get_schedule_named
+-- The live schedule of that name in the namespace, as get_schedule.
+SELECT s.id, s.namespace, s.name, s.version, r.spec, coalesce(st.status, 'deleted'), s.created_at,
+    s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
+    st.problem, r.valid_from
+FROM schedules AS s
+LEFT JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+LEFT JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE s.namespace = :namespace AND s.name = :name AND s.deleted_at IS NULL
+
 -- name: list_by_name
 -- The schedules of a namespace in a stretch of names, as far as filters ask for them.
 SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
@@ -361,14 +371,11 @@ ORDER BY n.id
 -- A node knows other tasks than before.
 UPDATE node_sessions SET tasks = :tasks WHERE id = :id
 
--- name: list_known_tasks
--- What the live workers know, a list each, and the namespaces that they serve.
-SELECT tasks, namespaces FROM node_sessions WHERE ended_at IS NULL AND expires_at > :now AND tasks <> '[]'
-
--- name: list_served
--- The namespaces that live workers serve, as lists.
-SELECT DISTINCT namespaces FROM node_sessions
-WHERE ended_at IS NULL AND expires_at > :now AND roles LIKE '%worker%'
+-- name: list_abilities
+-- What the live nodes can do: the namespaces that they serve and the tasks that they know, as lists,
+-- and whether they are workers.
+SELECT DISTINCT namespaces, tasks, roles LIKE '%worker%' FROM node_sessions
+WHERE ended_at IS NULL AND expires_at > :now
 
 -- name: list_waiting_tasks
 -- The namespaces and tasks of queued runs.

@@ -15,14 +15,16 @@ from duebook.model.plan import Delay, Stretch
 from duebook.model.queue import Begun, Queue, QueueLimiter, Rate
 from duebook.model.run import Run
 from duebook.model.schedule import InvalidSchedule, Schedule
+from duebook.model.stored_spec import read_stored
 from duebook.model.target import EventTarget, HttpTarget, TaskTarget
 from duebook.model.template import ScheduleTemplate
-from duebook.model.unreadable import describe_unreadable, missing_definition, read_spec
+from duebook.model.unreadable import describe_unreadable, missing_definition
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from duebook.model.run import LatestRun
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = [
@@ -168,14 +170,16 @@ def facts_text(facts: Mapping[str, Any]) -> str:
     )
 
 
-def read_schedule(row: Sequence[Any], time: Callable[[Any], Any]) -> Schedule:
+def read_schedule(
+    row: Sequence[Any], time: Callable[[Any], Any], last_run: LatestRun | None = None
+) -> Schedule:
     (id_, namespace, name, version, text, status, created_at, created_by, watermark) = row[:9]
     next_due_at, paused_at, paused_until, pause_reason, problem, updated_at = row[9:]
     spec: ScheduleSpec | None = None
     try:
         if text is None:
             raise missing_definition()
-        spec = read_spec(text, name)
+        spec = read_stored(text, name)
     except InvalidSchedule as error:  # it must not hide all others
         problem = describe_unreadable(error.problems)
     return Schedule(
@@ -194,6 +198,7 @@ def read_schedule(row: Sequence[Any], time: Callable[[Any], Any]) -> Schedule:
         paused_until=time(paused_until),
         pause_reason=pause_reason,
         problem=problem,
+        last_run=last_run,
     )
 
 

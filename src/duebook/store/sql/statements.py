@@ -18,7 +18,17 @@ if TYPE_CHECKING:
 
     Uses = dict[str, tuple[int, int]]
 
-__all__ = ["COMMON", "Ask", "Cursor", "Part", "Row", "Statements", "Values", "unexpected"]
+__all__ = [
+    "COMMON",
+    "Ask",
+    "Cursor",
+    "Part",
+    "Row",
+    "Statements",
+    "Values",
+    "not_unicode",
+    "unexpected",
+]
 
 COMMON: Final = load_queries(Path(__file__).with_name("queries.sql"))
 """The statements that stand once for every database; a dialect makes them its own."""
@@ -112,9 +122,7 @@ class Statements(ABC):
         try:
             cursor = self._send(query, values)
         except UnicodeEncodeError:
-            raise Invalid(
-                "a text with halves of characters can be neither stored nor found"
-            ) from None
+            raise not_unicode() from None
         self._point(f"after:{query}")
         return cursor
 
@@ -137,9 +145,18 @@ class Statements(ABC):
     def insert(self, query: str, /, rows: Sequence[Row]) -> int:
         """As `rows`, for an INSERT."""
 
+    def insert_all(self, inserts: Sequence[tuple[str, Sequence[Row]]]) -> None:
+        """As `insert`, of several kinds, in that order; nobody asks how many they are."""
+        for query, rows in inserts:
+            self.insert(query, rows)
+
     # -- what a database may be asked in one message
-    def together(self, *asks: Ask) -> list[list[Row]]:
-        """Execute one after the other, where none needs the answer of another; their rows."""
+    def together(self, *asks: Ask, last: bool = False) -> list[list[Row]]:
+        """Execute one after the other, where none needs the answer of another; their rows.
+
+        `last`: they read, and this transaction does nothing after them.
+        """
+        del last
         return [self.all(ask.query, **ask.values) for ask in asks]
 
     def soon(self, query: str, /, rows: Sequence[Row]) -> None:
@@ -172,6 +189,10 @@ class Statements(ABC):
     def _point(self, name: str) -> None:
         if self._hook is not None:
             self._hook(name)
+
+
+def not_unicode() -> Invalid:
+    return Invalid("a text with halves of characters can be neither stored nor found")
 
 
 class Part:

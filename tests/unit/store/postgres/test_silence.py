@@ -132,7 +132,7 @@ def test_when_one_connection_is_silent_the_other_idle_ones_are_not_waited_for(
     together = threading.Barrier(6)
 
     def at_once() -> None:
-        store.read(lambda _: together.wait(PATIENCE))
+        store.read(lambda tx: (tx.now, together.wait(PATIENCE)))
 
     threads = [threading.Thread(target=at_once) for _ in range(6)]
     for thread in threads:
