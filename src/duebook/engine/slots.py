@@ -241,21 +241,21 @@ class Slots(Generic[S]):
             if claim.run.attempt == 1 and claim.run.expires_at and claim.run.expires_at <= at:
                 self._end_unbegun(claim, Outcome("cancelled", "expired"))
                 continue
-            claim = claim._replace(begun_at=max(at, claim.run.claimed_at or at))
             try:
                 stop = self._performer.new_stop(claim)
             except OSError:  # out of descriptors
                 log.exception("run %s cannot be begun; it is handed back", claim.run.id)
-                self._hand_back([claim])
+                self._end_unbegun(claim, None)
                 continue
+            claim = claim._replace(begun_at=max(at, claim.run.claimed_at or at))
             now = self._monotonic()
             self._hold_place(claim, stop, now)
             self._unmarked[claim.token] = (claim, now)
             return claim, stop
         return None
 
-    def _end_unbegun(self, claim: Claim, outcome: Outcome) -> None:
-        """A buffered run ends; the lock is held."""
+    def _end_unbegun(self, claim: Claim, outcome: Outcome | None) -> None:
+        """A buffered run ends, or cannot be begun here; the lock is held."""
         self._unsettled.add(claim.token)
         self._settler.put(claim, outcome)
 
@@ -458,7 +458,6 @@ class Slots(Generic[S]):
         until = self._monotonic() if self._performer.is_cooperative(claim) else None
         with self._lock:
             self._watched.pop(token, None)
-            self._unmarked.pop(token, None)
             late = token in self._written_off
             self._written_off.discard(token)
             self._leave_place(token)
@@ -479,6 +478,7 @@ class Slots(Generic[S]):
 
     def _leave_place(self, token: Token) -> None:
         """The lock is held."""
+        self._unmarked.pop(token, None)
         if token in self._performing:
             self._performing.remove(token)
             self._pace.ended(self._monotonic())

@@ -250,6 +250,19 @@ def test_a_buffered_run_that_expires_before_it_begins_ends_as_expired(
     assert (run.status, run.reason, run.started_at, ran) == ("cancelled", "expired", None, [])
 
 
+def test_a_buffered_run_that_cannot_be_begun_here_is_left_to_others_for_a_while(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: object) -> Any:
+        raise OSError("out of descriptors")
+
+    monkeypatch.setattr(place.performer, "new_stop", fails)
+    (claim,) = place.buffer(kinds([])["thread"])
+    run = place.ended(claim)
+    assert (run.status, run.started_at) == ("queued", None)
+    assert run.ready_at > claim.run.ready_at, "it is not claimed again at once, over and over"
+
+
 def test_a_buffered_run_is_no_claim_that_got_lost(place: Place, blocked: Blocked) -> None:
     """Rule 10: the keeper compares what the books say with what is at work here."""
     ran: list[str] = []
