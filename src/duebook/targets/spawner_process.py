@@ -832,11 +832,12 @@ def _load_vfork() -> VFork | None:
     """From beside this file, whose directory has names that no program should find."""
     path = f"{os.path.dirname(os.path.abspath(__file__))}/vfork.py"  # noqa: PTH100, PTH120
     module = ModuleType("vfork")
+    found: VFork | None = None
     try:
         SourceFileLoader(module.__name__, path).exec_module(module)
-    except OSError:
+        found = module.open_vfork()
+    except OSError:  # not there, or no process to try it in
         return None
-    found: VFork | None = module.open_vfork()
     return found
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _PR_SET_PDEATHSIG = 1
 _CLONE_VM, _CLONE_VFORK = 0x100, 0x4000
-_STACK = 8_192
+_STACK = 16_384
 _NOWHERE = b"/nonexistent/duebook"
 
 
