@@ -14,6 +14,7 @@ import asyncio
 import statistics
 import sys
 import threading
+import time
 from contextlib import ExitStack, closing
 from datetime import timedelta
 from functools import partial
@@ -22,8 +23,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from tests.support.postgres import Server
+from tests.support.waiting import eventually
 
-from bench.drain import KINDS, runs_per_second
+from bench.drain import KINDS, execute, runs_per_second
 from bench.nodes import node
 from bench.peers import BATCH, CONCURRENCY, pgqueuer_per_second, procrastinate_per_second
 from bench.program import STARTS
@@ -41,6 +43,7 @@ NUMBER = 20_000
 SLOW = 4_000
 """Runs of what takes longer: Procrastinate, and tasks with 1 ms of work."""
 ROUNDS = 3
+SESSIONS = "SELECT count(*) FROM node_sessions"
 NOTED = {"target": {"task": "note_start"}, "overlap": "allow"}
 
 
@@ -135,13 +138,23 @@ def queries_at_rest(server: Server, number: int, seconds: int) -> float:
         PostgresStore(url).close()
         for _ in range(number):
             nodes.enter_context(node(url))
-        threading.Event().wait(5)
+        eventually(lambda: execute(url, SESSIONS) == [(number,)])
         server.execute("ALTER SYSTEM SET log_statement = 'all'")
         server.execute("SELECT pg_reload_conf()")
         threading.Event().wait(1)
-        before = statements(server)
+        before = statements_at_rest(server)
         threading.Event().wait(seconds)
         return (statements(server) - before) / seconds / number
+
+
+def statements_at_rest(server: Server) -> int:
+    """Their number once nobody has asked anything for three seconds: nodes that start ask a lot."""
+    seen, since = statements(server), time.monotonic()
+    while time.monotonic() - since < 3:
+        threading.Event().wait(0.2)
+        if (found := statements(server)) != seen:
+            seen, since = found, time.monotonic()
+    return seen
 
 
 def statements(server: Server) -> int:
