@@ -12,6 +12,7 @@ import argparse
 import statistics
 import sys
 import threading
+import time
 from contextlib import ExitStack, closing
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +20,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.support.postgres import Server
+from tests.support.waiting import eventually
 
+from bench.drain import execute
 from bench.goals import Goals
 from bench.nodes import node
 from bench.program import STARTS
@@ -28,6 +31,7 @@ from duebook.ids import new_id
 from duebook.model.definition import load_spec
 from duebook.store.postgres import PostgresStore
 
+SESSIONS = "SELECT count(*) FROM node_sessions"
 NOTED = {"target": {"task": "note_start"}, "overlap": "allow"}
 
 
@@ -91,13 +95,23 @@ def queries_at_rest(server: Server, number: int, seconds: int) -> float:
         PostgresStore(url).close()
         for _ in range(number):
             nodes.enter_context(node(url))
-        threading.Event().wait(5)
+        eventually(lambda: execute(url, SESSIONS) == [(number,)])
         server.execute("ALTER SYSTEM SET log_statement = 'all'")
         server.execute("SELECT pg_reload_conf()")
         threading.Event().wait(1)
-        before = statements(server)
+        before = statements_at_rest(server)
         threading.Event().wait(seconds)
         return (statements(server) - before) / seconds / number
+
+
+def statements_at_rest(server: Server) -> int:
+    """Their number once nobody has asked anything for three seconds: nodes that start ask a lot."""
+    seen, since = statements(server), time.monotonic()
+    while time.monotonic() - since < 3:
+        threading.Event().wait(0.2)
+        if (found := statements(server)) != seen:
+            seen, since = found, time.monotonic()
+    return seen
 
 
 def statements(server: Server) -> int:
