@@ -20,6 +20,8 @@ BENCHMARKS: Final = (
     "forms",
     "held",
     "work",
+    "commands",
+    "retention",
     "events",
     "flows",
     "pages",

@@ -2,9 +2,9 @@
 
     python -m bench.api [--quick]
 
-One schedule, a page of 50 and a POST, among a thousand schedules and among a million, on a durable
-PostgreSQL; then 10,000 schedules in one request. With --quick everything is tried with few
-schedules, and the figures mean little.
+One schedule, a page of 50 and a POST by turns, among a thousand schedules and among a million, on a
+durable PostgreSQL; then 10,000 schedules in one request. The clients have the processors of the
+server. With --quick everything is tried with few schedules, and the figures mean little.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import threading
 import time
 from contextlib import ExitStack, closing, contextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import psycopg
 from tests.support.postgres import Server
 
 from bench.pages import AT_ONCE, FEW, LONGEST, MANY, MOST, PAGE, fill
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 CLIENTS: Final = 8
-SECONDS: Final = 5.0
+SECONDS: Final = 3.0
+ROUNDS: Final = 3
 STARTED: Final = "http://"
+WANTED: Final = {"one schedule": 700, "a page of 50": 300, "a POST": 400}
+"""Requests a second, among few schedules and among many."""
 
 Request = tuple[str, str, bytes | None]
 """method, path and body"""
@@ -50,31 +54,68 @@ def main() -> None:
 
 
 def report(server: Server, stack: ExitStack, many: int, seconds: float, at_once: int) -> int:
-    pages = {}
+    figures: dict[tuple[str, int], Figures] = {}
     for number in (FEW, many):
         url = stack.enter_context(server.database())
         store = PostgresStore(url)
         fill(store, number)
         _, secret = Book(store).tokens.create("bench", "admin", ["*"])
         store.close()
-        server.execute("VACUUM ANALYZE")
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("VACUUM ANALYZE")
         print(f"\namong {number:,} schedules, {CLIENTS} clients")
         with served(url) as address:
             site = Site(address, secret)
-            for words, make in requests(number).items():
-                figures = site.measure(make, seconds)
-                pages[words, number] = statistics.median(figures)
-                p99 = statistics.quantiles(figures, n=100)[98]
+            for words, found in by_turns(site, requests(number), seconds).items():
+                figures[words, number] = found
                 print(
-                    f"  {words:20}{len(figures) / seconds:>8,.0f} a second"
-                    f"{statistics.median(figures):>9.1f} ms median{p99:>9.1f} ms p99"
+                    f"  {words:20}{found.per_second:>8,.0f} a second"
+                    f"{found.median:>9.1f} ms median{found.p99:>9.1f} ms p99"
                 )
             if number == many:
                 took = site.bulk(at_once)
-    ratio = pages["a page of 50", many] / pages["a page of 50", FEW]
-    print(f"\n{'page among many beside few, times':40}{ratio:>8.2f}   goal <= {MOST}")
-    print(f"{f'{at_once:,} schedules in one request, s':40}{took:>8.2f}   goal < {LONGEST:.0f}")
-    return 0 if ratio <= MOST and took < LONGEST else 1
+    page = "a page of 50"
+    ratio = figures[page, many].median / figures[page, FEW].median
+    goals = [
+        ("page among many beside few, times", ratio, f"<= {MOST}", ratio <= MOST),
+        (f"{at_once:,} schedules in one request, s", took, f"< {LONGEST:.0f}", took < LONGEST),
+    ]
+    for words, wanted in WANTED.items():
+        least = min(figures[words, number].per_second for number in (FEW, many))
+        goals.append((f"{words}, a second", least, f">= {wanted}", least >= wanted))
+    print()
+    for what, figure, goal, holds in goals:
+        print(f"{what:40}{figure:>10,.2f}   goal {goal:8}{'holds' if holds else 'MISSED'}")
+    return 0 if all(holds for *_, holds in goals) else 1
+
+
+class Figures(NamedTuple):
+    """Of one kind of request; times in milliseconds."""
+
+    per_second: float
+    median: float
+    p99: float
+
+
+def by_turns(
+    site: Site, kinds: dict[str, Callable[[], Request]], seconds: float
+) -> dict[str, Figures]:
+    """Each kind for some seconds, several times, for the machine may be busy now and then: the
+    median of the rounds."""
+    found: dict[str, list[list[float]]] = {words: [] for words in kinds}
+    for _ in range(ROUNDS):
+        for words, make in kinds.items():
+            found[words].append(site.measure(make, seconds))
+    return {words: _figures(rounds, seconds) for words, rounds in found.items()}
+
+
+def _figures(rounds: list[list[float]], seconds: float) -> Figures:
+    times = [time for one in rounds for time in one]
+    return Figures(
+        statistics.median(len(one) / seconds for one in rounds),
+        statistics.median(times),
+        statistics.quantiles(times, n=100)[98],
+    )
 
 
 def requests(number: int) -> dict[str, Callable[[], Request]]:

@@ -86,6 +86,8 @@ class Kind:
     words: str
     function: Callable[..., Any]
     slots: int
+    target: str | dict[str, Any] = "job"
+    """what its runs execute: the function, unless it is a command"""
 
 
 KINDS = (
@@ -96,17 +98,29 @@ KINDS = (
 )
 
 
-def runs_per_second(kind: Kind, number: int, server: Server | None, processes: int = 1) -> float:
-    """Of so many worker processes together, on PostgreSQL, or in a SQLite file without a server."""
+def runs_per_second(
+    kind: Kind,
+    number: int,
+    server: Server | None,
+    processes: int = 1,
+    spawner: Spawner | None = None,
+) -> float:
+    """Of so many worker processes together, on PostgreSQL, or in a SQLite file without a server.
+
+    Commands need a `spawner` that was started.
+    """
     with _place(server) as place:
         store = open_store(place)
         book = Book(store, tasks=_tasks(kind))
-        definition: dict[str, Any] = {"trigger": {"every": "9d"}, "target": "job"}
+        definition: dict[str, Any] = {"trigger": {"every": "9d"}, "target": kind.target}
         book.schedules.create("job", overlap="allow", **definition)
         book.schedules.trigger("job")
         store.close()
         _copy_run(place, number - 1)
-        seconds = drain(kind, place) if processes == 1 else drain_together(kind, place, processes)
+        if processes == 1:
+            seconds = drain(kind, place, spawner=spawner)
+        else:
+            seconds = drain_together(kind, place, processes)
         left = execute(place, LEFT)
         assert left == [(0,)], left
     return number / seconds
@@ -118,10 +132,15 @@ def _tasks(kind: Kind) -> Tasks:
     return tasks
 
 
-def drain(kind: Kind, place: str, begin: Callable[[], object] = lambda: None) -> float:
+def drain(
+    kind: Kind,
+    place: str,
+    begin: Callable[[], object] = lambda: None,
+    spawner: Spawner | None = None,
+) -> float:
     """The seconds in which one worker performs all that is ready; `begin` is called first."""
     store = open_store(place)
-    with worker(kind, store) as perform_all:
+    with worker(kind, store, spawner) as perform_all:
         begin()
         taken = perform_all()
     store.close()
@@ -129,13 +148,15 @@ def drain(kind: Kind, place: str, begin: Callable[[], object] = lambda: None) ->
 
 
 @contextmanager
-def worker(kind: Kind, store: Store) -> Iterator[Callable[[], float]]:
+def worker(
+    kind: Kind, store: Store, spawner: Spawner | None = None
+) -> Iterator[Callable[[], float]]:
     """A worker that stays; each call performs all that is ready, and returns the seconds taken."""
     tasks = _tasks(kind)
     session = new_session("worker", tasks.names, namespaces=ALL)
     store.transact(lambda tx: tx.nodes.begin_session(session, LEASE))
     alarm = Alarm()
-    performer = TargetPerformer(store, Spawner(), lambda: None, tasks=tasks)
+    performer = TargetPerformer(store, spawner or Spawner(), lambda: None, tasks=tasks)
     slots = Slots(store, performer, kind.slots, alarm.ring)
     dispatcher = Dispatcher(store, slots, session.id, ("default",), lambda: tasks.names)
 

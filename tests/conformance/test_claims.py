@@ -11,7 +11,9 @@ import pytest
 from duebook.balance import check_books
 from duebook.model.plan import Fire
 from duebook.model.run import Token
+from duebook.model.serving import ALL, Serving
 from duebook.planner import plan
+from duebook.store.values import QueuePart
 from tests.support.builders import (
     BEGIN,
     LEASE,
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.run import Claim
-    from duebook.store.base import Store
+    from duebook.store.base import Store, Tx
     from tests.support.backends import Backend
 
 
@@ -76,6 +78,39 @@ def test_a_manual_run_keeps_its_payload_until_it_is_claimed(store: Store) -> Non
 
 
 # -- order
+
+
+def test_runs_in_the_given_parts_of_a_queue_are_claimed_in_its_order(
+    store: Store, clock: VirtualClock
+) -> None:
+    low, high = (
+        add_schedule(store, name, overlap="allow", priority=priority)
+        for name, priority in (("low", -1), ("high", 5))
+    )
+    begin(store)
+    for _ in range(3):
+        clock.advance(SECOND)
+        add_run(store, low)
+        add_run(store, high)
+    parts = [QueuePart(-100, BEGIN, -6), QueuePart(-5, BEGIN, 0), QueuePart(1, BEGIN, 100)]
+
+    def take(tx: Tx) -> list[Claim]:
+        return tx.claims.claim("node-1", "default", 4, parts=parts)
+
+    assert names(store.transact(take)) == ["high", "high", "high", "low"]
+    assert names(store.transact(take)) == ["low", "low"]
+
+
+def test_work_in_the_given_parts_of_a_queue_is_found_also_of_other_namespaces(
+    store: Store,
+) -> None:
+    for namespace in ("billing", "shop", "stock"):
+        add_run(store, add_schedule(store, namespace=namespace, overlap="allow"))
+    parts = {("default", "shop"): [QueuePart(0, BEGIN, 100)]}
+    found = store.look_for_work(["default"], (), (), ALL, parts)
+    assert [namespace for _, namespace in found.places] == ["billing", "shop", "stock"]
+    served = store.look_for_work(["default"], (), (), Serving(("shop", "stock")), parts)
+    assert [namespace for _, namespace in served.places] == ["shop", "stock"]
 
 
 def test_claims_go_by_priority_then_readiness(store: Store, clock: VirtualClock) -> None:

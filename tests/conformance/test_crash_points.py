@@ -141,6 +141,8 @@ def test_the_steps_reach_the_statements_that_matter() -> None:
         "insert_ledger",
         "claim_run",
         "settle_run",
+        "insert_returned_attempts",
+        "hand_back_runs",
         "wake_schedule",
         "end_expired_sessions",
         "insert_lost_attempts",

@@ -244,11 +244,11 @@ def test_retention_keeps_what_waits(store: Store, clock: VirtualClock) -> None:
     append(store, "a", "bad", "b", "c")
     run(one)
     clock.advance(timedelta(hours=1))
-    assert store.transact(lambda tx: tx.upkeep.purge(clock.now, 100)) == 1
+    assert store.transact(lambda tx: tx.upkeep.purge(clock.now, 100).number) == 1
     box.refuses = set()
     run(one)
     assert [d.event.key for d in box.got] == ["a", "b", "c", "bad"]
-    assert store.transact(lambda tx: tx.upkeep.purge(clock.now, 100)) == 2
+    assert store.transact(lambda tx: tx.upkeep.purge(clock.now, 100).number) == 2
 
 
 def test_a_consumer_that_is_removed_leaves_no_keys_behind(

@@ -93,11 +93,11 @@ def test_answers_are_purged_after_a_day_in_small_batches(
     for number in range(5):
         perform_once(store, IdempotencyKey("s", f"k{number}", ""), lambda _: {})
         clock.advance(SECOND)
-    assert store.transact(lambda tx: tx.upkeep.purge(clock.now - 90 * DAY, 2)) == 0
+    assert store.transact(lambda tx: tx.upkeep.purge(clock.now - 90 * DAY, 2).number) == 0
     clock.advance(DAY - 2 * SECOND)
-    assert store.transact(lambda tx: tx.upkeep.purge(clock.now - 90 * DAY, 2)) == 2
-    assert store.transact(lambda tx: tx.upkeep.purge(clock.now - 90 * DAY, 2)) == 2
-    assert store.transact(lambda tx: tx.upkeep.purge(clock.now - 90 * DAY, 2)) == 0
+    assert store.transact(lambda tx: tx.upkeep.purge(clock.now - 90 * DAY, 2).number) == 2
+    assert store.transact(lambda tx: tx.upkeep.purge(clock.now - 90 * DAY, 2).number) == 2
+    assert store.transact(lambda tx: tx.upkeep.purge(clock.now - 90 * DAY, 2).number) == 0
     assert backend.rows("SELECT key FROM idempotency_keys") == [("k4",)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +73,7 @@ def test_what_runs_failed_and_began_late_is_found(store: Store, clock: VirtualCl
     assert store.read(lambda tx: tx.insights.list_running("default", 5)) == []
     late = store.read(lambda tx: tx.insights.list_late("default", BEGIN, MINUTE, 5))
     assert [run.id for run in late] == [claimed.run.id]
-    of_no_schedule = replace(late[0], id="x", schedule_id=None)
+    of_no_schedule = late[0]._replace(id="x", schedule_id=None)
     found = store.read(lambda tx: tx.insights.list_specs([*late, of_no_schedule]))
     assert {id_: spec.tz for id_, spec in found.items()} == {claimed.run.id: "UTC"}
     assert store.read(lambda tx: tx.insights.list_late("default", BEGIN, HOUR, 5)) == []

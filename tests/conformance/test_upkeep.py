@@ -9,6 +9,7 @@ import pytest
 
 from duebook.errors import NotFound
 from duebook.model.run import LogLine
+from duebook.store.values import Purged
 from tests.support.builders import (
     BEGIN,
     MINUTE,
@@ -37,7 +38,7 @@ DAY = timedelta(days=1)
 
 
 def purge(store: Store, before: datetime, limit: int = 100) -> int:
-    return store.transact(lambda tx: tx.upkeep.purge(before, limit))
+    return store.transact(lambda tx: tx.upkeep.purge(before, limit).number)
 
 
 def test_runs_that_ended_long_ago_are_forgotten_with_their_logs_and_attempts(
@@ -88,6 +89,23 @@ def test_a_purge_takes_the_oldest_first_and_no_more_than_its_limit(
     kept = [run.id for run in get_runs(store)]
     assert purge(store, clock.now + DAY, limit=2) == 2
     assert [run.id for run in get_runs(store)] == kept[:3]
+
+
+def test_a_purge_goes_on_where_the_last_one_ended(store: Store, clock: VirtualClock) -> None:
+    schedule_id = add_schedule(store, overlap="allow")
+    begin(store, lease=DAY)
+    for _ in range(5):
+        clock.advance(SECOND)
+        add_run(store, schedule_id)
+        settle(store, claim(store)[0].token)
+    ended = sorted(run.finished_at for run in get_runs(store) if run.finished_at is not None)
+    first = store.transact(lambda tx: tx.upkeep.purge(clock.now + DAY, 2))
+    assert first == Purged(2, ended[1])
+    behind = store.transact(lambda tx: tx.upkeep.purge(clock.now + DAY, 2, ended[4]))
+    assert behind == Purged(1, None), "the two before it are somebody else's"
+    rest = store.transact(lambda tx: tx.upkeep.purge(clock.now + DAY, 9, first.after))
+    assert rest == Purged(2, None)
+    assert get_runs(store) == []
 
 
 def test_a_purge_of_runs_and_entries_together_keeps_its_limit(

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -74,10 +73,10 @@ def test_waiting_for_a_run_tells_of_its_next_attempt(
     with closing(SqliteStore(tmp_path / "b.db")) as store:
         run = Book(store).enqueue("digest")
     later = utc_now() + timedelta(minutes=10)
-    running = replace(run, status="running", attempt=1)
-    waiting = replace(run, status="queued", attempt=1, ready_at=later)
-    again = replace(run, status="running", attempt=2)
-    ended = replace(run, status="succeeded", attempt=2)
+    running = run._replace(status="running", attempt=1)
+    waiting = run._replace(status="queued", attempt=1, ready_at=later)
+    again = run._replace(status="running", attempt=2)
+    ended = run._replace(status="succeeded", attempt=2)
     follow(run, [running, waiting, waiting, again, ended], monkeypatch)
     lines = capsys.readouterr().err.splitlines()
     assert [line.removeprefix(f"run {run.id} ").split(",")[0] for line in lines] == [
@@ -94,7 +93,7 @@ def test_waiting_for_a_run_that_nobody_starts_says_so_once(
 ) -> None:
     with closing(SqliteStore(tmp_path / "b.db")) as store:
         run = Book(store).enqueue("digest")
-    follow(run, [run, run, run, replace(run, status="cancelled")], monkeypatch)
+    follow(run, [run, run, run, run._replace(status="cancelled")], monkeypatch)
     assert capsys.readouterr().err.count("is a node running?") == 1
 
 

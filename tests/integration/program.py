@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -167,3 +168,15 @@ async def publish_in_loop(ctx: Context) -> None:
 @book.task(isolation="process")
 def publish_in_process(ctx: Context) -> None:
     ctx.publish("told", {"by": "process"}, key="k")
+
+
+@book.task
+def nothing() -> None:
+    """As quick as can be, so that its worker buffers."""
+
+
+@book.task
+def kills(ctx: Context) -> None:
+    """Its node is gone before the books know that it has begun."""
+    say("start", ctx)
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import select
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -15,17 +18,22 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 
 from duebook.errors import Invalid, Unavailable
+from duebook.targets import spawner_process
 from duebook.targets.processes import Exit, Stop, supervise
 from duebook.targets.spawner import Spawner, lease_clock
+from duebook.targets.supervisors import open_channel
 from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from duebook.targets.supervisors import Process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="families are traced through /proc")
 
@@ -35,10 +43,15 @@ GRACE = PATIENCE
 """Seconds; a run that took less has not waited for the end of it."""
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Spawner]:
-    with Spawner() as spawner:
-        yield spawner
+@pytest.fixture(scope="module", params=["vfork", "fork"])
+def shared(request: pytest.FixtureRequest) -> Iterator[Spawner]:
+    """With both ways to start a command; without `vfork.py` beside it, a spawner forks."""
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        if request.param == "fork":
+            program = shutil.copy(spawner_process.__file__, folder)
+            patch.setattr("duebook.targets.spawner._PROGRAM", Path(program))
+        with Spawner() as spawner:
+            yield spawner
 
 
 @pytest.fixture
@@ -458,9 +471,136 @@ def test_nothing_is_left_of_a_hundred_runs(own: Spawner) -> None:
     with ThreadPoolExecutor(4) as pool:
         runs = list(pool.map(lambda _: Run(own, ["sh", "-c", "sleep 9 &"]), range(100)))
     assert {run.exit.code for run in runs} == {0}
+    own.tidy(longest_idle=0.0)  # as a node does, with supervisors that wait for another command
     eventually(lambda: open_files(os.getpid()) <= mine)
     eventually(lambda: open_files(spawner) == its)
     eventually(lambda: not children_of(spawner))  # zombies would still be among them
+
+
+# ------------------------------------------------------------ supervisors that wait
+
+
+def supervisors(spawner: Spawner) -> list[int]:
+    assert spawner._process is not None
+    return children_of(spawner._process.pid)
+
+
+@contextmanager
+def stopped(spawner: Spawner) -> Iterator[None]:
+    """While the spawner cannot do anything."""
+    assert spawner._process is not None
+    os.kill(spawner._process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(spawner._process.pid, signal.SIGCONT)
+
+
+def follow(process: Process) -> Exit:
+    with Stop() as stop:
+        return supervise(process, lambda _stream, _piece: None, stop, PATIENCE, GRACE)
+
+
+def test_one_supervisor_serves_command_after_command(own: Spawner, tmp_path: Path) -> None:
+    Run(own, ["true"])
+    (supervisor,) = supervisors(own)
+    scripts = ["exit 3", "kill -SEGV $$", "setsid sleep 1000 & exit 0", "pwd; echo oh >&2"]
+    runs = [Run(own, ["sh", "-c", script], cwd=str(tmp_path)) for script in scripts]
+    assert [run.exit.code for run in runs] == [3, None, 0, 0]
+    assert (runs[-1].stdout, runs[-1].stderr) == (f"{tmp_path}\n".encode(), b"oh\n")
+    assert Run(own, ["no-such-program"]).exit.error is not None
+    assert Run(own, ["pwd"]).stdout.decode() == f"{Path.cwd()}\n"
+    assert supervisors(own) == [supervisor]
+
+
+def test_a_supervisor_that_had_to_kill_serves_the_next_command(own: Spawner, mark: str) -> None:
+    env = {**PATH, "MARK": mark}
+    family = FAMILIES["a double-forked daemon that ignores SIGTERM"]
+    assert Run(own, family, env=env, stop_on=b"ready", grace=0.2).exit.stopped == "cancelled"
+    (supervisor,) = supervisors(own)
+    exit_ = Run(own, ["true"]).exit
+    assert (exit_.code, exit_.stopped) == (0, None)
+    assert supervisors(own) == [supervisor]
+
+
+@pytest.mark.parametrize("grace", [0.0, 30.0])
+def test_a_stop_that_comes_too_late_spares_the_next_command(own: Spawner, grace: float) -> None:
+    process = own.spawn(["true"], PATH)
+    assert select.select([process.status], [], [], PATIENCE)[0]
+    process.stop(grace)
+    assert follow(process).code == 0
+    (supervisor,) = supervisors(own)
+    exit_ = Run(own, ["sleep", "0.1"]).exit
+    assert (exit_.code, exit_.stopped) == (0, None)
+    assert supervisors(own) == [supervisor]
+
+
+def test_a_command_sent_to_a_supervisor_that_has_died_is_handed_back(own: Spawner) -> None:
+    """The spawner sees that nobody has read it: it was not begun, and says nothing of the work."""
+    Run(own, ["true"])
+    (supervisor,) = supervisors(own)
+    with stopped(own):
+        os.kill(supervisor, signal.SIGKILL)
+        process = own.spawn(["true"], PATH)
+    assert follow(process) == Exit(stopped="spawner")
+    assert Run(own, ["true"]).exit.code == 0
+
+
+def test_a_supervisor_that_died_while_it_waited_is_replaced(own: Spawner) -> None:
+    Run(own, ["true"])
+    (supervisor,) = supervisors(own)
+    os.kill(supervisor, signal.SIGKILL)
+    eventually(lambda: supervisor not in supervisors(own))
+    assert Run(own, ["true"]).exit.code == 0
+
+
+def test_no_command_begins_when_the_lease_is_over_although_a_supervisor_waits(own: Spawner) -> None:
+    """The spawner may be late to notice, as after the machine was suspended."""
+    Run(own, ["true"])
+    with stopped(own):
+        own.extend_lease(30, since=lease_clock() - 31)
+        assert Run(own, ["true"]).exit == Exit(stopped="lease")
+
+
+def test_supervisors_that_wait_end_with_the_lease(own: Spawner) -> None:
+    Run(own, ["true"])
+    own.extend_lease(30, since=lease_clock() - 31)
+    eventually(lambda: not supervisors(own))
+    own.extend_lease(60)
+    assert Run(own, ["true"]).exit.code == 0
+
+
+def test_supervisors_that_wait_end_with_the_spawner(own: Spawner) -> None:
+    Run(own, ["true"])
+    (supervisor,) = supervisors(own)
+    assert own._process is not None
+    own._process.kill()
+    eventually(lambda: not read(f"/proc/{supervisor}/cmdline"))
+
+
+def test_nothing_is_started_for_a_node_that_dies_in_the_midst_of_asking(
+    own: Spawner, tmp_path: Path
+) -> None:
+    channel, theirs = open_channel(PATIENCE)
+    with channel, theirs:
+        own._send(spawner_process.SUPERVISE, 0.0, [theirs.fileno()])
+        request = spawner_process.pack_request(["touch", str(tmp_path / "begun")], PATH, None, True)
+        head = spawner_process.CALL.pack(spawner_process.START, math.inf, len(request) + 1)
+        socket.send_fds(channel, [head + request], [1, 2])
+        (supervisor,) = eventually(lambda: supervisors(own))
+    eventually(lambda: supervisor not in supervisors(own))
+    assert not (tmp_path / "begun").exists()
+
+
+def test_only_supervisors_that_have_waited_long_are_ended(own: Spawner) -> None:
+    Run(own, ["true"])
+    (supervisor,) = supervisors(own)
+    own.tidy(longest_idle=PATIENCE)
+    Run(own, ["true"])
+    assert supervisors(own) == [supervisor]
+    own.tidy(longest_idle=0.0)
+    eventually(lambda: not supervisors(own))
+    assert Run(own, ["true"]).exit.code == 0
 
 
 # ------------------------------------------------------------ lease, node and spawner
@@ -661,6 +801,31 @@ def test_a_spawner_is_refused_after_a_fork_and_goes_on_in_its_owner(mark: str) -
     """
     with node(script, mark) as process:
         assert [hear(process) for _ in range(2)] == ["10", "0"]
+
+
+def test_a_fork_of_the_node_lets_go_of_its_commands_and_supervisors_without_a_word(
+    mark: str,
+) -> None:
+    script = """
+        follow(spawner.spawn(["true"], env))
+        process = spawner.spawn(["sleep", "1000"], env)
+        follow(spawner.spawn(["true"], env))
+        before = open(f"/proc/{spawner._process.pid}/task/{spawner._process.pid}/children").read()
+        child = os.fork()
+        if child == 0:
+            process.close()
+            spawner.close()
+            os._exit(0)
+        os.waitpid(child, 0)
+        follow(spawner.spawn(["true"], env))
+        after = open(f"/proc/{spawner._process.pid}/task/{spawner._process.pid}/children").read()
+        say(before == after)
+        process.stop(60.0)
+        say(follow(process).signal)
+        spawner.close()
+    """
+    with node(script, mark) as process:
+        assert [hear(process) for _ in range(2)] == ["True", str(int(signal.SIGTERM))]
 
 
 def test_interrupting_the_node_does_not_reach_the_spawner(mark: str) -> None:

@@ -85,6 +85,16 @@ def prepare_settle(store: Store, clock: VirtualClock) -> None:
     clock.advance(SECOND)
 
 
+def prepare_hand_back(store: Store, clock: VirtualClock) -> None:
+    """Two buffered runs, of which one was to be cancelled."""
+    schedule = add_schedule(store, overlap="allow")
+    ids = [add_run(store, schedule) for _ in range(2)]
+    begin(store)
+    store.transact(lambda tx: tx.claims.claim_ahead(NODE, "default", 0, 2, (), "default", ()))
+    store.transact(lambda tx: tx.runs.cancel(ids[0], "cancelled"))
+    clock.advance(SECOND)
+
+
 def prepare_takeover(store: Store, clock: VirtualClock) -> None:
     """One run to be requeued, one that is poison, one that was to be cancelled."""
     add_schedule(store, "again")
@@ -148,6 +158,11 @@ def settle_own_run(tx: Tx) -> None:
         assert tx.attempts.settle(own.token, Outcome("failed", "exit_code", "it broke", 3))
 
 
+def hand_back_own_runs(tx: Tx) -> None:
+    """A node that leaves, and hands back what it has buffered; one of the runs was cancelled."""
+    tx.attempts.hand_back_all([own.token for own in tx.claims.own_runs(NODE)])
+
+
 def bury_and_take_over(tx: Tx) -> None:
     tx.nodes.bury()
     tx.attempts.take_over(100)
@@ -157,6 +172,7 @@ STEPS: Final[dict[str, tuple[Callable[[Store, VirtualClock], None], Callable[[Tx
     "tick": (prepare_tick, run_tick),
     "claim": (prepare_claim, lambda tx: tx.claims.claim(NODE, "default", 10)),
     "settle": (prepare_settle, settle_own_run),
+    "hand back": (prepare_hand_back, hand_back_own_runs),
     "takeover": (prepare_takeover, bury_and_take_over),
     "advance": (prepare_advance, lambda tx: Advancer(JoinedStore(tx)).advance(tx)),
     "call": (prepare_call, call_from_own_run),

@@ -114,7 +114,7 @@ def _database_clock(options: dict[str, Any]) -> Callable[[], datetime] | None:
 
 def _scale_timeouts(factor: float) -> None:
     """As far below a short lease as they are below the usual one."""
-    from duebook.store.postgres import beginning, store
+    from duebook.store.postgres import beginning, store, transaction
 
     for name, begin in (("WRITE", beginning.WRITE), ("READ", beginning.READ)):
         message = re.sub(
@@ -123,7 +123,7 @@ def _scale_timeouts(factor: float) -> None:
             begin.message,
         )
         vars(store)[name] = beginning.Begin(message, begin.longest * factor)
-    vars(store)["ON_THE_WAY"] = store.ON_THE_WAY * factor
+    vars(transaction)["ON_THE_WAY"] = transaction.ON_THE_WAY * factor
 
 
 def _hear_nothing() -> None:

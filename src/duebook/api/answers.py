@@ -8,23 +8,29 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from starlette.responses import Response
 
+from duebook.api.compression import compress
 from duebook.client.use_cases import V1
 from duebook.model.codec import encode
-from duebook.model.event import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    from starlette.requests import Request
 
     from duebook.model.listing import Listing
     from duebook.model.schedule import Schedule
 
-__all__ = ["PAGE_BYTES", "Answer", "about_schedule", "fitting", "listed", "paged"]
+__all__ = ["PAGE_BYTES", "Answer", "about_schedule", "fitting", "listed", "paged", "write_json"]
 
 PAGE_BYTES: Final = 2_000_000
 """Characters of JSON after which a page ends; one item is on it, however large."""
-FIRST_LOOK: Final = 25
+FIRST_LOOK: Final = 50
 NEXT_LOOK: Final = 100
 T = TypeVar("T")
+write_json: Final = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":")
+).encode
+"""JSON as it is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +39,26 @@ class Answer:
     """JSON; None for no content"""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
+    items: Sequence[str] | None = None
+    """of a page: its items as they are sent, one or several in a text; `body` is what stands beside
+    them"""
 
-    def response(self) -> Response:
+    def kept(self) -> dict[str, Any]:
+        """As JSON, to be answered again; pages are never kept."""
+        return {"body": self.body, "status": self.status, "headers": dict(self.headers)}
+
+    def response(self, request: Request | None = None) -> Response:
+        """`request`: to which it answers; the program may accept long JSON compressed."""
         if self.body is None:
             status = 204 if self.status == 200 else self.status
             return Response(status_code=status, headers=dict(self.headers))
-        text = json.dumps(self.body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return Response(text, self.status, dict(self.headers), "application/json")
+        text = write_json(self.body)
+        if self.items is not None:
+            text = f'{{"items":[{",".join(self.items)}],{text[1:]}'
+        content, headers = text.encode(), dict(self.headers)
+        if request is not None:
+            content, headers = compress(content, request, headers)
+        return Response(content, self.status, headers, "application/json")
 
 
 def about_schedule(schedule: Schedule, status: int = 200) -> Answer:
@@ -54,6 +73,10 @@ def listed(items: list[Any], next_cursor: str | None = None) -> Answer:
     return Answer({"items": items, "next_cursor": next_cursor})
 
 
+def _page(items: Sequence[str], next_cursor: str | None) -> Answer:
+    return Answer({"next_cursor": next_cursor}, items=items)
+
+
 def paged(
     read: Callable[[str | None, int], Listing[T]],
     form: Callable[[T], Any],
@@ -62,33 +85,35 @@ def paged(
 ) -> Answer:
     """Up to `limit` items of a list, and as many bytes as a page has: `read` gives those after a
     cursor, a few at a time, so that no more than these are ever in memory."""
-    items: list[Any] = []
-    left, most = PAGE_BYTES, FIRST_LOOK
+    items: list[str] = []
+    number, left, most = 0, PAGE_BYTES, FIRST_LOOK
     while True:
-        asked = min(most, limit - len(items))
+        asked = min(most, limit - number)
         page = read(cursor, asked)
         forms = [form(item) for item in page]
-        fit, size = fitting(forms, left)
-        if fit < len(forms) and not items:
-            fit = max(fit, 1)
-        if fit == 0 and forms:
-            return listed(items, cursor)
-        if fit < len(forms):
-            page = read(cursor, fit)
-            return listed(items + [form(item) for item in page], page.next_cursor)
-        items += forms
-        left -= size
+        text = write_json(forms)[1:-1]
+        if len(text) > left:
+            fit = fitting([write_json(one) for one in forms], left)[0] or int(not items)
+            if not fit:
+                return _page(items, cursor)
+            if fit < len(forms):
+                page = read(cursor, fit)
+                items += [write_json(form(item)) for item in page]
+                return _page(items, page.next_cursor)
+        if text:
+            items.append(text)
+        number += len(forms)
+        left -= len(text)
         cursor, most = page.next_cursor, NEXT_LOOK
-        if cursor is None or len(page) < asked or len(items) >= limit or left <= 0:
-            return listed(items, cursor)
+        if cursor is None or len(page) < asked or number >= limit or left <= 0:
+            return _page(items, cursor)
 
 
-def fitting(forms: list[Any], most: int) -> tuple[int, int]:
+def fitting(texts: Sequence[str], most: int) -> tuple[int, int]:
     """How many of the first are at most so large together, and how large these are."""
     size = 0
-    for number, form in enumerate(forms):
-        own = len(json_text(form))
-        if size + own > most:
+    for number, text in enumerate(texts):
+        if size + len(text) > most:
             return number, size
-        size += own
-    return len(forms), size
+        size += len(text)
+    return len(texts), size

@@ -74,7 +74,11 @@ class _Route(Route):
     async def _answer(self, request: Request) -> Response:
         request.scope["route"] = self
         await self._admission(request)
-        answer: Response = await self.operation.signature.call(request, run_in_threadpool)
+        try:
+            answer: Response = await self.operation.signature.call(request, run_in_threadpool)
+        finally:
+            if self.operation.may_revoke:
+                request.app.state.authenticator.forget()
         return answer
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -158,7 +158,7 @@ class Ask:
         kept, again = perform_once(
             self.services.store,
             self._idempotency_key(self.key),
-            lambda store: asdict(work(self._book(store))),
+            lambda store: work(self._book(store)).kept(),
         )
         headers = kept["headers"] | ({"Idempotency-Replayed": "true"} if again else {})
         return Answer(kept["body"], kept["status"], headers).response()

@@ -52,9 +52,9 @@ class Call:
         if case.keyed:
             return ask.write(lambda book: self._work(book, *also, **values))
         if not case.computes:
-            return _response(self._work(ask.book, *also, **values))
+            return _response(self._work(ask.book, *also, **values), ask)
         with ask.computing() as book:
-            return _response(self._work(book, *also, **values))
+            return _response(self._work(book, *also, **values), ask)
 
     @cached_property
     def _wanted(self) -> dict[str, inspect.Parameter]:
@@ -142,8 +142,8 @@ def _form(value: Any) -> Any:
     return encode(value) if shown_as(type(value)) is not None else value
 
 
-def _response(answer: Answer | Response) -> Response:
-    return answer.response() if isinstance(answer, Answer) else answer
+def _response(answer: Answer | Response, ask: Ask) -> Response:
+    return answer.response(ask.request) if isinstance(answer, Answer) else answer
 
 
 def _in_query(argument: Argument) -> tuple[Any, Any]:

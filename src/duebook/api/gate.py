@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 
 from duebook.api.cookies import read_cookie
@@ -58,10 +58,19 @@ SECURITY_HEADERS: Final = {
     "Cache-Control": "no-store",
     API_HEADER: "v1",
 }
+_RAW_HEADERS: Final = [
+    (name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()
+]
 
 
 class Authenticator(Protocol):
-    """Knows who is who; may ask the books, so it is called in a thread."""
+    """Knows who is who; may ask the books, so all but `known` is called in a thread."""
+
+    def known(self, text: str) -> Caller | None:
+        """Whose token this is, if `check` accepted it less than a second ago; never waits."""
+
+    def forget(self) -> None:
+        """Tokens may have been revoked: from now on `known` knows none that was accepted before."""
 
     def check(self, text: str, again: bool = False) -> Caller | None:
         """Whose token this is; None: nobody's. `again`: it is let in, and a stream asks whether it
@@ -121,12 +130,14 @@ class Gate:
         try:
             headers = Headers(scope=scope)
             self._refuse_foreign(scope, headers)
-            check, still, by_cookie = self._checks_of(headers)
-            if by_cookie and scope["method"] not in SAFE:
+            checks = self._checks_of(headers)
+            if checks.by_cookie and scope["method"] not in SAFE:
                 self._refuse_other_pages(headers)
             looks_again = LIVE in headers and scope["method"] == "GET"
-            scope[CALLER] = await self._admit(scope, still if looks_again else check)
-            scope[STILL] = still
+            scope[CALLER] = checks.known or await self._admit(
+                scope, checks.again if looks_again else checks.first
+            )
+            scope[STILL] = checks.again
             await self._app(scope, self._bounded(scope, headers, receive), answer)
         except ClientDisconnect:
             log.debug("%s %s: the client has disconnected", scope["method"], scope["path"])
@@ -167,21 +178,21 @@ class Gate:
             )
         return caller
 
-    def _checks_of(self, headers: Headers) -> tuple[Check, Check, bool]:
-        """What finds out who asks, what does so again, and whether by a cookie; who sends two
-        tokens is nobody."""
+    def _checks_of(self, headers: Headers) -> _Checks:
+        """How to find out who asks; who sends two tokens is nobody."""
         given = headers.getlist("authorization")
         if not given:
             session = read_cookie(headers, COOKIE)
             if session is None:
-                return _nobody, _nobody, False
+                return _Checks(_nobody, _nobody)
             check = partial(self._authenticator.check_session, session)
-            return check, partial(check, again=True), True
+            return _Checks(check, partial(check, again=True), by_cookie=True)
         scheme, _, token = given[0].partition(" ")
         if len(given) > 1 or scheme.lower() != "bearer" or not token.strip():
-            return _nobody, _nobody, False
+            return _Checks(_nobody, _nobody)
         check = partial(self._authenticator.check, token.strip())
-        return check, partial(check, again=True), False
+        known = self._authenticator.known(token.strip())
+        return _Checks(check, partial(check, again=True), known)
 
     def _bounded(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
         """Reads no more than is allowed, whatever the headers say; raises TooLarge."""
@@ -211,6 +222,16 @@ class Gate:
         return self._max_bulk if method in self._bulk.get(path, ()) else self._max_body
 
 
+class _Checks(NamedTuple):
+    """How to find out who asks."""
+
+    first: Check
+    again: Check
+    known: Caller | None = None
+    """who it is, if that was found out just before"""
+    by_cookie: bool = False
+
+
 def _nobody() -> None:
     return None
 
@@ -229,7 +250,7 @@ class _SecuredSend:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.begun = True
-            headers = MutableHeaders(scope=message)
-            for name, value in SECURITY_HEADERS.items():
-                headers.setdefault(name, value)
+            given = {name for name, _ in message["headers"]}
+            missing = [pair for pair in _RAW_HEADERS if pair[0] not in given]
+            message["headers"] = [*message["headers"], *missing]
         await self._send(message)

@@ -39,6 +39,11 @@ class Operation(UseCase):
         return self.tag == "health"
 
     @property
+    def may_revoke(self) -> bool:
+        """Whether a token may have ended when it has been answered."""
+        return self.method != "GET" and "/tokens/" in self.path
+
+    @property
     def documented(self) -> bool:
         """Whether programs read about it; pages are for people."""
         return self.tag != "pages"

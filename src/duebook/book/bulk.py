@@ -216,7 +216,7 @@ def create_all(
         audit.created(tx, made, maker)
 
     store.transact(work)
-    return [_as_made(new, now, maker) for new in made]
+    return [as_made(new, now, maker) for new in made]
 
 
 def _refuse_others(tx: Tx, namespace: str, made: Sequence[NewSchedule]) -> None:
@@ -235,7 +235,8 @@ def _refuse_others(tx: Tx, namespace: str, made: Sequence[NewSchedule]) -> None:
     problems.refuse()
 
 
-def _as_made(new: NewSchedule, now: datetime, by: str) -> Schedule:
+def as_made(new: NewSchedule, now: datetime, by: str) -> Schedule:
+    """A schedule that was created just now, as it would be read."""
     return Schedule(
         id=new.id,
         namespace=new.namespace,

@@ -80,7 +80,7 @@ class Insights:
             tx.insights.count_failed(namespace, now - DAY, MOST_FAILED),
             late,
             _zones(tx, [*shown, *late]),
-            with_problems(tx, problems.rows),
+            with_problems(problems.rows, tx.nodes.list_abilities()),
             tx.flows.list_broken_files(namespace, SHOWN),
             self._stranded(tx),
             unserved(namespace, tx.nodes.list_served()),

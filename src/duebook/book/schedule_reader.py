@@ -46,7 +46,7 @@ from duebook.timetext import format_instant, parse_instant
 from duebook.triggers.zones import zone_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Unpack
 
     from duebook.budget import Budget
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
     from duebook.model.serving import Serving
     from duebook.store.base import Store, Tx
-    from duebook.store.values import LedgerEntry
+    from duebook.store.values import Abilities, LedgerEntry
 
     # inside the class below `list` is a method
     Entries = Listing[LedgerEntry]
@@ -100,13 +100,20 @@ class ScheduleReader:
 
     def get(self, name: str) -> Schedule:
         """One schedule, with its latest run."""
+        namespace, wanted = self._namespace, _text(name)
+        found = self._store.read(lambda tx: tx.lists.show_schedule(namespace, wanted))
+        if found is None:
+            return self._store.read(self._get_by_id(name))
+        (schedule,) = with_problems([found[0]], found[1])
+        return schedule
 
+    def _get_by_id(self, name: str) -> Callable[[Tx], Schedule]:
         def work(tx: Tx) -> Schedule:
-            schedule_id = self._find(tx, name)
-            (schedule,) = with_problems(tx, [tx.schedules.get_schedule(schedule_id)])
+            found = tx.schedules.get_schedule(self._find(tx, name))
+            (schedule,) = with_problems([found], tx.nodes.list_abilities())
             return with_latest(tx, schedule)
 
-        return self._store.read(work)
+        return work
 
     def list(
         self,
@@ -132,8 +139,8 @@ class ScheduleReader:
         after = read_cursor(key, asked, cursor, *_SHAPES[order])
 
         def work(tx: Tx) -> Listed:
-            page = tx.lists.list_schedules(self._namespace, found, order, after, limit)
-            return Listing(with_problems(tx, page.rows), write_cursor(key, asked, page.last))
+            page, workers = tx.lists.show_schedules(self._namespace, found, order, after, limit)
+            return Listing(with_problems(page.rows, workers), write_cursor(key, asked, page.last))
 
         return self._store.read(work)
 
@@ -257,9 +264,13 @@ class ScheduleReader:
         return self._store.read(lambda tx: tx.schedules.list_exceptions(self._find(tx, name)))
 
     def _find(self, tx: Tx, name: str, deleted: bool = False) -> str:
-        if not isinstance(name, str):
-            raise Invalid(f"name {shorten(name)} is not a text")
-        return tx.schedules.find_schedule(self._namespace, name, deleted)
+        return tx.schedules.find_schedule(self._namespace, _text(name), deleted)
+
+
+def _text(name: str) -> str:
+    if not isinstance(name, str):
+        raise Invalid(f"name {shorten(name)} is not a text")
+    return name
 
 
 def _controls(snapshot: Snapshot, now: datetime, budget: Budget | None) -> list[Iterator[DueTime]]:
@@ -298,16 +309,14 @@ def with_latest(tx: Tx, schedule: Schedule) -> Schedule:
     return replace(schedule, last_run=tx.schedules.latest_runs([schedule.id]).get(schedule.id))
 
 
-def with_problems(tx: Tx, schedules: Sequence[Schedule]) -> Sequence[Schedule]:
+def with_problems(schedules: Sequence[Schedule], workers: Abilities) -> Sequence[Schedule]:
     """Those whose namespace no live worker serves, or whose task none knows, say so, as long as
     nothing else is wrong."""
     well = [s for s in schedules if s.status == "active" and s.problem is None and s.spec]
     if not well:
         return schedules
-    served = tx.nodes.list_served()
-    named = {s.namespace for s in well if s.spec and isinstance(s.spec.target, TaskTarget)}
-    known = {namespace: tx.nodes.list_known_tasks(namespace) for namespace in named}
-    wrong = {s.id: _problem(s, served, known.get(s.namespace, set())) for s in well}
+    known = {namespace: workers.tasks_of(namespace) for namespace in {s.namespace for s in well}}
+    wrong = {s.id: _problem(s, workers.served, known[s.namespace]) for s in well}
     return [
         replace(schedule, problem=problem) if (problem := wrong.get(schedule.id)) else schedule
         for schedule in schedules

@@ -14,6 +14,7 @@ from duebook.book.bulk import (
     Wanted,
     act_on,
     act_on_named,
+    as_made,
     create_all,
     first_state,
     read_all,
@@ -125,7 +126,7 @@ class Schedules(ScheduleReader):
         tx.schedules.create_schedules([new], maker, tx.now)
         admit(tx, self._namespace, [(new.name, new.spec)], None)
         self._audit.created(tx, [new], maker)
-        return tx.schedules.get_schedule(new.id)
+        return as_made(new, tx.now, maker)
 
     def preview_create(self, name: str, count: int = 10, **definition: Any) -> Drafted:
         """What `create` would make, and when that is due next; nothing is made.

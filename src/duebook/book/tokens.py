@@ -96,6 +96,11 @@ class Tokens:
 
         That it was used is put down once a minute; should that fail, nobody is kept out.
         """
+        found = self.look_up(text)
+        return None if found is None else found[0]
+
+    def look_up(self, text: str) -> tuple[AccessToken, datetime] | None:
+        """As `check`, with the time of the books at which it was so."""
         parts = split_secret(text) if isinstance(text, str) else None
         if parts is None:
             return None
@@ -107,7 +112,7 @@ class Tokens:
         if not hmac.compare_digest(kept, digest) or not token.opens(now):
             return None
         self._note_use(token, now)
-        return token
+        return token, now
 
     def _note_use(self, token: AccessToken, now: datetime) -> None:
         since = now - USE_KEPT_EVERY

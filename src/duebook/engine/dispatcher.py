@@ -1,4 +1,5 @@
-"""Claims ready runs for the free slots of a node, a fair share from every queue and namespace."""
+"""Claims ready runs for the free slots of a node and for its buffer, a fair share from every queue
+and namespace."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.engine.books_clock import BooksClock
 from duebook.engine.measures import Measures
+from duebook.engine.slots import Room
 from duebook.engine.verbose import tell_claims
+from duebook.engine.work_cursor import WorkCursor
 from duebook.model.serving import ALL
 
 if TYPE_CHECKING:
@@ -29,6 +32,9 @@ HELD_BY_OTHERS: Final = timedelta(milliseconds=20)
 """When to look again at work that somebody else was claiming just now."""
 GOOD_FOR: Final = 0.1
 """Seconds for which places that gave all that was asked for are asked again without a look."""
+RESTRAINT: Final = 1.0
+"""Seconds for which nothing is claimed ahead after a run came up that must not be: of several
+places each shall have its share of the slots, and only a slot will do for such a run."""
 
 NamespaceQueue = tuple[str, str]
 """a queue and a namespace"""
@@ -71,26 +77,55 @@ class Dispatcher:
         self._monotonic = monotonic
         self._measures = Measures() if measures is None else measures
         self._clock = BooksClock() if clock is None else clock
+        self._cursor = WorkCursor()
         self._turn = 0
         self._known: Work | None = None
         """what the last look found, as long as there is plenty"""
         self._looked_at = 0.0
+        self._limited_at: float | None = None
+        """when a run came up that must not be claimed ahead"""
 
     def step(self) -> datetime | None:
-        """Fill the free slots; returns when to look again, None when nothing is foreseen."""
-        while free := self._slots.free:
+        """Fill the free slots and the buffer; returns when to look again, None when nothing is
+        foreseen."""
+        self._slots.work_waits = True  # before the room is asked for, or a ring would be missed
+        while any(room := self._room()):
             tasks = self._tasks()
             known = self._plenty()
             work = known or self._look(tasks)
             if not work.places:
+                self._slots.work_waits = False
                 return work.next_at
             self._turn += 1
-            asked = shares(free, work.places, self._turn)
+            asked = self._asked(room, work.places)
             given = [self._claim(place, share, tasks) for place, share in asked]
             if known is None and not any(given):
                 return work.now + HELD_BY_OTHERS
-            self._known = work if given == [share for _, share in asked] else None
+            self._known = work if given == [sum(share) for _, share in asked] else None
         return None  # a slot that gets free rings
+
+    def _room(self) -> Room:
+        """Without a free slot nothing is asked for while a run came up that needs one."""
+        room = self._slots.room()
+        return room if room.free or self._limited_at is None else Room(0, 0)
+
+    def _asked(
+        self, room: Room, places: Sequence[NamespaceQueue]
+    ) -> list[tuple[NamespaceQueue, Room]]:
+        """The share of each place in both."""
+        if self._limited_at is not None and (
+            len(places) == 1 or self._monotonic() - self._limited_at > RESTRAINT
+        ):
+            self._limited_at = None  # its run is the first to be given a slot
+        free = dict(shares(room.free, places, self._turn))
+        ahead = {}
+        if room.ahead and self._limited_at is None:
+            ahead = dict(shares(room.ahead, places, self._turn))
+        return [
+            (place, Room(free.get(place, 0), ahead.get(place, 0)))
+            for place in places
+            if place in free or place in ahead
+        ]
 
     def _plenty(self) -> Work | None:
         """What was found a moment ago, while it gives all that is asked for."""
@@ -99,21 +134,32 @@ class Dispatcher:
 
     def _look(self, tasks: Sequence[str]) -> Work:
         self._known, self._looked_at = None, self._monotonic()
-        return self._store.look_for_work(self._queues, tasks, self._labels, self._namespaces)
+        return self._cursor.look(
+            lambda parts: self._store.look_for_work(
+                self._queues, tasks, self._labels, self._namespaces, parts
+            ),
+            self._monotonic,
+        )
 
-    def _claim(self, place: NamespaceQueue, share: int, tasks: Sequence[str]) -> int:
+    def _claim(self, place: NamespaceQueue, share: Room, tasks: Sequence[str]) -> int:
         queue, namespace = place
+        parts = self._cursor.parts(place)
         with self._slots.claiming:
             asked_at, heard_from = self._monotonic(), self._clock.monotonic()
-            claims, now = self._store.transact(
+            (claims, limited), now = self._store.transact(
                 lambda tx: (
-                    tx.claims.claim(self.session_id, queue, share, tasks, namespace, self._labels),
+                    tx.claims.claim_ahead(
+                        self.session_id, queue, *share, tasks, namespace, self._labels, parts
+                    ),
                     tx.now,
                 )
             )
             seconds = self._monotonic() - asked_at
             self._clock.heard(now, heard_from)
+            self._cursor.claimed(place, claims, now)
             self._slots.begin(claims)
+        if limited:
+            self._limited_at = self._monotonic()
         self._measures.took(claims, seconds)
         tell_claims(log, claims)
         return len(claims)

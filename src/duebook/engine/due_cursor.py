@@ -6,6 +6,7 @@ from datetime import timedelta
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from duebook.engine.planning_turn import PlanningTurn
 from duebook.store.values import Mark
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class DueCursor:
 
     def __init__(self) -> None:
         self.mark: Mark | None = None
+        self.turn = PlanningTurn()
         self._rests = False
         self._lock = Lock()
 

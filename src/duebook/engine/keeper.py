@@ -16,7 +16,6 @@ from duebook.engine.healing import wake_asleep
 from duebook.engine.measures import Measures
 from duebook.machine import process_is_gone
 from duebook.model.serving import ALL
-from duebook.settings import RETENTION
 from duebook.store.values import CLOCK_BEHIND
 from duebook.timetext import format_duration
 
@@ -35,8 +34,7 @@ __all__ = ["Keeper"]
 log = logging.getLogger(__name__)
 
 EXPIRE_BATCH: Final = 1_000
-PURGE_BATCH: Final = 200
-PURGE_EVERY: Final = 600.0
+HEAL_EVERY: Final = 600.0
 LOOK_BACK_EVERY: Final = 6
 """Of so many renewals one looks for due schedules from the very beginning."""
 SAFETY: Final = 0.8
@@ -54,7 +52,6 @@ class Keeper:
         slots: Places | None,
         renewed: Callable[[float, float], None],
         monotonic: Callable[[], float] = time.monotonic,
-        retention: timedelta = RETENTION,
         queues: tuple[str, ...] = (),
         namespaces: Serving = ALL,
         leads: bool = False,
@@ -71,7 +68,6 @@ class Keeper:
         self._slots = slots
         self._on_renewed = renewed
         self._monotonic = monotonic
-        self._retention = retention
         self._queues = queues
         self._namespaces = namespaces
         self._leads = leads
@@ -80,7 +76,7 @@ class Keeper:
         self._measures = Measures() if measures is None else measures
         self._renewals = 0
         self._hurried = False
-        self._purged_at = float("-inf")
+        self._healed_at = float("-inf")
         self._trusted_since = self._renewed_at = monotonic()
         self._last_renewal: tuple[datetime, float] | None = None
         self._told_of_clock = False
@@ -129,7 +125,7 @@ class Keeper:
         try:
             if self.due_in <= 0:
                 self.renew()
-                self._purge()
+                self._heal()
             else:
                 self.obey()
                 self._note_steps()
@@ -261,19 +257,12 @@ class Keeper:
             )
         self._told_of_clock = behind >= CLOCK_BEHIND
 
-    def _purge(self) -> None:
-        """Forget what is older than the retention, a small batch at a time, and wake schedules
-        that no node would look at again."""
-        if self._monotonic() - self._purged_at < PURGE_EVERY:
+    def _heal(self) -> None:
+        """Now and then, wake schedules that no node would look at again."""
+        if self._monotonic() - self._healed_at < HEAL_EVERY:
             return
-        purged, woken = self._store.transact(self._tidy)
-        self._measures.woke(woken)
-        if purged < PURGE_BATCH:
-            self._purged_at = self._monotonic()
-
-    def _tidy(self, tx: Tx) -> tuple[int, int]:
-        woken = wake_asleep(tx)
-        return tx.upkeep.purge(tx.now - self._retention, PURGE_BATCH), woken
+        self._measures.woke(self._store.transact(wake_asleep))
+        self._healed_at = self._monotonic()
 
     def obey(self) -> None:
         """Stop the runs of this node that were cancelled."""

@@ -121,16 +121,8 @@ class Measures:
             self.ticks.add((seconds,))
 
     def took(self, claims: Sequence[Claim], seconds: float) -> None:
-        """A claim brought these within `seconds`; lateness is that of live due times."""
-        waits, late = [], []
-        for claim in claims:
-            run = claim.run
-            if run.attempt != 1 or run.started_at is None:
-                continue
-            waits.append((run.started_at - run.ready_at).total_seconds())
-            found = lateness_by(run, claim.spec)
-            if found is not None and run.origin == "schedule":
-                late.append(found.total_seconds())
+        """A claim brought these within `seconds`."""
+        waits, late = _waits(claims)
         with self._lock:
             self.claims.add((seconds,))
             self.claimed += len(claims)
@@ -138,16 +130,19 @@ class Measures:
             self.lateness.add(late)
 
     def ended(self, claims: Sequence[Claim], ends: Sequence[str | None], now: datetime) -> None:
-        """Attempts were put on the books at `now`; an end is None when its token was not current"""
-        lengths = [
-            (now - claim.run.started_at).total_seconds()
-            for claim in claims
-            if claim.run.started_at is not None
-        ]
+        """Attempts were put on the books at `now`; an end is None when its token was not current.
+
+        Those that were buffered are seen here to have begun.
+        """
+        began = [claim.started_at for claim in claims]
+        lengths = [(now - at).total_seconds() for at in began if at is not None]
+        waits, late = _waits([claim for claim in claims if claim.begun_at is not None])
         counted = Counter(_end_word(end) for end in ends)
         with self._lock:
             self.ends += counted
             self.lengths.add(lengths)
+            self.queue_wait.add(waits)
+            self.lateness.add(late)
 
     def took_over(self, runs: int, sessions: int) -> None:
         with self._lock:
@@ -181,6 +176,21 @@ class Measures:
     def step_failed(self, loop: str) -> None:
         with self._lock:
             self.step_failures[loop] += 1
+
+
+def _waits(claims: Sequence[Claim]) -> tuple[list[float], list[float]]:
+    """How long first attempts waited until they began, and how late those of live due times were,
+    in seconds; of what is buffered nobody knows yet."""
+    waits, late = [], []
+    for claim in claims:
+        run, began = claim.run, claim.started_at
+        if run.attempt != 1 or began is None:
+            continue
+        waits.append((began - run.ready_at).total_seconds())
+        found = lateness_by(run, claim.spec, began)
+        if found is not None and run.origin == "schedule":
+            late.append(found.total_seconds())
+    return waits, late
 
 
 def _number_form(value: Any) -> Any:

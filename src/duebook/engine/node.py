@@ -21,6 +21,7 @@ from duebook.engine.measures import Measures
 from duebook.engine.outage_log import OutageLog
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.relay import Relay
+from duebook.engine.retention import Retention
 from duebook.engine.sequencer import Sequencer
 from duebook.engine.session import new_session
 from duebook.engine.slots import Slots
@@ -118,7 +119,7 @@ class Node:
         self._options = options or NodeOptions()
         self._ticking, self._dispatching, self._keeping = Alarm(), Alarm(), Alarm()
         self._helping, self._sequencing, self._relaying = Alarm(), Alarm(), Alarm()
-        self._advancing = Alarm()
+        self._advancing, self._retaining = Alarm(), Alarm()
         self._outage = OutageLog()
         self._stranded = Stranded(store)
         self._cursor = DueCursor()
@@ -160,6 +161,8 @@ class Node:
         for chore, alarm in self._chores:
             chore.start(alarm.ring)
             self._threads.start(chore.name, chore.step, alarm, self._planning_over)
+        retention = Retention(self._store)
+        self._threads.start("retention", retention.step, self._retaining, self._planning_over)
         self._threads.start("scribe", self._write_logs, Alarm(), self._keeping_over)
         self._threads.start("keeper", self._keep, self._keeping, self._keeping_over)
         self._watch()
@@ -205,6 +208,8 @@ class Node:
             self._dispatching.ring,
             measures=self.measures,
             advance=self._advancing.ring,
+            clock=self._clock,
+            may_begin=lambda: self._keeper.holds_lease,
         )
         term = self._term if options.coordination == "leader" else None
         self._ticker, self._second_ticker = (
@@ -214,6 +219,7 @@ class Node:
                 cursor=self._cursor,
                 clock=self._clock,
                 measures=self.measures,
+                more_due=self._helping.ring,
             )
             for _ in range(2)
         )
@@ -284,6 +290,7 @@ class Node:
             owner.session_id = session.id
         for chore, _ in self._chores:
             chore.owned_by(session.id)
+        self._dispatching.ring()
         try:
             self._keeper.renew()
         except Unavailable:  # it has begun all the same
@@ -310,10 +317,7 @@ class Node:
                 log.warning("%s", error)
 
     def _tick(self) -> float:
-        wake_at = self._tick_by(self._ticker)
-        if self._ticker.full:
-            self._helping.ring()
-        return self._seconds_until(wake_at)
+        return self._seconds_until(self._tick_by(self._ticker))
 
     def _help(self) -> float:
         """Plan beside the first ticker while it has more than it takes at once."""
@@ -442,15 +446,17 @@ class Node:
         """No new work; what runs may finish within the grace, and is handed back beyond it."""
         *planning, _, keeping = self._threads.begun
         self._planning_over.set()
-        rest = (self._sequencing, self._relaying, *(alarm for _, alarm in self._chores))
-        for alarm in (self._ticking, self._helping, self._advancing, self._dispatching, *rest):
+        planning_alarms = (self._ticking, self._helping, self._advancing, self._dispatching)
+        rest = (self._sequencing, self._relaying, self._retaining)
+        for alarm in (*planning_alarms, *rest, *(alarm for _, alarm in self._chores)):
             alarm.ring()
         for thread in planning:  # a claim that is under way still becomes work
             thread.join()
         self._relay.close()
         self._end_chores()
+        self._slots.hand_back_buffered()
         grace = self._options.shutdown_grace.total_seconds()
-        if running := len(self._slots.working()):
+        if running := self._slots.performing:
             log.warning(
                 "waiting up to %.0f s for %s; press Ctrl-C again to stop now",
                 grace,

@@ -26,7 +26,6 @@ from duebook.targets.templates import TemplateFailed, rendered
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from duebook.engine.logs import RunLog
     from duebook.engine.steps import Write
     from duebook.model.flow_run import StepContext
     from duebook.model.run import Claim
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
     AnyStop = Stop | TaskStop
     Perform = Callable[[Claim, AnyStop, Ready | None], Outcome]
-    Execute = Callable[[Claim, Stop, RunLog, Write], Outcome]
+    Execute = Callable[[Claim, Stop, TaskReports, Write], Outcome]
 
 __all__ = ["TargetPerformer"]
 
@@ -155,18 +154,18 @@ class TargetPerformer:
             except TemplateFailed as error:
                 failed = Outcome("failed", "template", str(error))
                 return self._noted(claim, hidden_outcome(claim, failed))
-        log = self._desk.open_log(claim)
+        reports = TaskReports(claim, stop, self._desk)  # most print nothing
         try:
             if ready is None:
-                outcome = execute(claim, stop, log, log.write)
+                outcome = execute(claim, stop, reports, reports.printed)
             else:
-                printed = ready.watch(log.write)
-                outcome = ready.outcome(execute(claim, stop, log, printed), printed)
+                printed = ready.watch(reports.printed)
+                outcome = ready.outcome(execute(claim, stop, reports, printed), printed)
             outcome = hidden_outcome(claim, outcome)
             if outcome.error:
-                log.note(outcome.error)
+                reports.note(outcome.error)
         finally:
-            self._desk.close_log(log, lambda: stop.reason == "lost")
+            reports.close()
         return outcome
 
     def _noted(self, claim: Claim, outcome: Outcome) -> Outcome:
@@ -177,12 +176,12 @@ class TargetPerformer:
             self._desk.close_log(log, lambda: True)
         return outcome
 
-    def _send(self, claim: Claim, stop: Stop, log: RunLog, write: Write) -> Outcome:
+    def _send(self, claim: Claim, stop: Stop, reports: TaskReports, write: Write) -> Outcome:
         from duebook.targets.http import perform_http  # a node without requests starts quicker
 
-        return perform_http(claim, stop, write, log.note, self._http_allow)
+        return perform_http(claim, stop, write, reports.note, self._http_allow)
 
-    def _spawn(self, claim: Claim, stop: Stop, _log: RunLog, write: Write) -> Outcome:
+    def _spawn(self, claim: Claim, stop: Stop, _reports: TaskReports, write: Write) -> Outcome:
         try:
             return perform_command(claim, self._spawner, stop, write)
         except Unavailable:  # the spawner is gone, which says nothing about the work
@@ -230,13 +229,14 @@ class TargetPerformer:
             return Outcome("cancelled", "spawner")
         outcome = hidden_outcome(claim, outcome)
         if outcome.error:
-            reports.log.note(outcome.error)
+            reports.note(outcome.error)
         return outcome
 
     def flush(self) -> None:
         """What wants to be done now and then, by a thread that does not work on a run."""
         self._desk.flush()
         self._processes.tidy()
+        self._spawner.tidy()
 
     def close(self) -> None:
         if self._loop is not None:

@@ -113,6 +113,10 @@ class TaskReports:
     def line(self, stream: Stream, text: str) -> None:
         self.log.add(stream, text)
 
+    def note(self, text: str) -> None:
+        """A line of Duebook's own."""
+        self.log.note(text)
+
     def printed(self, stream: Stream, data: bytes) -> None:
         """What a process wrote, which may end within a line."""
         self.log.write(stream, data)
@@ -131,7 +135,8 @@ class TaskReports:
         """End the run in the transaction of its own task; raises Conflict on a lost token."""
         outcome = hidden_outcome(self._claim, with_published(outcome, self.published))
         with self._desk.store.join(connection) as tx:
-            if not tx.attempts.settle(self._claim.token, outcome):
+            begun_at = self._claim.begun_at
+            if not tx.attempts.settle(self._claim.token, outcome, begun_at=begun_at):
                 raise Conflict(
                     f"run {self._claim.run.id} belongs to somebody else by now; "
                     "roll the transaction back"

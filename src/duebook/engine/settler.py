@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     End = str | None
     Ended = tuple[Claim, Outcome | None]
+    Told = tuple[Claim, Outcome | None, float | None]
+    """with the time at which a task ended that nobody could have made to end"""
 
 __all__ = ["Settler"]
 
@@ -31,8 +33,17 @@ log = logging.getLogger(__name__)
 
 MOST: Final = 1_000
 """How many ends share a transaction at most."""
+MANY: Final = 10
+"""Ends that came together, after which others are waited for before they are written."""
+GATHER: Final = 0.003
+"""Seconds for which they are: a transaction costs the database as much as many ends do."""
 _LATE: Final = Outcome("cancelled", "written_off")
 """Stands for the end of a task whose attempt has ended on the books."""
+_BACK: Final = Outcome("cancelled", "buffered")
+"""Stands for a buffered run that was not begun."""
+_BEGUN: Final = Outcome("cancelled", "begun")
+"""Stands for a buffered run that was begun, and goes on."""
+_OTHERS: Final = (_LATE, _BACK, _BEGUN)
 
 
 class Settler:
@@ -52,7 +63,7 @@ class Settler:
         self._measures = Measures() if measures is None else measures
         self._done = done
         self._closed = False
-        self._queue: SimpleQueue[Ended | None] = SimpleQueue()
+        self._queue: SimpleQueue[Told | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._loop, name="duebook-settler", daemon=True)
         self._thread.start()
 
@@ -62,13 +73,19 @@ class Settler:
         `until` is when its task ended, by the monotonic clock, if it is one that cannot be made to
         end: should others have taken the run over before, the books say that it went on.
         """
-        if until is not None:
-            self._until[claim.token] = until
-        self._queue.put((claim, outcome))
+        self._queue.put((claim, outcome, until))
 
     def put_late(self, claim: Claim, until: float) -> None:
         """A task has ended whose attempt was settled long ago."""
         self.put(claim, _LATE, until)
+
+    def put_back(self, claim: Claim) -> None:
+        """A buffered run was not begun, and is handed back with others."""
+        self.put(claim, _BACK)
+
+    def put_begun(self, claim: Claim) -> None:
+        """A buffered run was begun a while ago, and the books do not know it."""
+        self.put(claim, _BEGUN)
 
     def close(self) -> None:
         """What waits is settled first; what cannot be is taken over by others."""
@@ -77,37 +94,69 @@ class Settler:
         self._thread.join(timeout=10)
 
     def _loop(self) -> None:
-        going_on = True
+        going_on, came = True, 0
         while going_on:
-            batch: list[Ended] = []
-            while len(batch) < MOST and not (batch and self._queue.empty()):
-                ended = self._queue.get()
-                if ended is None:
-                    going_on = False
-                    break
-                batch.append(ended)
+            told = [self._queue.get()]
+            if came >= MANY and not self._closed:
+                time.sleep(GATHER)
+            told += [self._queue.get() for _ in range(min(self._queue.qsize(), MOST - 1))]
+            batch = [each for each in told if each is not None]
+            going_on, came = len(batch) == len(told), len(batch)
             self._settle(batch)
 
-    def _settle(self, batch: list[Ended]) -> None:
+    def _settle(self, batch: list[Told]) -> None:
+        self._until.update((told[0].token, told[2]) for told in batch if told[2] is not None)
+        groups: dict[int, list[Claim]] = {id(kind): [] for kind in _OTHERS}
         final, others = [], []
-        self._note_late([claim for claim, outcome in batch if outcome is _LATE])
-        batch = [(claim, outcome) for claim, outcome in batch if outcome is not _LATE]
-        for claim, outcome in batch:
-            if outcome is not None and is_final(claim, outcome):
+        for claim, outcome, _ in batch:
+            if id(outcome) in groups:
+                groups[id(outcome)].append(claim)
+            elif outcome is not None and is_final(claim, outcome):
                 final.append((claim, outcome))
             else:
                 others.append((claim, outcome))
+        late, back, begun = (groups[id(kind)] for kind in _OTHERS)
+        self._note_late(late)
+        self._mark_begun(begun)
         try:
             self._write(final)
         except Exception:  # the keeper hands back what is left, and this thread goes on
             log.exception("could not settle %s", counted(len(final), "run"))
         try:
+            self._hand_back(back)
             for claim, outcome in others:
                 self._conclude(claim, outcome)
         finally:
-            self._done([claim for claim, _ in batch])
-            for claim, _ in batch:
+            ended = [claim for claim, _ in (*final, *others)]
+            self._done([*ended, *back])
+            for claim in ended:
                 self._until.pop(claim.token, None)
+
+    def _mark_begun(self, claims: list[Claim]) -> None:
+        begun = [(claim.token, claim.begun_at) for claim in claims if claim.begun_at is not None]
+        if not begun:
+            return
+        try:
+            persist(self._store, lambda tx: tx.attempts.mark_begun(begun), lambda: self._closed)
+        except Exception:  # its end says it again
+            log.exception("%s began, and that could not be recorded", counted(len(begun), "run"))
+
+    def _hand_back(self, claims: list[Claim]) -> None:
+        """Buffered runs together, and each alone if the database refuses that."""
+        if not claims:
+            return
+        tokens = [claim.token for claim in claims]
+
+        def hand_back(tx: Tx) -> list[End]:
+            own = tx.attempts.hand_back_all(tokens)
+            return ["handed back" if token in own else None for token in tokens]
+
+        try:
+            self._persist(claims, hand_back)
+        except Exception:
+            log.exception("could not hand back %s together", counted(len(claims), "run"))
+            for claim in claims:
+                self._conclude(claim, None)
 
     def _note_late(self, claims: list[Claim]) -> None:
         if not claims:

@@ -18,6 +18,8 @@ __all__ = ["conclude", "conclude_all", "is_final"]
 
 def is_final(claim: Claim, outcome: Outcome | None) -> bool:
     """Whether the run ends with this attempt: neither handed back nor tried again."""
+    if outcome is not None and outcome.status == "succeeded" and outcome.reason is None:
+        return outcome.call is None
     return isinstance(_fate(claim, outcome), Ends)
 
 
@@ -26,7 +28,9 @@ def conclude(tx: Tx, claim: Claim, outcome: Outcome | None) -> str | None:
 
     None as an outcome, and reasons that say nothing about the work, hand it back.
     """
-    token = claim.token
+    token, begun_at = claim.token, claim.begun_at
+    if begun_at is not None:
+        tx.attempts.mark_begun([(token, begun_at)])
     match _fate(claim, outcome):
         case HandedBack(after):
             return "handed back" if tx.attempts.hand_back(token, after) else None
@@ -41,7 +45,8 @@ def conclude(tx: Tx, claim: Claim, outcome: Outcome | None) -> str | None:
 
 def conclude_all(tx: Tx, ended: Sequence[tuple[Claim, Outcome]]) -> list[str | None]:
     """As `conclude`, at once, for attempts that are final."""
-    settled = tx.attempts.settle_all([(claim.token, outcome) for claim, outcome in ended])
+    begun = {claim.token: claim.begun_at for claim, _ in ended if claim.begun_at is not None}
+    settled = tx.attempts.settle_all([(claim.token, outcome) for claim, outcome in ended], begun)
     return [outcome.status if claim.token in settled else None for claim, outcome in ended]
 
 

@@ -1,5 +1,6 @@
 """The places in which a node works: threads that each perform one run at a time, and the event
-loop, whose runs need none. What does not end when it is asked to is written off."""
+loop, whose runs need none. What was claimed ahead waits in a buffer for the next place. What does
+not end when it is asked to is written off."""
 
 from __future__ import annotations
 
@@ -7,27 +8,46 @@ import logging
 import threading
 import time
 import traceback
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from collections import deque
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
+from duebook.engine.books_clock import BooksClock
+from duebook.engine.buffer import Buffer
+from duebook.engine.pace import Pace
 from duebook.engine.settler import Settler
 from duebook.errors import counted
+from duebook.model.fate import HAND_BACK
 from duebook.model.run import Outcome
 from duebook.targets.hiding import hidden_outcome, hiding_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from duebook.engine.measures import Measures
     from duebook.model.run import Claim, Token
     from duebook.store.base import Store
 
-__all__ = ["Performer", "Places", "Slots", "StopSignal"]
+__all__ = ["Performer", "Places", "Room", "Slots", "StopSignal"]
 
 log = logging.getLogger(__name__)
 
 GRACE: Final = 5.0
 """Seconds between asking a task to end and writing its slot off."""
+MOST_UNSETTLED: Final = 1_000
+"""How many ends may wait for the books before nothing more is claimed; at least one per place."""
+STALE: Final = 0.5
+"""Seconds after which what waits in the buffer is handed back: its node is slower than it was."""
+MARK_AFTER: Final = 0.05
+"""Seconds after which the books are told that a buffered run was begun; most have ended by then."""
+
+
+class Room(NamedTuple):
+    """How many runs a node can use."""
+
+    free: int
+    """places that wait for a run"""
+    ahead: int
+    """how many more may be buffered"""
 
 
 class StopSignal(Protocol):
@@ -64,10 +84,13 @@ class Places(Protocol):
     claiming: threading.Lock
     """held from a claim until the places know of it"""
 
-    @property
-    def free(self) -> int: ...
+    work_waits: bool
+    """whether a place that gets free shall ring: there is more to claim than there were places"""
 
-    def begin(self, claims: list[Claim]) -> None: ...
+    def room(self) -> Room: ...
+
+    def begin(self, claims: list[Claim]) -> None:
+        """Begin what is marked as begun on the books, and the others as there are places."""
 
     def working(self) -> set[Token]: ...
 
@@ -80,7 +103,8 @@ class Places(Protocol):
 class Slots(Generic[S]):
     """Performs claims and has them settled by their token.
 
-    There are as many threads as were ever needed at once, at most `number`.
+    There are as many threads as were ever needed at once, at most `number`. A thread that has ended
+    a run takes the next one by itself, and one at a time is woken for what waits.
     """
 
     def __init__(
@@ -93,78 +117,214 @@ class Slots(Generic[S]):
         monotonic: Callable[[], float] = time.monotonic,
         measures: Measures | None = None,
         advance: Callable[[], None] = lambda: None,
+        clock: BooksClock | None = None,
+        may_begin: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`ring` is called when a place gets free, `advance` when a step of a flow has ended."""
+        """`ring` is called when there is room again or a run was settled, `advance` when a step of
+        a flow has ended; `may_begin` says whether buffered runs still belong to this node."""
         self._performer = performer
         self._ring = ring
         self._advance = advance
         self._number = number
         self._grace = grace
         self._monotonic = monotonic
+        self._clock = BooksClock() if clock is None else clock
+        self._may_begin = may_begin
         self.claiming = threading.Lock()
-        self._lock = threading.Condition()
+        self.work_waits = False
+        self._lock = threading.Lock()
+        self._all_settled = threading.Condition(self._lock)
         self._working: dict[Token, tuple[Claim, S | None]] = {}
-        """how to ask each to end; None when it has ended, and is to be settled"""
+        """how to ask each to end; None while it is buffered, and when it is to be settled"""
+        self._performing: set[Token] = set()
+        """what holds a place: also what was written off, until it ends after all"""
+        self._unsettled: set[Token] = set()
+        """what has ended here, but not on the books"""
+        self._buffer = Buffer()
+        self._pace = Pace()
+        self._low = 0
+        """rings when no more than that are buffered"""
+        self._rung = False
+        self._unmarked: dict[Token, tuple[Claim, float]] = {}
+        """buffered runs that were begun, and when, of which the books do not know that"""
         self._watched: dict[Token, float] = {}
         """when to ask a run that cannot be made to end, or to write it off if it was asked"""
         self._written_off: set[Token] = set()
-        self._queue: SimpleQueue[Claim | None] = SimpleQueue()
+        self._for_threads: deque[Claim] = deque()
+        """what was begun, and needs a thread"""
         self._threads: list[threading.Thread] = []
-        self._idle = threading.Semaphore(0)
+        self._parked: list[threading.Lock] = []
+        """each is held by a thread that waits for another one to release it"""
+        self._waking = False
+        """whether a thread is on its way"""
+        self._closed = False
         self._settler = Settler(store, self._settled, measures, monotonic)
+
+    def room(self) -> Room:
+        """The places of runs that have ended are free, unless too many ends wait for the books."""
+        with self._lock:
+            self._rung = False
+            if len(self._unsettled) >= max(self._number, MOST_UNSETTLED):
+                return Room(0, 0)
+            buffered = len(self._buffer)
+            free = max(self._number - len(self._performing) - buffered, 0)
+            most = self._pace.ahead(self._monotonic())
+            self._low = most // 2
+            return Room(free, most - buffered if buffered <= self._low else 0)
 
     @property
     def free(self) -> int:
-        with self._lock:
-            return self._number - len(self._working) - len(self._written_off)
+        return self.room().free
 
     @property
     def is_worn_out(self) -> bool:
         """Whether every slot is held by a run that was written off."""
         return len(self._written_off) >= self._number
 
+    @property
+    def performing(self) -> int:
+        """How many runs hold a place."""
+        return len(self._performing)
+
     def working(self) -> set[Token]:
+        """What the books give to this node: buffered, performed, or ended and to be settled."""
         with self._lock:
             return set(self._working)
 
     def begin(self, claims: list[Claim]) -> None:
         begun: list[tuple[Claim, S]] = []
         for claim in claims:
+            if claim.started_at is None:
+                continue
             try:
                 begun.append((claim, self._performer.new_stop(claim)))
             except OSError:  # out of descriptors
                 log.exception("run %s cannot be begun; it is handed back", claim.run.id)
                 self._settler.put(claim, None)
         with self._lock:
+            now = self._monotonic()
             for claim, stop in begun:
-                self._working[claim.token] = (claim, stop)
-                if claim.spec.timeout is not None and self._performer.is_cooperative(claim):
-                    limit = claim.spec.timeout.total_seconds()
-                    self._watched[claim.token] = self._monotonic() + limit
-        for claim in self._rest(begun):
-            self._queue.put(claim)
-            if not self._idle.acquire(blocking=False) and len(self._threads) < self._number:
-                self._add_thread()
+                self._hold_place(claim, stop, now)
+            for claim in claims:
+                if claim.started_at is None:
+                    self._working[claim.token] = (claim, None)
+                    self._buffer.put(claim, now)
+        self._hand_out(begun)
+        self._fill()
+
+    def _hold_place(self, claim: Claim, stop: S, now: float) -> None:
+        """Its time counts from now on; the lock is held."""
+        self._working[claim.token] = (claim, stop)
+        self._performing.add(claim.token)
+        self._pace.began(now)
+        if claim.spec.timeout is not None and self._performer.is_cooperative(claim):
+            self._watched[claim.token] = now + claim.spec.timeout.total_seconds()
+
+    def _fill(self) -> None:
+        """Begin what is buffered, as far as there are places."""
+        begun = []
+        with self._lock:
+            while (run := self._next_buffered()) is not None:
+                begun.append(run)
+        if begun:
+            self._hand_out(begun)
+
+    def _next_buffered(self) -> tuple[Claim, S] | None:
+        """The next one holds a place; none of a node whose lease is over. The lock is held."""
+        while len(self._buffer) and len(self._performing) < self._number:
+            if not self._may_begin():
+                self._hand_back(self._buffer.take_since(self._monotonic()))
+                return None
+            claim, at = self._buffer.take(), self._clock.stamp()
+            if claim is None:
+                return None
+            if claim.run.attempt == 1 and claim.run.expires_at and claim.run.expires_at <= at:
+                self._end_unbegun(claim, Outcome("cancelled", "expired"))
+                continue
+            claim = claim._replace(begun_at=max(at, claim.run.claimed_at or at))
+            try:
+                stop = self._performer.new_stop(claim)
+            except OSError:  # out of descriptors
+                log.exception("run %s cannot be begun; it is handed back", claim.run.id)
+                self._hand_back([claim])
+                continue
+            now = self._monotonic()
+            self._hold_place(claim, stop, now)
+            self._unmarked[claim.token] = (claim, now)
+            return claim, stop
+        return None
+
+    def _end_unbegun(self, claim: Claim, outcome: Outcome) -> None:
+        """A buffered run ends; the lock is held."""
+        self._unsettled.add(claim.token)
+        self._settler.put(claim, outcome)
+
+    def _hand_back(self, claims: Iterable[Claim]) -> None:
+        """Buffered runs, to any node; the lock is held."""
+        for claim in claims:
+            self._unsettled.add(claim.token)
+            self._settler.put_back(claim)
+
+    def hand_back_buffered(self) -> None:
+        """What was not begun yet, others may begin at once."""
+        with self._lock:
+            self._hand_back(self._buffer.take_since(self._monotonic()))
+
+    def _hand_out(self, begun: list[tuple[Claim, S]]) -> None:
+        rest = self._rest(begun)
+        if rest:
+            with self._lock:
+                self._for_threads.extend(rest)
+                self._wake_thread()
 
     def _rest(self, begun: list[tuple[Claim, S]]) -> list[Claim]:
         """What needs a thread, once the others have begun."""
         try:
-            return self._performer.begin(begun, self._ended)
+            return self._performer.begin(begun, self._ended) if begun else []
         except Exception:  # no thread for the event loop
             log.exception("cannot start %s; handing back", counted(len(begun), "run"))
+            with self._lock:
+                for claim, _ in begun:
+                    self._leave_place(claim.token)
+                    self._unsettled.add(claim.token)
             for claim, _ in begun:
                 self._settler.put(claim, None)
             return []
 
+    def _wake_thread(self) -> None:
+        """For what waits, unless one is on its way, which will wake the next; the lock is held."""
+        waits = self._for_threads or (self._buffer and len(self._performing) < self._number)
+        if not waits or self._waking:
+            return
+        if self._parked:
+            self._waking = True
+            self._parked.pop().release()
+        elif len(self._threads) < self._number:
+            self._waking = True
+            self._add_thread()
+
     def _add_thread(self) -> None:
+        """What waits does so for longer when there is none to be had."""
         name = f"duebook-slot-{len(self._threads)}"
         thread = threading.Thread(target=self._loop, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:
+            log.exception("cannot start another thread")
+            self._waking = False
+        else:
+            self._threads.append(thread)
 
     def stop(self, token: Token, reason: str) -> None:
+        """What is buffered ends without being begun, or is handed back by a node that leaves."""
         with self._lock:
             claim, signal = self._working.get(token, (None, None))
+            if claim is not None and self._buffer.drop(token):
+                if reason in HAND_BACK:
+                    self._hand_back([claim])
+                else:
+                    self._end_unbegun(claim, Outcome("cancelled", reason))
+                return
             if claim is None or signal is None or signal.reason is not None:
                 return
             if self._performer.is_cooperative(claim):
@@ -176,23 +336,41 @@ class Slots(Generic[S]):
             self.stop(token, reason)
 
     def look_after(self) -> None:
-        """Ask tasks to end whose time is over, and write off those that were asked in vain."""
-        if not self._watched:
-            return
+        """Ask tasks to end whose time is over, and write off those that were asked in vain. Hand
+        back what waits for too long, and have the books told of what was begun."""
         now = self._monotonic()
         with self._lock:
             due = [token for token, at in self._watched.items() if at <= now]
+            if stale := self._buffer.take_since(now - STALE):
+                self._pace.forget()
+                self._hand_back(stale)
+            self._tell_begun(now - MARK_AFTER)
+            self._wake_thread()  # should one not have been to be had
         for token in due:
-            with self._lock:
-                claim, signal = self._working.get(token, (None, None))
-                if claim is None or signal is None:
-                    self._watched.pop(token, None)
-                    continue
-                reason = signal.reason
-            if reason is None:
-                self.stop(token, "timeout")
-            else:
-                self._write_off(claim, reason)
+            self._ask_or_write_off(token)
+
+    def _tell_begun(self, moment: float) -> None:
+        """That buffered runs were begun by then, and go on; the lock is held."""
+        begun = []
+        for claim, since in self._unmarked.values():  # in the order in which they began
+            if since > moment:
+                break
+            begun.append(claim)
+        for claim in begun:
+            del self._unmarked[claim.token]
+            self._settler.put_begun(claim)
+
+    def _ask_or_write_off(self, token: Token) -> None:
+        with self._lock:
+            claim, signal = self._working.get(token, (None, None))
+            if claim is None or signal is None:
+                self._watched.pop(token, None)
+                return
+            reason = signal.reason
+        if reason is None:
+            self.stop(token, "timeout")
+        else:
+            self._write_off(claim, reason)
 
     def _write_off(self, claim: Claim, reason: str) -> None:
         """The run ends on the books; its thread cannot be ended, and keeps its slot until it is."""
@@ -200,6 +378,8 @@ class Slots(Generic[S]):
             if self._watched.pop(claim.token, None) is None:
                 return  # it has just ended
             self._written_off.add(claim.token)
+            self._unsettled.add(claim.token)
+            self._unmarked.pop(claim.token, None)
         log.error(
             "run %s of task %s did not end when it was asked to (%s); its slot is written off",
             claim.run.id,
@@ -214,22 +394,45 @@ class Slots(Generic[S]):
 
     def wait_idle(self, timeout: float) -> bool:
         """Whether all work ended, and was settled, within `timeout` seconds."""
-        with self._lock:
-            return self._lock.wait_for(lambda: not self._working, timeout)
+        with self._all_settled:
+            return self._all_settled.wait_for(lambda: not self._working, timeout)
 
     def close(self) -> None:
         """End the threads; what could not be settled by now is taken over by others."""
-        for _ in self._threads:
-            self._queue.put(None)
+        with self._lock:
+            self._closed = True
+            self._hand_back(self._buffer.take_since(self._monotonic()))
+            for parked in self._parked:
+                parked.release()
+            self._parked.clear()
         self._settler.close()
         deadline = time.monotonic() + (0 if self._written_off else 10)
         for thread in self._threads:
             thread.join(timeout=max(deadline - time.monotonic(), 0))
 
     def _loop(self) -> None:
-        while (claim := self._queue.get()) is not None:
-            self._ended(claim, self._outcome(claim))
-            self._idle.release()
+        parking = threading.Lock()
+        parking.acquire()
+        woken = True
+        while True:
+            with self._lock:
+                if woken:
+                    self._waking = woken = False
+                claim = self._for_threads.popleft() if self._for_threads else None
+                buffered = self._next_buffered() if claim is None else None
+                if claim is None and buffered is None:
+                    if self._closed:
+                        return
+                    self._parked.append(parking)
+                else:
+                    self._wake_thread()
+            if buffered is not None:
+                claim = next(iter(self._rest([buffered])), None)
+            elif claim is None:
+                parking.acquire()
+                woken = True
+            if claim is not None:
+                self._end(claim, self._outcome(claim))
 
     def _outcome(self, claim: Claim) -> Outcome:
         with self._lock:
@@ -245,27 +448,51 @@ class Slots(Generic[S]):
             return hidden_outcome(claim, why)
 
     def _ended(self, claim: Claim, outcome: Outcome) -> None:
+        """As the event loop tells, which does not look for more work."""
+        self._end(claim, outcome)
+        self._fill()
+
+    def _end(self, claim: Claim, outcome: Outcome) -> None:
+        """Its place is free from now on."""
+        token = claim.token
         until = self._monotonic() if self._performer.is_cooperative(claim) else None
         with self._lock:
-            self._watched.pop(claim.token, None)
-            late = claim.token in self._written_off
-            self._written_off.discard(claim.token)
-            if claim.token in self._working:
-                self._working[claim.token] = (claim, None)
+            self._watched.pop(token, None)
+            self._unmarked.pop(token, None)
+            late = token in self._written_off
+            self._written_off.discard(token)
+            self._leave_place(token)
+            if token in self._working:
+                self._working[token] = (claim, None)
+            if not late:
+                self._unsettled.add(token)
+            rings = self.work_waits and not self._rung and len(self._buffer) <= self._low
+            self._rung = self._rung or rings
         if late:
             log.warning("run %s, which was written off, has ended after all", claim.run.id)
             if until is not None:
                 self._settler.put_late(claim, until)
-            self._ring()
         else:
             self._settler.put(claim, outcome, until)
+        if rings:
+            self._ring()
+
+    def _leave_place(self, token: Token) -> None:
+        """The lock is held."""
+        if token in self._performing:
+            self._performing.remove(token)
+            self._pace.ended(self._monotonic())
 
     def _settled(self, claims: Sequence[Claim]) -> None:
-        """The places of these are free again; what could not be settled the keeper hands back."""
+        """These have ended on the books; what could not be settled the keeper hands back."""
         with self._lock:
             for claim in claims:
                 self._working.pop(claim.token, None)
-            self._lock.notify_all()
-        self._ring()
+                self._unsettled.discard(claim.token)
+            if not self._working:
+                self._all_settled.notify_all()
+            rings, self._rung = not self._rung, True
+        if rings:
+            self._ring()
         if any(claim.step_context is not None for claim in claims):
             self._advance()

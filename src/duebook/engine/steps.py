@@ -250,8 +250,8 @@ def _cwd(rendered: Rendered) -> str | None:
 def _of_flow(claim: Claim, context: StepContext, secrets: set[str]) -> Claim:
     """With the schedule and the due time of its flow's run, for the step has none of its own."""
     due_at = context.due_at or context.created_at
-    run = replace(
-        claim.run, schedule_id=context.schedule_id, schedule=context.schedule, due_at=due_at
+    run = claim.run._replace(
+        schedule_id=context.schedule_id, schedule=context.schedule, due_at=due_at
     )
     return claim._replace(run=run, secrets=frozenset(secrets))
 
@@ -259,7 +259,7 @@ def _of_flow(claim: Claim, context: StepContext, secrets: set[str]) -> Claim:
 def _filled(claim: Claim, rendered: Rendered) -> Claim:
     """Payloads of runs are data, and never templates."""
     assert not isinstance(rendered.target, FlowTarget)  # noqa: S101 - looked at before
-    run = replace(claim.run, payload=rendered.payload)
+    run = claim.run._replace(payload=rendered.payload)
     target = rendered.target
     if isinstance(target, EventTarget) and target.key is None:
         target = replace(target, key=claim.run.flow)
@@ -292,7 +292,7 @@ def _facts(claim: Claim, context: StepContext) -> dict[str, Any]:
             "tz": "UTC",
         },
         "due_at": due_at,
-        "now": format_instant(claim.run.started_at or claim.run.created_at),
+        "now": format_instant(claim.started_at or claim.run.created_at),
         "namespace": claim.run.namespace,
         "user": claim.user,
         "run": {"id": context.run_id, "origin": context.origin, "trigger": context.trigger},

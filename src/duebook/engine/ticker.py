@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duebook.engine.books_clock import BooksClock
 from duebook.engine.due_cursor import DueCursor
@@ -33,6 +33,15 @@ HELD_BY_OTHERS: Final = timedelta(milliseconds=20)
 """When to look again at what is due and what somebody else is planning just now."""
 
 
+class Ticked(NamedTuple):
+    """A tick that is committed."""
+
+    now: datetime
+    took_any: bool
+    wake_at: Callable[[], datetime | None] | None
+    """when the next schedule wants to be looked at; None when the tick did not ask"""
+
+
 class Ticker:
     """One per scheduler node; any number of them share the work."""
 
@@ -45,15 +54,21 @@ class Ticker:
         cursor: DueCursor | None = None,
         clock: BooksClock | None = None,
         measures: Measures | None = None,
+        more_due: Callable[[], None] = lambda: None,
     ) -> None:
-        """With `term` it plans only while it says under which term this node leads."""
+        """With `term` it plans only while it says under which term this node leads. Tickers with
+        the same `cursor` take turns. It calls `more_due` when it took a full batch, before it plans
+        it: another ticker may go on meanwhile.
+        """
         self._store = store
         self.session_id = session_id
         self._term = term
         self._batch = self._limit = batch
         self._cursor = DueCursor() if cursor is None else cursor
+        self._turn = self._cursor.turn
         self._clock = BooksClock() if clock is None else clock
         self._measures = Measures() if measures is None else measures
+        self._more_due = more_due
         self._done: tuple[list[Plan], int, int] = ([], 0, 0)
         """what the last tick decided, how many runs that made, how many it set aside"""
         self._names: dict[str, str] = {}
@@ -69,10 +84,24 @@ class Ticker:
         """whether the last step took a whole batch, so that more may be due"""
 
     def step(self) -> datetime | None:
-        """Plan what is due now; returns when to look again, None when nothing is foreseen."""
+        """Plan what is due now; returns when to look again, None when nothing is foreseen.
+
+        While another ticker of the process looks, it waits, and leaves to that one what it can.
+        """
         if self._term is not None and self._term() is None:
             self.full = False
             return None
+        if (answer := self._turn.begin(self)) is not None:
+            self.full, self._wake_at = False, answer.wake_at
+            return answer.wake_at
+        try:
+            wake_at = self._step()
+            self._turn.end(self, wake_at)
+        finally:
+            self._turn.pass_on(self)
+        return wake_at
+
+    def _step(self) -> datetime | None:
         if not self.full and not self._is_due():
             self._wake_at, now = self._look()
             if self._wake_at is None or self._wake_at > now:
@@ -80,7 +109,7 @@ class Ticker:
         self.full = False
         asked_at = self._clock.monotonic()
         try:
-            self._wake_at, now = self._store.transact(self._tick)
+            ticked = self._store.transact(self._tick)
         except DuebookError:  # perhaps it was too much at once
             self._cursor.forget()
             self._limit = max(self._limit // 2, 1)
@@ -88,11 +117,24 @@ class Ticker:
         except Exception as error:
             self._cursor.forget()
             return self._narrow_down(error)
-        self._clock.heard(now, asked_at)
+        self._clock.heard(ticked.now, asked_at)
         self._measures.planned(*self._done, self._clock.monotonic() - asked_at)
         tell_plans(log, self._done[0], self._names)
         self._limit = min(self._limit * 2, self._batch)
+        self._wake_at = self._next_look(ticked)
         return self._wake_at
+
+    def _next_look(self, ticked: Ticked) -> datetime | None:
+        if self.full:
+            return ticked.now
+        if ticked.wake_at is None:
+            return None  # another node leads
+        wake_at = ticked.wake_at()
+        if not self._cursor.rest(ticked.now, wake_at):
+            return ticked.now
+        if not ticked.took_any and wake_at is not None and wake_at <= ticked.now:
+            return ticked.now + HELD_BY_OTHERS
+        return wake_at
 
     def _is_due(self) -> bool:
         """Whether the time has come that it was waiting for: then there is no need to ask."""
@@ -100,25 +142,30 @@ class Ticker:
         return self._wake_at is not None and now is not None and self._wake_at <= now
 
     def _look(self) -> tuple[datetime | None, datetime]:
+        self._turn.look(self)
         mark, asked_at = self._cursor.mark, self._clock.monotonic()
-        wake_at, now = self._store.read(lambda tx: (tx.plans.earliest_wake(mark), tx.now))
+        wake_at, now = self._store.look_for_due(mark)
         self._clock.heard(now, asked_at)
         return wake_at, now
 
-    def _tick(self, tx: Tx) -> tuple[datetime | None, datetime]:
+    def _tick(self, tx: Tx) -> Ticked:
         self._done = ([], 0, 0)
         if not self._leads(tx):
-            return None, tx.now
+            return Ticked(tx.now, took_any=False, wake_at=None)
         try:
-            return self._take_and_plan(tx), tx.now
+            return self._take_and_plan(tx)
         except BaseException:  # the store may try the transaction again
             self._cursor.forget()
             raise
 
-    def _take_and_plan(self, tx: Tx) -> datetime | None:
+    def _take_and_plan(self, tx: Tx) -> Ticked:
         plans: list[Plan] = []
         self._alone = None  # should the take itself fail, nobody knows because of whom
+        self._turn.look(self)
         snapshots, last, broken = self._cursor.take(tx, self._limit)
+        if last is not None:
+            self._turn.pass_on(self)
+            self._more_due()
         self._log_broken(broken)
         self._alone = snapshots[0].schedule_id if len(snapshots) == 1 else None
         if log.isEnabledFor(logging.DEBUG):
@@ -133,14 +180,8 @@ class Ticker:
         self._done = (plans, fired, len(snapshots) - len(plans) + len(broken))
         self.fired += fired
         self.full = last is not None
-        if self.full:
-            return tx.now
-        wake_at = tx.plans.earliest_wake(self._cursor.mark)
-        if not self._cursor.rest(tx.now, wake_at):
-            return tx.now
-        if not snapshots and wake_at is not None and wake_at <= tx.now:
-            return tx.now + HELD_BY_OTHERS
-        return wake_at
+        wake_at = None if self.full else tx.plans.wake_after_commit(self._cursor.mark)
+        return Ticked(tx.now, bool(snapshots), wake_at)
 
     def _log_broken(self, broken: Sequence[Broken]) -> None:
         """Log once which schedules cannot be read; each is looked at again and again."""
@@ -164,7 +205,7 @@ class Ticker:
             log.error("a schedule cannot be committed and is set aside: %s", error)
             self._store.transact(lambda tx: _set_aside(tx, alone, error))
         self._limit = max(self._limit // 2, 1)
-        return self._store.read(lambda tx: tx.plans.earliest_wake())
+        return self._store.look_for_due()[0]
 
 
 def _set_aside(tx: Tx, schedule_id: str, error: Exception) -> None:

@@ -141,7 +141,8 @@ def _never_begun(run: Run, clock: Clock) -> tuple[str, str]:
     if run.status == "running":
         return "running", f"claimed by {run.node}, about to begin{_attempt(run)}"
     if run.status == "cancelled":
-        waited = f"while it waited for attempt {run.attempt + 1}" if run.attempt else ""
+        waits = run.attempt and run.claimed_at is None
+        waited = f"while it waited for attempt {run.attempt + 1}" if waits else ""
         return "cancelled", f"cancelled{at} {waited or 'before it began'}{_why(run)}"
     return "ran", f"{run.status}{at}{_attempt(run)}{_why(run)}"
 

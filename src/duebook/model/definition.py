@@ -38,9 +38,10 @@ def load_spec(form: dict[str, Any], name: str) -> ScheduleSpec:
     return ScheduleSpec(**values)
 
 
-def read_fields(form: dict[str, Any], name: str) -> tuple[dict[str, Any], dict[str, str]]:
+def read_fields(form: dict[str, Any], name: str | None) -> tuple[dict[str, Any], dict[str, str]]:
     """The fields of a ScheduleSpec that can be read, and what is wrong with the others, by their
-    names in the form. Raises InvalidSchedule for fields that contradict each other."""
+    names in the form. Without a name, an H that would hash it is wrong. Raises InvalidSchedule for
+    fields that contradict each other."""
     form = canonical(form)
     values: dict[str, Any] = {}
     alone = len(form.keys() - FIELDS.keys()) == 1
@@ -82,7 +83,7 @@ def load_changes(form: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any
     return {**form, **canonical(changes, form.get("target"))}
 
 
-def _contradictions(values: dict[str, Any], name: str) -> dict[str, str]:
+def _contradictions(values: dict[str, Any], name: str | None) -> dict[str, str]:
     """What is wrong with fields that are right by themselves."""
     problems: dict[str, str] = {}
     start_at, end_at = values.get("start_at"), values.get("end_at")
@@ -118,7 +119,7 @@ def _contradictions(values: dict[str, Any], name: str) -> dict[str, str]:
     return problems
 
 
-def _triggers(key: str, value: Any, name: str, least: int = 1) -> tuple[Trigger, ...]:
+def _triggers(key: str, value: Any, name: str | None, least: int = 1) -> tuple[Trigger, ...]:
     items = value if isinstance(value, list | tuple) else [value]
     if not least <= len(items) <= 20:
         raise Invalid(f"{key} takes {least} to 20 triggers, not {len(items)}")

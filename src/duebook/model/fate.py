@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from duebook.model.retry import Retry
 
 __all__ = [
+    "HAND_BACK",
     "LOST",
     "Calls",
     "Ends",
@@ -25,6 +26,7 @@ __all__ = [
     "TriedAgain",
     "fate_of",
     "fate_of_lost",
+    "fate_of_lost_early",
     "when_asked_to_end",
 ]
 
@@ -34,6 +36,8 @@ HAND_BACK: Final = frozenset({"shutdown", "lost", "lease", "spawner"})
 HAND_BACK_DELAY: Final = timedelta(seconds=1)
 """So that work which cannot be begun here is not claimed again at once, over and over."""
 AT_ONCE: Final = timedelta()
+EARLY: Final = 2
+"""How many losses before a run had begun weigh as much as one takeover."""
 
 
 class Ends(NamedTuple):
@@ -85,6 +89,14 @@ def fate_of_lost(losses: int, max_takeovers: int, asked_to_end: str | None) -> E
     if losses < max_takeovers:
         return HandedBack(AT_ONCE)
     return Ends(Outcome("failed", "poison", f"{LOST}, as {losses} before it"))
+
+
+def fate_of_lost_early(
+    losses: int, max_takeovers: int, asked_to_end: str | None
+) -> Ends | HandedBack:
+    """Of one that its node had buffered, as far as anybody knows, as had the nodes of `losses`
+    attempts before it. It may be why they were lost: begun, and not marked so in time."""
+    return fate_of_lost(losses, EARLY * max_takeovers, asked_to_end)
 
 
 def when_asked_to_end(fate: Fate, asked_to_end: str | None, is_deleted: bool) -> Fate:

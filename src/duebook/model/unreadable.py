@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
-from duebook.model.definition import load_spec, read_fields
+from duebook.model.definition import read_fields
 from duebook.model.schedule import InvalidSchedule, ScheduleSpec
 from duebook.model.target import TaskTarget
 
@@ -20,6 +20,7 @@ __all__ = [
     "describe_unreadable",
     "is_field",
     "missing_definition",
+    "read_fields_and_spec",
     "read_spec",
     "salvage",
 ]
@@ -63,8 +64,17 @@ def blank_spec() -> ScheduleSpec:
 
 def read_spec(text: str, name: str) -> ScheduleSpec:
     """A stored definition; raises InvalidSchedule for whatever is wrong with it."""
+    return read_fields_and_spec(text, name)[1]
+
+
+def read_fields_and_spec(text: str, name: str | None) -> tuple[dict[str, Any], ScheduleSpec]:
+    """As `read_spec`, with the fields that were given; without a name, an H that would hash it is
+    wrong."""
     try:
-        return load_spec(_object(text), name)
+        values, problems = read_fields(_object(text), name)
+        if problems:
+            raise InvalidSchedule(problems)  # noqa: TRY301 - of several kinds
+        return values, ScheduleSpec(**values)
     except Invalid:
         raise
     except Exception as error:  # a damaged row must never stop the reading of the others

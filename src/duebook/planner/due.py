@@ -60,11 +60,13 @@ def jittered(due_at: datetime, jitter: timedelta, name: str) -> datetime:
     return due_at + jitter * fraction(name, due_at) if jitter else due_at
 
 
-def lateness_by(run: Run, spec: ScheduleSpec | None) -> timedelta | None:
+def lateness_by(
+    run: Run, spec: ScheduleSpec | None, begun_at: datetime | None = None
+) -> timedelta | None:
     """The lateness of a run that `spec` defined, counted from when its jitter let it begin."""
     if spec is None or run.due_at is None or run.schedule is None:
-        return lateness(run)
-    return lateness(run, jittered(run.due_at, spec.jitter, run.schedule))
+        return lateness(run, None, begun_at)
+    return lateness(run, jittered(run.due_at, spec.jitter, run.schedule), begun_at)
 
 
 class DueTimes:

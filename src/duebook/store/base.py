@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from duebook.errors import Unavailable
 from duebook.model.serving import ALL
 from duebook.store.sql.tx import Tx
+from duebook.store.values import WHOLE_QUEUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from duebook.model.serving import Serving
-    from duebook.store.values import Labels, Mark, News, Pulse, Work
+    from duebook.store.values import Labels, Mark, News, Pulse, QueueParts, Work
 
 __all__ = ["Store", "Tx", "refuse_fork"]
 
@@ -78,8 +79,15 @@ class Store(Protocol):
         tasks: Sequence[str],
         labels: Labels = (),
         namespaces: Serving = ALL,
+        parts: QueueParts = WHOLE_QUEUES,
     ) -> Work:
-        """What Tx.claims.list_work says, at the price of one question."""
+        """What Tx.claims.list_work says, at the price of one question.
+
+        Of queues of which `parts` are given, no others need to be looked at.
+        """
+
+    def look_for_due(self, after: Mark | None = None) -> tuple[datetime | None, datetime]:
+        """What Tx.plans.earliest_wake says, and what time it is, at the price of one question."""
 
     def news(self, timeout: float) -> News:
         """What anybody, here or in another process, gave others to do since it was last asked.

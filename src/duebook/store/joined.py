@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from duebook.errors import Invalid
 from duebook.model.serving import ALL
+from duebook.store.values import WHOLE_QUEUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from duebook.model.serving import Serving
     from duebook.store.base import Tx
-    from duebook.store.values import Labels, Mark, News, Pulse, Work
+    from duebook.store.values import Labels, Mark, News, Pulse, QueueParts, Work
 
 __all__ = ["JoinedStore"]
 
@@ -56,8 +57,12 @@ class JoinedStore:
         tasks: Sequence[str],
         labels: Labels = (),
         namespaces: Serving = ALL,
+        parts: QueueParts = WHOLE_QUEUES,  # noqa: ARG002 - somebody else's transaction is no worker's
     ) -> Work:
         return self._tx.claims.list_work(queues, tasks, labels, namespaces)
+
+    def look_for_due(self, after: Mark | None = None) -> tuple[datetime | None, datetime]:
+        return self._tx.plans.earliest_wake(after), self._tx.now
 
     def join(self, connection: object) -> NoReturn:  # noqa: ARG002
         raise Invalid("connection: a transaction is open already, and cannot join another one")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Flag, auto
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 from duebook.model.codec import Shown, shown
@@ -26,6 +28,9 @@ __all__ = [
     "FIRST",
     "NO_DELAY",
     "START",
+    "WHOLE_QUEUE",
+    "WHOLE_QUEUES",
+    "Abilities",
     "Account",
     "Batch",
     "Begun",
@@ -49,6 +54,9 @@ __all__ = [
     "OwnRun",
     "Page",
     "Pulse",
+    "Purged",
+    "QueuePart",
+    "QueueParts",
     "Record",
     "Records",
     "SessionInfo",
@@ -83,6 +91,19 @@ class SessionInfo:
     machine: str = ""
     """in which its pid means something, as machine.ProcessId; empty when nobody can tell"""
     process_started: int = 0
+
+
+class Abilities(NamedTuple):
+    """What the live workers can do."""
+
+    served: list[Serving]
+    """the namespaces of each, without repetition"""
+    known: list[tuple[Serving, list[str]]]
+    """the tasks of those that know some, and the namespaces that they serve"""
+
+    def tasks_of(self, namespace: str) -> set[str]:
+        """Those that any of them knows which serves the namespace."""
+        return {task for serving, tasks in self.known if namespace in serving for task in tasks}
 
 
 class Neighbour(NamedTuple):
@@ -447,6 +468,29 @@ class Mark(NamedTuple):
 
     wake_at: datetime
     schedule_id: str
+
+
+class Purged(NamedTuple):
+    """What retention deleted at once."""
+
+    number: int
+    after: datetime | None
+    """the next batch of runs ended then, or later; None: no old run is left"""
+
+
+class QueuePart(NamedTuple):
+    """A part of a queue in its order: from a rank, which is a priority below zero, and an instant
+    of readiness to the end of another rank."""
+
+    rank: int
+    since: datetime
+    last: int
+
+
+WHOLE_QUEUE: Final = (QueuePart(-(2**31), datetime(1, 1, 1, tzinfo=UTC), 2**31 - 1),)
+QueueParts = Mapping[tuple[str, str], Sequence[QueuePart]]
+"""by queue and namespace, those in which runs may wait; of others the whole queue"""
+WHOLE_QUEUES: Final[QueueParts] = MappingProxyType({})
 
 
 class Batch(NamedTuple):

@@ -134,7 +134,7 @@ class Context:
     def now(self) -> datetime:
         """The time on the books' clock, whatever this machine's says."""
         elapsed = timedelta(seconds=time.monotonic() - self._began_at)
-        return (self.run.claimed_at or self.run.created_at) + elapsed
+        return (self.run.started_at or self.run.created_at) + elapsed
 
     @property
     def log(self) -> logging.Logger:

@@ -120,7 +120,12 @@ class EventLoop:
         self._running: set[asyncio.Task[None]] = set()
 
     def begin(self, runs: Sequence[AsyncRun]) -> None:
-        self._started().call_soon_threadsafe(self._begin, runs)
+        """From any thread; the loop need not be woken by its own."""
+        loop = self._started()
+        if threading.current_thread() is self._thread:
+            loop.call_soon(self._begin, runs)
+        else:
+            loop.call_soon_threadsafe(self._begin, runs)
 
     def close(self, timeout: float = 1.0) -> None:
         """Cancel what it still runs, and end it; a function that blocks the loop is left alone."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import math
 import os
-import selectors
+import select
 import sys
 import threading
 import time
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from duebook.closing import Closing
-from duebook.targets.spawner_process import STATUS_LIMIT, unpack_status
+from duebook.targets.spawner_process import unpack_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from duebook.targets.spawner import Process
+    from duebook.targets.supervisors import Process
 
     Stream = Literal["stdout", "stderr"]
     Output = Callable[[Stream, bytes], None]
@@ -129,36 +129,35 @@ class _Watch:
     def follow(self, timeout: float | None) -> Exit:
         if timeout is not None:
             self._deadline = self._clock() + timeout
-        with selectors.PollSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ, "stdout")
-            selector.register(self._process.stderr, selectors.EVENT_READ, "stderr")
-            selector.register(self._process.status, selectors.EVENT_READ, "status")
-            selector.register(self._stop, selectors.EVENT_READ, "stop")
-            while not self._step(selector):
-                if self._clock() >= self._deadline and not self._escalate():
-                    return Exit(
-                        error="the command's supervisor does not answer", stopped=self._reason
-                    )
+        process = self._process
+        poll = select.poll()
+        for fd in (process.stdout, process.stderr, process.status, self._stop.fileno()):
+            poll.register(fd, select.POLLIN)
+        while not self._step(poll):
+            if self._clock() >= self._deadline and not self._escalate():
+                return Exit(error="the command's supervisor does not answer", stopped=self._reason)
         return self._finish()
 
-    def _step(self, selector: selectors.BaseSelector) -> bool:
+    def _step(self, poll: select.poll) -> bool:
         """Handle what is ready; True when the status is, which comes after all output."""
-        ready = {key.data for key, _ in selector.select(self._patience())}
-        if "status" in ready:
+        process = self._process
+        ready = {fd for fd, _ in poll.poll(self._patience())}
+        if process.status in ready:
             return True
-        if "stop" in ready:
-            selector.unregister(self._stop)
+        if self._stop.fileno() in ready:
+            poll.unregister(self._stop)
             self._ask(self._stop.reason or "stop")
-        if "stdout" in ready and self._pass_on("stdout", self._process.stdout) == 0:
-            selector.unregister(self._process.stdout)
-        if "stderr" in ready and self._pass_on("stderr", self._process.stderr) == 0:
-            selector.unregister(self._process.stderr)
+        if process.stdout in ready and self._pass_on("stdout", process.stdout) == 0:
+            poll.unregister(process.stdout)
+        if process.stderr in ready and self._pass_on("stderr", process.stderr) == 0:
+            poll.unregister(process.stderr)
         return False
 
-    def _patience(self) -> float | None:
+    def _patience(self) -> int | None:
+        """In milliseconds."""
         if self._deadline == math.inf:
             return None
-        return max(0.0, self._deadline - self._clock())
+        return max(0, math.ceil((self._deadline - self._clock()) * 1000))
 
     def _pass_on(self, name: Stream, fd: int) -> int | None:
         """How many bytes there were: 0 when the stream has ended, None when none are there yet."""
@@ -188,14 +187,16 @@ class _Watch:
     def _finish(self) -> Exit:
         self._drain("stdout", self._process.stdout)
         self._drain("stderr", self._process.stderr)
-        return read_exit(os.read(self._process.status, STATUS_LIMIT), self._reason)
+        return read_exit(self._process.read_status(), self._reason)
 
     def _drain(self, name: Stream, fd: int) -> None:
         """What the command wrote is in the pipe by now.
 
         Not until the pipe's end: the command may have handed it to a process outside its family.
         """
-        left = _capacity(fd)
+        if not (size := self._pass_on(name, fd)):
+            return
+        left = _capacity(fd) - size
         while left > 0 and (size := self._pass_on(name, fd)):
             left -= size
 

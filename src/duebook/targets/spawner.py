@@ -1,4 +1,4 @@
-"""The node's side of the spawner process; knows pipes and one socket, and starts no command itself.
+"""The node's side of the spawner process; knows pipes and sockets, and starts no command itself.
 
 A command's whole family ends with its run, with the node, with the spawner and with the node's
 lease; `spawner_process.py` says how.
@@ -7,11 +7,11 @@ lease; `spawner_process.py` says how.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,14 +21,13 @@ from duebook.errors import Conflict, Invalid, Unavailable, shorten
 from duebook.machine import helper_mark, hide_memory, this_process
 from duebook.targets.command_setup import command_setup
 from duebook.targets.spawner_process import (
-    KILL,
     LEASE,
     MESSAGE,
-    START,
-    Request,
+    SUPERVISE,
     lease_clock,
     pack_request,
 )
+from duebook.targets.supervisors import Process, Supervisors, open_channel, send_start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,62 +40,10 @@ __all__ = ["Process", "Spawner", "lease_clock"]
 _PROGRAM = Path(__file__).with_name("spawner_process.py")
 _ANSWER_WITHIN = 10.0  # seconds; the spawner answers in milliseconds unless it was stopped
 _END_WITHIN = 8.0  # seconds; the spawner itself gives up on processes that do not die after 5
+LONGEST_IDLE = 10.0  # seconds that a supervisor waits for its next command
 # Few starts in flight at once: the kernel refuses to hold more descriptors in sockets than a
 # process may open, and a sender that waits is better than a start that fails.
 _SEND_BUFFER = 16_384
-
-
-class Process(Closing):
-    """A started command: descriptors to read its output and status from, and two ways to end it.
-
-    `stdout`, `stderr` and `status` do not block. `supervise()` reads them and closes the whole;
-    closing (or losing) a Process kills what still runs of it. Safe to use from several threads.
-    """
-
-    def __init__(self, stdout: int, stderr: int, status: int, lifeline: int) -> None:
-        self.stdout = stdout
-        self.stderr = stderr
-        self.status = status
-        self._lifeline: int | None = lifeline
-        self._closed = False
-        self._lock = threading.Lock()
-
-    def stop(self, grace: float) -> None:
-        """SIGTERM to the command's process group now, SIGKILL to all its family after `grace`."""
-        if grace <= 0:
-            return self.kill()
-        with self._lock:
-            self._write(f"{grace:.6f}\n".encode())
-        return None
-
-    def kill(self) -> None:
-        """SIGKILL to the command and all its family, now."""
-        with self._lock:
-            # Said, and not only shown by closing: a process that was forked off the node meanwhile
-            # may hold a copy of the lifeline.
-            self._write(KILL)
-            self._drop_lifeline()
-
-    def close(self) -> None:
-        with self._lock:
-            self._drop_lifeline()
-            if not self._closed:
-                self._closed = True
-                for fd in (self.stdout, self.stderr, self.status):
-                    os.close(fd)
-
-    def _write(self, words: bytes) -> None:
-        if self._lifeline is not None:
-            with contextlib.suppress(BrokenPipeError):  # the run has ended already
-                os.write(self._lifeline, words)
-
-    def _drop_lifeline(self) -> None:
-        if self._lifeline is not None:
-            os.close(self._lifeline)
-            self._lifeline = None
-
-    def __del__(self) -> None:
-        self.close()
 
 
 class Spawner(Closing):
@@ -115,6 +62,8 @@ class Spawner(Closing):
         self._owner = os.getpid()
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._supervisors = Supervisors()
+        self._lease_ends = math.inf
 
     def start(self) -> Self:
         """Begin the spawner process; a former one is ended first, with all that it started."""
@@ -144,12 +93,12 @@ class Spawner(Closing):
         be given: no argv, a NUL anywhere, a variable's name that is empty or contains "=".
         """
         request = _request(argv, env, cwd, as_node)
+        self._refuse_after_fork()
         sent: list[int] = []
         kept: list[int] = []
         try:
-            sent.append(_as_file(request))
             _open_pipes(sent, kept)
-            self._send(START, 0.0, sent)
+            channel, supervisors = self._begin_run(request, sent)
         except BaseException as error:
             _close(kept)
             if isinstance(error, OSError):  # out of descriptors or of memory
@@ -157,7 +106,30 @@ class Spawner(Closing):
             raise
         finally:
             _close(sent)
-        return Process(*kept)
+        return Process(kept[0], kept[1], channel, supervisors)
+
+    def _begin_run(self, request: bytes, fds: list[int]) -> tuple[socket.socket, Supervisors]:
+        """By a supervisor that waits, or else by a new one."""
+        supervisors = self._supervisors
+        while (waiting := supervisors.take()) is not None:
+            if send_start(waiting, request, fds, self._lease_ends):
+                return waiting, supervisors
+            waiting.close()
+        channel, theirs = open_channel(_ANSWER_WITHIN)
+        try:
+            with theirs:
+                self._send(SUPERVISE, 0.0, [theirs.fileno()])
+            # Not sent when the spawner was quick to refuse: it has said why on the channel.
+            send_start(channel, request, fds, self._lease_ends)
+        except BaseException:
+            channel.close()
+            raise
+        return channel, supervisors
+
+    def tidy(self, longest_idle: float = LONGEST_IDLE) -> None:
+        """End the supervisors that have had no command for so many seconds."""
+        if os.getpid() == self._owner:
+            self._supervisors.end_idle(longest_idle)
 
     def extend_lease(self, seconds: float, since: float | None = None) -> None:
         """Let the commands run until `seconds` after `since`, or until the next call says so.
@@ -168,7 +140,8 @@ class Spawner(Closing):
         new ones are refused until it is extended.
         """
         start = lease_clock() if since is None else since
-        self._send(LEASE, start + seconds, [])
+        self._lease_ends = start + seconds
+        self._send(LEASE, self._lease_ends, [])
 
     def is_alive(self) -> bool:
         process = self._process
@@ -206,6 +179,9 @@ class Spawner(Closing):
             raise ConnectionError("it ended before it was ready")
 
     def _end(self) -> None:
+        self._supervisors.close()
+        self._supervisors = Supervisors()
+        self._lease_ends = math.inf
         if self._socket is not None:
             with contextlib.suppress(OSError):  # it is gone already
                 self._socket.shutdown(socket.SHUT_RDWR)
@@ -223,6 +199,8 @@ class Spawner(Closing):
         """After a fork: the spawner, and whatever lock was held, are the parent's."""
         self._lock = threading.Lock()
         self._owner = os.getpid()
+        self._supervisors.forget()
+        self._supervisors = Supervisors()
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -230,11 +208,14 @@ class Spawner(Closing):
             self._process.returncode = 0  # or Popen would warn of a child that is none of ours
             self._process = None
 
-    def _send(self, word: bytes, value: float, fds: list[int]) -> None:
+    def _refuse_after_fork(self) -> None:
         if os.getpid() != self._owner:
             raise Conflict(
                 f"this spawner belongs to process {self._owner}; start another one after the fork"
             )
+
+    def _send(self, word: bytes, value: float, fds: list[int]) -> None:
+        self._refuse_after_fork()
         if not self._lock.acquire(timeout=_ANSWER_WITHIN):
             raise Unavailable(f"the spawner was busy for more than {_ANSWER_WITHIN:g} s")
         try:
@@ -274,45 +255,24 @@ def _mark() -> list[str]:
 def _request(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, as_node: bool) -> bytes:
     if isinstance(argv, str) or not argv or not argv[0]:
         raise Invalid(f'argv "{shorten(argv)}" names no program; write it like ["pg_dump", "mydb"]')
-    for text in (*argv, *env.keys(), *env.values(), cwd or ""):
-        if "\0" in text:
-            raise Invalid(f'"{shorten(text)}" contains NUL, which no program can be given')
-    for key in env:
-        if not key or "=" in key:
-            raise Invalid(f'"{shorten(key)}" is not the name of an environment variable')
-    variables = {os.fsencode(key): os.fsencode(value) for key, value in env.items()}
-    directory = None if cwd is None else os.fsencode(cwd)
-    words = [os.fsencode(part) for part in argv]
-    return pack_request(Request(words, variables, directory, as_node))
-
-
-def _as_file(request: bytes) -> int:
-    """An unnamed file: it takes any size, where a socket's message or a pipe does not."""
-    if sys.platform == "linux":
-        fd = os.memfd_create("duebook-request")
-    else:
-        with tempfile.TemporaryFile(buffering=0) as file:
-            fd = os.dup(file.fileno())
-    try:
-        view = memoryview(request)
-        while view:
-            view = view[os.write(fd, view) :]
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
+    for name in env:
+        if not name or "=" in name:
+            raise Invalid(f'"{shorten(name)}" is not the name of an environment variable')
+    packed = pack_request(argv, env, cwd, as_node)
+    if packed.count(b"\0") != 2 + len(argv) + len(env):  # more than there are between its parts
+        texts = (*argv, *env.keys(), *env.values(), cwd or "")
+        wrong = next(text for text in texts if "\0" in text)
+        raise Invalid(f'"{shorten(wrong)}" contains NUL, which no program can be given')
+    return packed
 
 
 def _open_pipes(sent: list[int], kept: list[int]) -> None:
-    """Pipes for stdout, stderr and status towards the node, and a lifeline the other way."""
-    for _ in ("stdout", "stderr", "status"):
+    """Pipes for stdout and stderr towards the node."""
+    for _ in ("stdout", "stderr"):
         reader, writer = os.pipe()
         kept.append(reader)
         sent.append(writer)
         os.set_blocking(reader, False)
-    reader, writer = os.pipe()
-    kept.append(writer)
-    sent.append(reader)
 
 
 def _close(fds: list[int]) -> None:

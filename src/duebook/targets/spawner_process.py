@@ -3,19 +3,21 @@
 It knows its node's socket, a lease and the processes below itself, and may touch nothing else.
 It runs as a program of its own (`python -I -S spawner_process.py FD USER MARK`; USER is who runs
 the commands, as UID:GID:GROUPS, or `-`; the mark tells others whose it is) and imports nothing of
-Duebook; `spawner.py` is the node's side, and shares the few
-words of the protocol below.
+Duebook but `vfork.py`, by its path. `spawner.py` and `supervisors.py` are the node's side, and
+share the few words of the protocol below.
 
     node ── spawner ─┬─ supervisor ── command ── whatever the command starts
                      └─ supervisor ── command ── ...
 
-The spawner forks one supervisor per run, and the supervisor starts the command. Both are child
-subreapers: a process that loses its parent, however often it forks or calls setsid, becomes a
-child of its run's supervisor, or of the spawner once that supervisor is gone. So "waitpid knows
-no child" is proof that nothing is left, and each failure has someone who notices:
+The spawner forks a supervisor for each run under way, and the supervisor starts the command. Both
+are child subreapers: a process that loses its parent, however often it forks or calls setsid,
+becomes a child of its run's supervisor, or of the spawner once that supervisor is gone. So "waitpid
+knows no child" is proof that nothing is left. A supervisor that has this proof waits for the next
+command, which the node sends to it directly; to fork it again would cost more than the command.
+Each failure has someone who notices:
 
     the command ends           its supervisor ends the rest of the family
-    the node asks, or lets go  the supervisor reads the lifeline
+    the node asks, or lets go  the supervisor reads its channel
     the node dies              the spawner sees its socket close (or its pidfd become readable)
     the node stops             the spawner sees the lease run out
     the supervisor dies        the spawner inherits the family and ends it
@@ -25,6 +27,7 @@ no child" is proof that nothing is left, and each failure has someone who notice
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # signal without enums, which are slow
 import ctypes
 import math
 import os
@@ -34,20 +37,30 @@ import socket
 import struct
 import sys
 import time
-import warnings  # noqa: F401  (os.execvpe imports it: better once here than in every child)
+from importlib.machinery import SourceFileLoader
+from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import NoReturn
 
+    from duebook.targets.vfork import VFork
+
 # ------------------------------------------------------------ the words shared with the node
 
-MESSAGE = struct.Struct("=cd")  # one size for all, so that the socket's kind does not matter
-START, LEASE, READY = b"S", b"L", b"R"
-FDS_PER_START = 5  # request, stdout, stderr, status, lifeline
-KILL = b"kill\n"  # on the lifeline; any other line there is a number: stop within that grace
-STATUS_LIMIT = 4096  # a pipe takes this much in one piece
+MESSAGE = struct.Struct(
+    "=cd"
+)  # to the spawner; one size, so that the socket's kind does not matter
+SUPERVISE, LEASE, READY = b"N", b"L", b"R"  # the first has a descriptor: the channel
+
+CALL = struct.Struct("=cdI")  # on a channel, to the supervisor: a word, a value, a size
+START = b"S"  # until when the lease lasts, and the size of the request, which follows
+STOP, KILL, END = b"T", b"K", b"E"  # STOP: within that grace; END: no command comes any more
+FDS_PER_START = 2  # stdout, stderr
+
+STATUS_LIMIT = 4096
+WAITS = b"\0"  # ends the status that is written by a supervisor which waits for another command
 
 # Also counts while the machine is suspended, as the database's clock does; all processes of a
 # machine read the same value, so a deadline can be sent as it is.
@@ -62,29 +75,35 @@ class Request(NamedTuple):
     """What shall be started."""
 
     argv: list[bytes]
-    env: dict[bytes, bytes]
+    variables: list[bytes]
+    """each with its value, as NAME=value"""
     cwd: bytes | None = None
     as_node: bool = False
     """whether it is part of the node, and so runs as the node's user"""
 
+    @property
+    def env(self) -> dict[bytes, bytes]:
+        pairs = (variable.partition(b"=") for variable in self.variables)
+        return {name: value for name, _, value in pairs}
 
-def pack_request(request: Request) -> bytes:
+
+def pack_request(
+    argv: Sequence[str], env: Mapping[str, str], cwd: str | None, as_node: bool
+) -> bytes:
     """NUL-separated, since no part of an exec may contain one: no text is ever re-parsed."""
-    argv, env, cwd, as_node = request
-    variables = [key + b"=" + value for key, value in env.items()]
-    head = [b"%d" % len(argv), b"node" if as_node else b"", cwd or b""]
-    return b"\0".join([*head, *argv, *variables])
+    head = (str(len(argv)), "node" if as_node else "", cwd or "")
+    variables = [f"{name}={value}" for name, value in env.items()]
+    return os.fsencode("\0".join([*head, *argv, *variables]))
 
 
 def unpack_request(packed: bytes) -> Request:
     count, who, cwd, *parts = packed.split(b"\0")
     argv, variables = parts[: int(count)], parts[int(count) :]
-    pairs = (variable.partition(b"=") for variable in variables)
-    return Request(argv, {key: value for key, _, value in pairs}, cwd or None, who == b"node")
+    return Request(argv, variables, cwd or None, who == b"node")
 
 
 def pack_status(fields: Mapping[str, object]) -> bytes:
-    """One field per line; shortened, since a pipe takes only so much in one piece."""
+    """One field per line; shortened, so that it arrives in one piece."""
     lines = (f"{key}={str(value).replace(chr(10), ' ')[:500]}\n" for key, value in fields.items())
     return "".join(lines).encode("utf-8", "backslashreplace")[:STATUS_LIMIT]
 
@@ -96,19 +115,25 @@ def unpack_status(status: bytes) -> dict[str, str]:
 
 # ------------------------------------------------------------ processes below this one
 
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 _LEFT_SURVIVORS = 3  # a supervisor's exit code: status written, but something would not die
 _PATIENCE = 5.0  # seconds in which a killed process should be gone
 
 
-def _prctl(option: int, value: int) -> None:
+def _prctl_words(option: int, value: int) -> tuple[object, ...]:
+    argument = ctypes.c_ulong
+    return option, argument(value), argument(0), argument(0), argument(0)
+
+
+def _prctl(words: tuple[object, ...]) -> None:
     """Elsewhere than on Linux nothing happens, and only process groups can be ended."""
     if sys.platform == "linux":
-        argument = ctypes.c_ulong
-        _LIBC.prctl(option, argument(value), argument(0), argument(0), argument(0))
+        _LIBC.prctl(*words)
 
 
 _LIBC = ctypes.CDLL(None)
+_DIE_WITH_PARENT = _prctl_words(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+_HIDE_MEMORY = _prctl_words(4, 0)  # PR_SET_DUMPABLE
+_ADOPT_ORPHANS = _prctl_words(36, 1)  # PR_SET_CHILD_SUBREAPER
 _KERNEL_LISTS_CHILDREN = os.access(f"/proc/self/task/{os.getpid()}/children", os.R_OK)
 
 
@@ -186,14 +211,14 @@ def _sweep(spared: Collection[int] = ()) -> int:
         if facts is None or facts[0] not in relatives:
             continue  # ended, and its number may already belong to a stranger
         if facts[1] == os.getpgrp():
-            _signal(pid, signal.SIGKILL)
+            _send_signal(pid, signal.SIGKILL)
         elif facts[1] not in killed:
             killed.add(facts[1])
-            _signal(-facts[1], signal.SIGKILL)
+            _send_signal(-facts[1], signal.SIGKILL)
     return len(family)
 
 
-def _signal(pid: int, number: int) -> bool:
+def _send_signal(pid: int, number: int) -> bool:
     """Whether there was something to signal; a negative pid is a process group, as for kill(2)."""
     try:
         os.kill(pid, number)
@@ -235,11 +260,44 @@ def _close_all_but(kept: Iterable[int]) -> None:
     os.closerange(lowest, os.sysconf("SC_OPEN_MAX"))
 
 
-def _write_status(fd: int, fields: Mapping[str, object]) -> None:
+def _write_status(fd: int, fields: Mapping[str, object], end: bytes = b"") -> None:
     try:  # noqa: SIM105  (contextlib is not worth its import here)
-        os.write(fd, pack_status(fields))
+        os.write(fd, pack_status(fields) + end)
     except OSError:
         pass  # the node no longer listens
+
+
+_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+_FD = struct.Struct("=i")
+
+
+def _receive(source: socket.socket, size: int, most_fds: int) -> tuple[bytes, list[int]]:
+    """A message with its descriptors, which no command inherits (`recv_fds` ignores its flags);
+    less than `size` when the other end has let go."""
+    room = socket.CMSG_SPACE(most_fds * _FD.size)
+    message, notes, _, _ = source.recvmsg(size, room, _CLOEXEC)
+    fds = [fd for _, _, data in notes for (fd,) in _FD.iter_unpack(data)]
+    for fd in () if _CLOEXEC else fds:
+        os.set_inheritable(fd, False)
+    return message, fds
+
+
+def _receive_all(source: socket.socket, size: int) -> bytes:
+    """So many bytes, or fewer when the other end has let go."""
+    pieces = []
+    while size > 0 and (piece := source.recv(min(size, 1_048_576))):
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
+
+
+def _start_is_unread(channel: socket.socket) -> bool:
+    """Whether a command was sent that nobody will start; from now on none can be sent."""
+    try:
+        channel.shutdown(socket.SHUT_RD)
+        return channel.recv(CALL.size, socket.MSG_DONTWAIT)[:1] == START
+    except OSError:
+        return False
 
 
 # ------------------------------------------------------------ the command
@@ -272,105 +330,241 @@ def _become(user: User) -> None:
     os.setuid(user.uid)
 
 
-def _become_command(request: Request, stdout: int, stderr: int, report: int) -> NoReturn:
-    """Turn this freshly forked process into the command, or write to `report` why not."""
-    argv, env, cwd, as_node = request
+_ignored_signals: list[int] = []  # found out once, by main()
+
+
+_vfork: list[VFork] = []  # at most one; found out once, by main()
+
+
+def _start_command(request: Request, fds: tuple[int, int, int], home: int | None) -> int:
+    """Start a command with that stdout and stderr; to the third it writes why it could not.
+
+    `home` is the directory of this process, if it can come back there. Raises OSError when there is
+    no process for the command.
+    """
+    user = None if request.as_node or not _user else _user[0]
+    programs = _programs(request)
+    comes_back = request.cwd is None or home is not None
+    vfork = _vfork[0] if _vfork and user is None and comes_back else None
+    if vfork is not None:
+        vfork.prepare(programs, request.argv, request.variables, fds[0], fds[1])
+    # A SIGTERM that comes soon is delivered to the child once its action is the default one, and
+    # not lost to the spawner's SIG_IGN.
+    _signal.pthread_sigmask(signal.SIG_BLOCK, _ignored_signals)
+    try:
+        pid = None if vfork is None else _vfork_command(vfork, request.cwd, home)
+        if pid is None:  # or it was in vain: then this finds out why
+            pid = os.fork()
+        if pid == 0:
+            _become_command(request, programs, user, fds)
+        return pid
+    finally:
+        _signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _programs(request: Request) -> list[bytes]:
+    """Where the program may be, the likeliest first."""
+    name = request.argv[0]
+    if b"/" in name:
+        return [name]
+    folders = request.env.get(b"PATH", os.fsencode(os.defpath)).split(b":")
+    return [os.path.join(folder, name) for folder in folders]  # noqa: PTH118
+
+
+def _vfork_command(vfork: VFork, cwd: bytes | None, home: int | None) -> int | None:
+    """None when it could not be started. What its child cannot do, this process does for it."""
+    try:
+        if cwd is not None:
+            os.chdir(cwd)
+        for number in _ignored_signals:
+            _signal.signal(number, _signal.SIG_DFL)
+        return vfork.start()
+    except OSError:
+        return None
+    finally:
+        for number in _ignored_signals:
+            _signal.signal(number, _signal.SIG_IGN)
+        if cwd is not None and home is not None:
+            os.fchdir(home)
+
+
+def _become_command(
+    request: Request, programs: list[bytes], user: User | None, fds: tuple[int, int, int]
+) -> NoReturn:
+    """In the child. Every page that is touched here is copied first, so there is little of it:
+    what can be known before the fork was found out there, and all descriptors close on exec."""
+    stdout, stderr, report = fds
     problem = "cannot prepare the command"
     try:
         os.setsid()
         os.dup2(stdout, 1)
         os.dup2(stderr, 2)
-        _close_all_but([report])
-        for user in () if as_node else _user:
+        if user is not None:
             problem = f"cannot become user {user.uid}"
             _become(user)
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # after that: another user forgets it
-        _reset_signals()
-        problem = f"cannot enter the directory {os.fsdecode(cwd or b'')}"
-        if cwd is not None:
-            os.chdir(cwd)
-        problem = f"cannot start {os.fsdecode(argv[0])}"
-        os.execvpe(argv[0], argv, env)  # noqa: S606  (no shell: argv stays data)
+        _prctl(_DIE_WITH_PARENT)  # after that: another user forgets it
+        for number in _ignored_signals:
+            _signal.signal(number, _signal.SIG_DFL)
+        _signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        if request.cwd is not None:
+            problem = f"cannot enter the directory {os.fsdecode(request.cwd)}"
+            os.chdir(request.cwd)
+        problem = "cannot start"
+        _exec(programs, request)
     except OSError as error:
+        if problem == "cannot start":
+            problem += f" {os.fsdecode(request.argv[0])}"
         _write_status(report, {"error": f"{problem}: {error.strerror}"})
     finally:
         os._exit(127)
 
 
-_ALL_SIGNALS = signal.valid_signals()
-_ignored_signals: list[signal.Signals | int] = []  # found out once, by main()
+def _exec(programs: list[bytes], request: Request) -> None:
+    """Raises the error of the first program that is there and cannot be started, as a shell does.
+
+    No shell is involved: argv stays data.
+    """
+    env = request.env
+    found: OSError | None = None
+    for program in programs:
+        try:
+            os.execve(program, request.argv, env)  # noqa: S606
+        except (FileNotFoundError, NotADirectoryError) as error:
+            last = error
+        except OSError as error:
+            found = found or error
+    raise found or last
 
 
-def _reset_signals() -> None:
-    for number in _ignored_signals:
-        signal.signal(number, signal.SIG_DFL)
-    # The supervisor blocked all signals before the fork: a SIGTERM that came since then is
-    # delivered here, by default action, and not lost to the spawner's SIG_IGN.
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+# ------------------------------------------------------------ the supervisor of a run
 
 
-# ------------------------------------------------------------ the supervisor of one run
+class _Call(NamedTuple):
+    """What the node says to a supervisor."""
+
+    word: bytes
+    value: float = 0.0
+    request: bytes = b""
+    stdout: int = -1
+    stderr: int = -1
+
+
+def _open_home() -> int | None:
+    """The directory of this process; None when its user may not enter it."""
+    try:
+        return os.open(".", getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC)
+    except OSError:
+        return None
 
 
 class _Supervisor:
-    """Starts one command, waits for its end or for the node's word, ends its whole family."""
+    """Starts one command after the other, and ends the whole family of each."""
 
-    def __init__(self, fds: Sequence[int], spawner_alive: int) -> None:
-        self.request, self.stdout, self.stderr, self.status, self.lifeline = fds
+    def __init__(self, channel: socket.socket, spawner_alive: int) -> None:
+        self.channel = channel
         self.spawner_alive = spawner_alive
+
+    def run(self) -> int:
+        os.setsid()
+        _prctl(_ADOPT_ORPHANS)
+        signal.set_wakeup_fd(-1)
+        _close_all_but([self.channel.fileno(), self.spawner_alive])
+        self.child_signal = _wake_on_child()
+        self.report, self.report_writer = os.pipe()
+        os.set_blocking(self.report, False)
+        self.home = _open_home()
+        self.poll = select.poll()
+        for fd in (self.channel.fileno(), self.spawner_alive, self.child_signal):
+            self.poll.register(fd, select.POLLIN)
+        while (start := self._next_start()).word == START:
+            status = self._perform(start)
+            survivors = status.get("survivors")
+            _write_status(self.channel.fileno(), status, b"" if survivors else WAITS)
+            # Not sooner: the end of the output would wake the node just before the status does.
+            os.close(start.stdout)
+            os.close(start.stderr)
+            if survivors:
+                return _LEFT_SURVIVORS
+        return 0
+
+    def _next_start(self) -> _Call:
+        """Or END, when the node or the spawner has let go.
+
+        A STOP or KILL that comes between two commands was meant for the first, which had ended.
+        """
+        while True:
+            ready = _poll(self.poll, math.inf)
+            if self.spawner_alive in ready:
+                if _start_is_unread(self.channel):
+                    _write_status(self.channel.fileno(), {"ended_by": "spawner"})
+                return _Call(END)
+            if self.channel.fileno() in ready:
+                call = self.hear()
+                if call.word in (START, END):
+                    return call
+            _drain(self.child_signal)
+
+    def hear(self) -> _Call:
+        """What the node says; END also when it has let go."""
+        try:
+            head, fds = _receive(self.channel, CALL.size, FDS_PER_START)
+            word, value, size = CALL.unpack(head) if len(head) == CALL.size else (END, 0.0, 0)
+            request = _receive_all(self.channel, size)
+        except ConnectionError:
+            return _Call(END)
+        is_whole = len(request) == size and len(fds) == (FDS_PER_START if word == START else 0)
+        if not is_whole:  # the node has died meanwhile, or there were no descriptors
+            for fd in fds:
+                os.close(fd)
+            return _Call(END)
+        return _Call(word, value, request, *fds)
+
+    def _perform(self, start: _Call) -> dict[str, object]:
+        family = _Family(self)
+        try:
+            if lease_clock() >= start.value:
+                return {"ended_by": "lease"}
+            family.start(start)
+        except OSError as error:
+            return {"error": f"cannot fork: {error.strerror}"}
+        return family.follow()
+
+
+class _Family:
+    """A command with all that it starts, from its beginning until nothing is left of it."""
+
+    def __init__(self, supervisor: _Supervisor) -> None:
+        self.supervisor = supervisor
         self.main = 0
         self.ended: dict[str, object] | None = None  # how the command itself ended
         self.ender: str | None = None  # who ended it, if it did not end on its own
         self.kill_at = math.inf
         self.stopping = False
 
-    def run(self) -> int:
-        os.setsid()
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-        signal.set_wakeup_fd(-1)
-        _close_all_but([*self._fds(), self.spawner_alive])
-        self.child_signal = _wake_on_child()
-        try:
-            self._start()
-        except OSError as error:
-            _write_status(self.status, {"error": f"cannot fork: {error.strerror}"})
-            return 0
+    def start(self, start: _Call) -> None:
+        fds = (start.stdout, start.stderr, self.supervisor.report_writer)
+        self.main = _start_command(unpack_request(start.request), fds, self.supervisor.home)
+
+    def follow(self) -> dict[str, object]:
+        """How the command ended, once nothing is left that could be ended."""
         self._watch()
-        survivors = self._end_family()
-        _write_status(self.status, {**self._result(), "survivors": survivors})
-        return _LEFT_SURVIVORS if survivors else 0
-
-    def _fds(self) -> tuple[int, ...]:
-        return self.request, self.stdout, self.stderr, self.status, self.lifeline
-
-    def _start(self) -> None:
-        size = os.fstat(self.request).st_size
-        request = unpack_request(os.pread(self.request, size, 0))
-        self.report, report = os.pipe()
-        os.set_blocking(self.report, False)
-        signal.pthread_sigmask(signal.SIG_BLOCK, _ALL_SIGNALS)
-        self.main = os.fork()
-        if self.main == 0:
-            _become_command(request, self.stdout, self.stderr, report)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        # Were these kept open here, the node would never see the end of the output.
-        for fd in (self.request, self.stdout, self.stderr, report):
-            os.close(fd)
+        survivors = self._end()
+        result = self._result()
+        return {**result, "survivors": survivors} if survivors else result
 
     def _watch(self) -> None:
         """Until the rest of the family may be killed (or nothing of it is left)."""
-        poll = select.poll()
-        for fd in (self.lifeline, self.spawner_alive, self.child_signal):
-            poll.register(fd, select.POLLIN)
+        supervisor = self.supervisor
         while time.monotonic() < self.kill_at:
-            ready = _poll(poll, self._patience())
-            _drain(self.child_signal)
+            ready = _poll(supervisor.poll, self._patience())
+            if supervisor.child_signal in ready:
+                _drain(supervisor.child_signal)
             if self._reap():  # first: a command that has ended was not stopped by what follows
                 return
-            if self.spawner_alive in ready:
+            if supervisor.spawner_alive in ready:
                 self._kill("spawner")
-            elif self.lifeline in ready:
-                self._obey(os.read(self.lifeline, 4096))
+            elif supervisor.channel.fileno() in ready:
+                self._obey(supervisor.hear())
             if self._group_is_gone():
                 return
 
@@ -379,18 +573,17 @@ class _Supervisor:
         left = self.kill_at - time.monotonic()
         return min(left, 0.02) if self.ended is not None else left
 
-    def _obey(self, words: bytes) -> None:
-        if words == b"" or words.endswith(KILL):
+    def _obey(self, call: _Call) -> None:
+        if call.word != STOP:
             return self._kill("node")
-        grace = float(words.split(b"\n")[-2])
-        self.kill_at = min(self.kill_at, time.monotonic() + grace)
+        self.kill_at = min(self.kill_at, time.monotonic() + call.value)
         if not self.stopping and self.ended is None:
             self.stopping = True
             self.ender = "node"
             # A child that has not yet come to its setsid is no group; the signal awaits it.
-            target = -self.main if _signal(-self.main, 0) else self.main
-            _signal(target, signal.SIGTERM)
-            _signal(target, signal.SIGCONT)  # a stopped process could not react
+            target = -self.main if _send_signal(-self.main, 0) else self.main
+            _send_signal(target, signal.SIGTERM)
+            _send_signal(target, signal.SIGCONT)  # a stopped process could not react
         return None
 
     def _kill(self, ender: str) -> None:
@@ -404,7 +597,7 @@ class _Supervisor:
         A shell that is told to stop ends before the program it waits for, which was told as well
         and is still tidying up; without a stop nothing may outlive the command.
         """
-        return self.ended is not None and not (self.stopping and _signal(-self.main, 0))
+        return self.ended is not None and not (self.stopping and _send_signal(-self.main, 0))
 
     def _reap(self) -> bool:
         """Whether no child is left, which proves that no descendant is left."""
@@ -420,28 +613,31 @@ class _Supervisor:
                 self.ended["cpu_seconds"] = f"{usage.ru_utime + usage.ru_stime:.6f}"
                 self.ended["max_rss_kib"] = usage.ru_maxrss
 
-    def _end_family(self) -> int:
+    def _end(self) -> int:
         """Kill until nothing is left; the number of processes that would not die in time."""
+        if sys.platform != "linux":  # orphans went elsewhere: their group is all that is known
+            _send_signal(-self.main, signal.SIGKILL)
+        if self._reap():
+            return 0
+        child_signal = self.supervisor.child_signal
         poll = select.poll()
-        poll.register(self.child_signal, select.POLLIN)
+        poll.register(child_signal, select.POLLIN)
         give_up_at = time.monotonic() + _PATIENCE
         survivors = 0
-        if sys.platform != "linux":  # orphans went elsewhere: their group is all that is known
-            _signal(-self.main, signal.SIGKILL)
         while not self._reap():
             if time.monotonic() >= give_up_at:
                 return survivors
             if self.ended is None:
-                _signal(-self.main, signal.SIGKILL)
+                _send_signal(-self.main, signal.SIGKILL)
             survivors = max(1, _sweep())
             _poll(poll, 0.01)
-            _drain(self.child_signal)
+            _drain(child_signal)
         return 0
 
     def _result(self) -> dict[str, object]:
         try:
-            error = unpack_status(os.read(self.report, STATUS_LIMIT))
-        except BlockingIOError:  # a survivor that never came to its exec
+            error = unpack_status(os.read(self.supervisor.report, STATUS_LIMIT))
+        except BlockingIOError:  # it came to its exec, or never will
             error = {}
         result = error or self.ended or {"error": "the command could not be ended"}
         return {**result, "ended_by": self.ender} if self.ender else {**result}
@@ -452,11 +648,11 @@ def _describe_end(status: int) -> dict[str, object]:
     return {"exit": code} if code >= 0 else {"signal": -code}
 
 
-def _supervise(fds: Sequence[int], spawner_alive: int) -> NoReturn:
+def _supervise(channel: socket.socket, spawner_alive: int) -> NoReturn:
     """The whole life of a supervisor; it must never return into the spawner's loop."""
     code = 1
     try:
-        code = _Supervisor(fds, spawner_alive).run()
+        code = _Supervisor(channel, spawner_alive).run()
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
@@ -467,10 +663,10 @@ def _supervise(fds: Sequence[int], spawner_alive: int) -> NoReturn:
 
 
 class _Ward:
-    """A supervisor as the spawner sees it: where its run's status goes, and who ended it."""
+    """A supervisor as the spawner sees it: its channel to the node, and who ended it."""
 
-    def __init__(self, status: int) -> None:
-        self.status = status
+    def __init__(self, channel: socket.socket) -> None:
+        self.channel = channel
         self.ender: str | None = None
 
 
@@ -480,7 +676,8 @@ class _Spawner:
     def __init__(self, node: socket.socket) -> None:
         self.node = node
         self.wards: dict[int, _Ward] = {}
-        self.owed: list[tuple[int, dict[str, object]]] = []  # told once their families are gone
+        # told once the families are gone
+        self.owed: list[tuple[socket.socket, dict[str, object]]] = []
         self.lease_ends = math.inf
         self.looks_for_strays = 0
         self.strays_since = 0.0
@@ -531,9 +728,8 @@ class _Spawner:
         return lease_clock() >= self.lease_ends
 
     def _receive(self) -> bool:
-        cloexec = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
         try:
-            message, fds, _, _ = socket.recv_fds(self.node, MESSAGE.size, FDS_PER_START, cloexec)
+            message, fds = _receive(self.node, MESSAGE.size, 1)
         except ConnectionError:
             return False
         if len(message) != MESSAGE.size:
@@ -541,41 +737,31 @@ class _Spawner:
         word, value = MESSAGE.unpack(message)
         if word == LEASE:
             self.lease_ends = value
-        elif len(fds) == FDS_PER_START:
-            self._start(fds)
-        else:  # out of descriptors: the node sees its status pipe end without a word
-            for fd in fds:
-                os.close(fd)
+        for fd in fds:  # none when out of descriptors: the node sees its channel end without a word
+            self._start(socket.socket(fileno=fd))
         return True
 
-    def _start(self, fds: list[int]) -> None:
-        request, stdout, stderr, status, lifeline = fds
-        try:
-            self._fork_supervisor(fds, status)
-        except OSError as error:
-            self._report(status, {"error": f"cannot fork: {error.strerror}"})
-        finally:
-            for fd in (request, stdout, stderr, lifeline):
-                os.close(fd)
-
-    def _fork_supervisor(self, fds: list[int], status: int) -> None:
+    def _start(self, channel: socket.socket) -> None:
         if self._lease_is_over():
-            return self._report(status, {"ended_by": "lease"})
-        pid = os.fork()
+            return self._report(channel, {"ended_by": "lease"})
+        try:
+            pid = os.fork()
+        except OSError as error:
+            return self._report(channel, {"error": f"cannot fork: {error.strerror}"})
         if pid == 0:
-            _supervise(fds, self.alive)
-        self.wards[pid] = _Ward(status)
+            _supervise(channel, self.alive)
+        self.wards[pid] = _Ward(channel)
         return None
 
-    def _report(self, status: int, fields: Mapping[str, object]) -> None:
-        _write_status(status, fields)
-        os.close(status)
+    def _report(self, channel: socket.socket, fields: Mapping[str, object]) -> None:
+        _write_status(channel.fileno(), fields)
+        channel.close()
 
     def _end_all(self, ender: str) -> None:
         """Without their supervisors all families become strays, and strays are swept."""
         for pid, ward in self.wards.items():
             ward.ender = ward.ender or ender
-            _signal(pid, signal.SIGKILL)
+            _send_signal(pid, signal.SIGKILL)
 
     def _look_after_children(self) -> None:
         _drain(self.child_signal)
@@ -588,8 +774,8 @@ class _Spawner:
             self._pay_owed()
 
     def _pay_owed(self) -> None:
-        for status, fields in self.owed:
-            self._report(status, fields)
+        for channel, fields in self.owed:
+            self._report(channel, fields)
         self.owed.clear()
 
     def _reap(self) -> None:
@@ -608,20 +794,22 @@ class _Spawner:
     def _continue(self, pid: int) -> None:
         """A supervisor has no reason to stand still; a command may have tried to stop it."""
         if pid in self.wards:
-            _signal(pid, signal.SIGCONT)
+            _send_signal(pid, signal.SIGCONT)
 
     def _supervisor_ended(self, ward: _Ward, code: int) -> None:
         if code == 0:
-            return os.close(ward.status)
+            return ward.channel.close()
         self.strays_since = time.monotonic()
         self.looks_for_strays = 2
         if code == _LEFT_SURVIVORS:
-            return os.close(ward.status)
-        if ward.ender:
-            self.owed.append((ward.status, {"ended_by": ward.ender}))
+            return ward.channel.close()
+        is_unread = _start_is_unread(ward.channel)
+        if ward.ender or is_unread:
+            self.owed.append((ward.channel, {"ended_by": ward.ender or "spawner"}))
         else:
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
-            self.owed.append((ward.status, {"error": f"the run's supervisor ended with {how}"}))
+            told = f"the run's supervisor ended with {how}"
+            self.owed.append((ward.channel, {"error": told}))
         return None
 
 
@@ -640,15 +828,30 @@ def _fill_standard_fds() -> None:
     os.close(fd)
 
 
+def _load_vfork() -> VFork | None:
+    """From beside this file, whose directory has names that no program should find."""
+    path = f"{os.path.dirname(os.path.abspath(__file__))}/vfork.py"  # noqa: PTH100, PTH120
+    module = ModuleType("vfork")
+    try:
+        SourceFileLoader(module.__name__, path).exec_module(module)
+    except OSError:
+        return None
+    found: VFork | None = module.open_vfork()
+    return found
+
+
 def main(fd: int, user: str) -> None:
-    _prctl(_PR_SET_DUMPABLE, 0)  # no command reads what this process, or a supervisor, knows
+    _prctl(_HIDE_MEMORY)  # no command reads what this process, or a supervisor, knows
     _user.extend(read_user(user))
     _fill_standard_fds()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    _ignored_signals.extend(n for n in _ALL_SIGNALS if signal.getsignal(n) is signal.SIG_IGN)
+    ignored = (n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN)
+    _ignored_signals.extend(map(int, ignored))
+    if (vfork := _load_vfork()) is not None:
+        _vfork.append(vfork)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(_ADOPT_ORPHANS)
     os.set_inheritable(fd, False)
     _Spawner(socket.socket(fileno=fd)).serve()
 

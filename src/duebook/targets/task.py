@@ -263,7 +263,7 @@ def begin_task(task: Task, claim: Claim, stop: TaskStop, reports: Reports) -> An
         raise Unfit("payload", str(error)) from None
     if not task.signature.takes_context:
         return task.function(**payload)
-    ctx = Context(claim.run, claim.token, payload, claim.user, stop, reports)
+    ctx = Context(claim.begun_run, claim.token, payload, claim.user, stop, reports)
     return task.function(ctx, **payload)
 
 

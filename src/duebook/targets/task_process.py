@@ -29,7 +29,6 @@ from duebook.targets.command import GRACE, outcome_of
 from duebook.targets.command_setup import early_variables
 from duebook.targets.outcomes import Unfit
 from duebook.targets.processes import Exit, read_exit, read_piece
-from duebook.targets.spawner_process import STATUS_LIMIT
 from duebook.targets.task import CHILD, payload_of
 
 if TYPE_CHECKING:
@@ -39,7 +38,8 @@ if TYPE_CHECKING:
     from duebook.model.run import Claim
     from duebook.targets.context import Reports
     from duebook.targets.processes import Stop
-    from duebook.targets.spawner import Process, Spawner
+    from duebook.targets.spawner import Spawner
+    from duebook.targets.supervisors import Process
     from duebook.targets.task import Task
 
     Printed = Callable[[Literal["stdout", "stderr"], bytes], None]
@@ -212,9 +212,8 @@ def _is_quiet(child: Child) -> bool:
 
 
 def _message(task: Task, claim: Claim) -> dict[str, Any]:
-    run = claim.run
     return {
-        "run": encode(run),
+        "run": encode(claim.begun_run),
         "session_id": claim.token.session_id,
         "payload": payload_of(claim),
         "user": claim.user,
@@ -340,7 +339,7 @@ class _Attempt:
     def _read_status(self, _: selectors.BaseSelector) -> None:
         """It ended in the midst of the run."""
         self._drain()
-        ended = read_exit(os.read(self._child.process.status, STATUS_LIMIT), self._reason)
+        ended = read_exit(self._child.process.read_status(), self._reason)
         self._outcome = self._ended(ended)
 
     def _ended(self, ended: Exit) -> Outcome:

@@ -124,7 +124,7 @@ def _context(claim: Claim) -> dict[str, Any]:
             "tz": claim.spec.tz,
         },
         "due_at": due_at,
-        "now": format_instant(run.started_at or run.created_at),
+        "now": format_instant(claim.started_at or run.created_at),
         "namespace": run.namespace,
         "user": claim.user,
         "run": {"id": run.id, "origin": run.origin, "trigger": run.trigger},

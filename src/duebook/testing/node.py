@@ -13,7 +13,9 @@ from duebook.engine.advancer import Advancer
 from duebook.engine.books_clock import BooksClock
 from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.keeper import Keeper
+from duebook.engine.retention import Retention
 from duebook.engine.settling import conclude
+from duebook.engine.slots import Room
 from duebook.engine.ticker import Ticker
 from duebook.ids import new_id
 from duebook.model.run import Outcome
@@ -49,10 +51,10 @@ class VirtualPlaces:
         self._clock = clock
         self._stand_ins = stand_ins
         self._work: dict[Token, tuple[datetime, Claim, Outcome]] = {}
+        self.work_waits = False
 
-    @property
-    def free(self) -> int:
-        return self._number - len(self._work)
+    def room(self) -> Room:
+        return Room(self._number - len(self._work), 0)
 
     @property
     def next_end(self) -> datetime | None:
@@ -110,6 +112,8 @@ class SimulatedNode:
         self.keeper = Keeper(
             store, session_id, LEASE, self.places, lambda *_: None, clock.monotonic
         )
+        self._retention = Retention(store, monotonic=clock.monotonic)
+        self._retains_at = 0.0
         self._dispatcher = Dispatcher(
             store,
             self.places,
@@ -186,6 +190,8 @@ class SimulatedNode:
         """Renew the lease and look after the dead; whether that changed any run."""
         before = self.keeper.changes
         self.keeper.step()
+        if (now := self._clock.monotonic()) >= self._retains_at:
+            self._retains_at = now + self._retention.step()
         return self.keeper.changes > before
 
     def obey(self) -> None:
@@ -200,6 +206,6 @@ class SimulatedNode:
             self._store.transact(
                 lambda tx: [conclude(tx, claim, outcome) for claim, outcome in ended]
             )
-        before = self.places.free
+        before = self.places.room().free
         ready_at = self._dispatcher.step()
-        return bool(ended) or self.places.free < before, ready_at
+        return bool(ended) or self.places.room().free < before, ready_at

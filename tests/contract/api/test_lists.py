@@ -40,6 +40,26 @@ def names(api: Api, **params: Any) -> list[str]:
             return found
 
 
+def test_a_long_page_is_compressed_for_who_accepts_that(many: Api) -> None:
+    for path in ("schedules", "schedules?sort=-name"):
+        plain, small = (
+            many("GET", path, headers={"Accept-Encoding": accepted})
+            for accepted in ("identity", "gzip")
+        )
+        assert len(plain.content) > 4_096
+        assert "content-encoding" not in plain.headers
+        assert small.headers["content-encoding"] == "gzip"
+        assert int(small.headers["content-length"]) < len(plain.content) // 2
+        assert small.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+        assert small.json() == plain.json()
+
+
+def test_one_schedule_is_not_compressed(many: Api) -> None:
+    answer = many("GET", "schedules/job-000", headers={"Accept-Encoding": "gzip"})
+    assert "content-encoding" not in answer.headers
+    assert "vary" not in answer.headers
+
+
 def test_pages_follow_each_other_without_gaps(many: Api) -> None:
     everything = [f"job-{n:03}" for n in range(10)]
     assert names(many) == everything

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.api.authenticator import SESSION_LASTS, BookAuthenticator
+from duebook.api.caller_cache import CallerCache
 from duebook.api.token_cache import TokenCache
 from duebook.book.tokens import Tokens
 from duebook.errors import Unavailable
@@ -239,3 +240,77 @@ def test_a_session_that_is_made_up_lengthens_nobodys_question(
     if kind == "local":  # its signature is checked without the books
         monkeypatch.setattr(store, "read", lambda _: pytest.fail("the books were asked"))
         assert door.check_session(forged) is None
+
+
+@pytest.mark.parametrize("how", ["revoked here", "revoked elsewhere", "expired", "forgotten"])
+def test_a_token_that_has_ended_is_known_for_a_second_at_most(
+    store: SqliteStore, clock: VirtualClock, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens, seconds = Tokens(store), 0.0
+    door = BookAuthenticator(store)
+    monkeypatch.setattr(door, "_recent", CallerCache(lambda: seconds))
+    until = clock.now + timedelta(seconds=0.5) if how == "expired" else None
+    _, text = tokens.create("ci", "operator", ["shop"], expires_at=until)
+    assert door.known(text) is None, "nobody has asked the books yet"
+    caller = door.check(text)
+    assert caller is not None
+    assert door.known(text) == caller
+    if how == "expired":
+        seconds = 0.5
+    elif how == "forgotten":
+        tokens.revoke("ci")
+        store.transact(lambda tx: tx.upkeep.purge(tx.now + timedelta(days=1), 10))
+        seconds = 1.0
+    else:
+        tokens.revoke("ci")
+        assert door.known(text) == caller, "another process may have revoked it"
+        if how == "revoked here":
+            door.forget()
+        else:
+            seconds = 1.0
+    clock.advance(timedelta(seconds=1))
+    assert door.known(text) is None
+    assert door.check(text) is None
+    assert door.known(text) is None
+
+
+def test_only_tokens_that_were_accepted_are_known(store: SqliteStore) -> None:
+    tokens, door = Tokens(store), BookAuthenticator(store, lambda: LOCAL)
+    _, text = tokens.create("ci", "viewer", ["*"])
+    wrong = text[:-1] + ("a" if text[-1] != "a" else "b")
+    for refused in (wrong, "nonsense", "", "é"):
+        assert door.check(refused) is None
+        assert door.known(refused) is None
+    assert door.check(LOCAL) is not None
+    assert door.known(LOCAL) is None, "its file is looked at for every request"
+    assert door.check(text, again=True) is not None
+    assert door.known(text) is None, "streams have answers of their own"
+
+
+def test_a_token_with_the_name_of_a_revoked_one_has_its_own_role_at_once(
+    store: SqliteStore,
+) -> None:
+    tokens, door = Tokens(store), BookAuthenticator(store)
+    _, admin = tokens.create("ci", "admin", ["*"])
+    assert door.check(admin) is not None
+    tokens.revoke("ci")
+    _, viewer = tokens.create("ci", "viewer", ["shop"])
+    caller = door.known(viewer) or door.check(viewer)
+    assert caller is not None
+    assert (caller.role, caller.namespaces) == (Role.VIEWER, ("shop",))
+
+
+def test_that_a_busy_token_is_used_is_put_down_once_a_minute(
+    store: SqliteStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens, door = Tokens(store), BookAuthenticator(store)
+    seconds = 0.0
+    monkeypatch.setattr(door, "_recent", CallerCache(lambda: seconds))
+    _, text = tokens.create("ci", "viewer", ["*"])
+    for _ in range(200):
+        assert door.known(text) or door.check(text)
+        clock.advance(timedelta(seconds=0.7))
+        seconds += 0.7
+    (token,) = tokens.list()
+    assert token.last_used_at is not None
+    assert clock.now - token.last_used_at <= timedelta(minutes=1, seconds=2)

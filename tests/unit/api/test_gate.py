@@ -24,6 +24,10 @@ TOKEN = {"Authorization": "Bearer right"}
 
 
 class Known:
+    def known(self, text: str) -> Caller | None: ...
+
+    def forget(self) -> None: ...
+
     def check(self, text: str, again: bool = False) -> Caller | None:  # noqa: ARG002
         if text == "down":
             raise Unavailable("no answer")
@@ -72,6 +76,22 @@ def test_a_token_is_known_and_others_are_not(client: TestClient) -> None:
         answer = client.get("/x", headers={"Authorization": value})
         assert answer.status_code == 401, value
         assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_whose_token_was_accepted_just_now_is_not_asked_about_again() -> None:
+    class Remembered(Known):
+        def known(self, text: str) -> Caller | None:
+            return Caller("2", "remembered", Role.VIEWER) if text in ("right", "down") else None
+
+    client = TestClient(Gate(inside, Remembered(), Hosts(), {}, max_body=1000), BASE)
+    for token in ("right", "down"):
+        answer = client.get("/x", headers={"Authorization": f"Bearer {token}"})
+        assert answer.json() == {"who": "remembered"}
+    assert client.get("/x", headers={"Authorization": "Bearer wrong"}).status_code == 401
+    twice = [("Authorization", "Bearer right"), ("Authorization", "Bearer right")]
+    assert client.get("/x", headers=twice).status_code == 401
+    foreign = TOKEN | {"Origin": "https://evil.example"}
+    assert client.get("/x", headers=foreign).status_code == 403
 
 
 def test_who_is_known_is_known_on_open_paths_too(client: TestClient) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,7 +48,7 @@ class Printing:
 def printing(tmp_path: Path) -> Printing:
     with Book(SqliteStore(tmp_path / "books.db")) as book:
         book.schedules.create("job", trigger={"cron": "@daily"}, target={"command": ["true"]})
-        return Printing(replace(book.schedules.trigger("job"), status="running"))
+        return Printing(book.schedules.trigger("job")._replace(status="running"))
 
 
 async def read(tail: LogTail, place: Page = START) -> tuple[Page, int]:
@@ -95,7 +94,7 @@ def test_a_run_that_has_ended_is_said_to_only_with_its_last_lines(printing: Prin
         await tail.after(START)
         printing.print(2_500)
         printing.now += 1
-        printing.run = replace(printing.run, status="succeeded")
+        printing.run = printing.run._replace(status="succeeded")
         assert await read(tail) == (Page(1, 2_499), 2_500)
         run, lines = await tail.after(Page(1, 2_499))
         assert (run.status, lines) == ("succeeded", [])

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duebook.engine.dispatcher import GOOD_FOR, HELD_BY_OTHERS, Dispatcher, shares
+from duebook.engine import slots
+from duebook.engine.dispatcher import (
+    GOOD_FOR,
+    HELD_BY_OTHERS,
+    RESTRAINT,
+    Dispatcher,
+    shares,
+)
 from duebook.store.values import Work
 
 if TYPE_CHECKING:
@@ -22,7 +29,7 @@ if TYPE_CHECKING:
     from duebook.store.base import Store
 
 NOW = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
-CLAIM = SimpleNamespace(run=SimpleNamespace(attempt=2))
+CLAIM = SimpleNamespace(run=SimpleNamespace(attempt=2, priority=0, ready_at=NOW), started_at=NOW)
 
 places = st.lists(st.tuples(st.sampled_from("abc"), st.text()), min_size=1, max_size=9, unique=True)
 
@@ -53,19 +60,27 @@ class Queue:
         self.looks = 0
         self.held = False
         """whether somebody else is claiming what there is"""
+        self.places: tuple[tuple[str, str], ...] = (("default", "default"),)
+        self.limited: set[str] = set()
+        """queues whose next run must not be buffered"""
+        self.asked: list[tuple[str, int, int]] = []
 
     def look_for_work(self, queues: Sequence[str], tasks: Sequence[str], *_: object) -> Work:
         assert (list(queues), list(tasks)) == (["default"], [])
         self.looks += 1
-        return Work((("default", "default"),) if self.ready else (), None, NOW)
+        return Work(self.places if self.ready else (), None, NOW)
 
     def transact(self, work: Callable[[Any], Any]) -> Any:
         return work(SimpleNamespace(claims=self, now=self.now))
 
-    def claim(self, _session_id: str, _queue: str, limit: int, *_: object) -> list[Any]:
-        number = 0 if self.held else min(limit, self.ready)
+    def claim_ahead(
+        self, _session_id: str, queue: str, limit: int, ahead: int, *_: object
+    ) -> tuple[list[Any], bool]:
+        self.asked.append((queue, limit, ahead))
+        stops = queue in self.limited and ahead > 0
+        number = 0 if self.held else min(limit + (0 if stops else ahead), self.ready)
         self.ready -= number
-        return [CLAIM] * number
+        return [CLAIM] * number, stops
 
 
 class Room:
@@ -73,10 +88,18 @@ class Room:
 
     def __init__(self, free: int) -> None:
         self.free = free
+        self.ahead = 0
         self.claiming = Lock()
+        self.work_waits = False
+
+    def room(self) -> slots.Room:
+        assert self.work_waits, "a place that gets free after this rings"
+        return slots.Room(self.free, self.ahead)
 
     def begin(self, claims: list[Claim]) -> None:
-        self.free -= len(claims)
+        buffered = max(len(claims) - self.free, 0)
+        self.free -= len(claims) - buffered
+        self.ahead -= buffered
 
 
 class Watched:
@@ -92,8 +115,8 @@ class Watched:
             monotonic=lambda: self.seconds,
         )
 
-    def step(self, free: int) -> datetime | None:
-        self.room.free = free
+    def step(self, free: int, ahead: int = 0) -> datetime | None:
+        self.room.free, self.room.ahead = free, ahead
         return self._dispatcher.step()
 
 
@@ -128,3 +151,50 @@ def test_an_empty_place_is_looked_at_each_time() -> None:
     watched.queue.ready = 5
     watched.step(free=10)
     assert watched.queue.ready == 0
+
+
+def test_a_place_that_gets_free_shall_ring_only_when_there_was_more_than_places() -> None:
+    watched = Watched(ready=10, free=4)
+    watched.step(free=4)
+    assert watched.room.work_waits
+    watched.step(free=20)
+    assert not watched.room.work_waits
+
+
+def test_what_is_claimed_ahead_is_shared_out_as_slots_are() -> None:
+    watched = Watched(ready=100, free=0)
+    watched.queue.places = (("a", "default"), ("b", "default"), ("c", "default"))
+    watched.step(free=3, ahead=30)
+    assert watched.queue.asked == [("a", 1, 10), ("b", 1, 10), ("c", 1, 10)]
+
+
+def test_a_full_node_claims_ahead() -> None:
+    watched = Watched(ready=100, free=0)
+    watched.step(free=0, ahead=30)
+    assert (watched.queue.ready, watched.room.ahead) == (70, 0)
+
+
+def test_a_run_that_must_not_be_buffered_is_given_the_next_slot() -> None:
+    watched = Watched(ready=100, free=0)
+    watched.queue.limited = {"default"}
+    watched.step(free=0, ahead=30)
+    watched.step(free=0, ahead=30)
+    assert watched.queue.asked == [("default", 0, 30)], "nothing more before a slot is free"
+    watched.queue.limited.clear()
+    watched.step(free=1, ahead=30)
+    assert watched.queue.asked[1:] == [("default", 1, 30)]
+
+
+def test_beside_a_queue_with_limits_nothing_is_claimed_ahead_so_that_it_gets_its_share() -> None:
+    """Slots would never be free otherwise, and only they will do for its runs."""
+    watched = Watched(ready=1_000, free=0)
+    watched.queue.places = (("free", "default"), ("limited", "default"))
+    watched.queue.limited = {"limited"}
+    watched.step(free=0, ahead=30)
+    watched.queue.asked.clear()
+    for _ in range(10):
+        watched.step(free=4, ahead=30)
+    assert watched.queue.asked == [("free", 2, 0), ("limited", 2, 0)] * 10
+    watched.seconds += 2 * RESTRAINT
+    watched.step(free=4, ahead=30)
+    assert watched.queue.asked[-1] == ("limited", 2, 15)

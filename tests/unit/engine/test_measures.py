@@ -14,6 +14,7 @@ from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.keeper import Keeper
 from duebook.engine.measures import Histogram, Measures
 from duebook.engine.settler import Settler
+from duebook.engine.slots import Room
 from duebook.engine.ticker import Ticker
 from duebook.errors import Unavailable
 from duebook.model.plan import Fire, Plan
@@ -49,9 +50,10 @@ class Places:
         self.begun: list[Claim] = []
         self._number = free
 
-    @property
-    def free(self) -> int:
-        return self._number - len(self.begun)
+        self.work_waits = False
+
+    def room(self) -> Room:
+        return Room(self._number - len(self.begun), 0)
 
     def begin(self, claims: list[Claim]) -> None:
         self.begun += claims

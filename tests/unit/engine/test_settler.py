@@ -48,10 +48,10 @@ class _Choking:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._attempts, name)
 
-    def settle_all(self, ended: Sequence[tuple[Any, Outcome]]) -> Any:
+    def settle_all(self, ended: Sequence[tuple[Any, Outcome]], *more: Any) -> Any:
         if any(outcome.error == "poison" for _, outcome in ended):
             raise ValueError("the database refuses this")
-        return self._attempts.settle_all(ended)
+        return self._attempts.settle_all(ended, *more)
 
     def settle(self, token: Any, outcome: Outcome, retry_after: Any = None) -> bool:
         if outcome.error == "poison":
@@ -137,3 +137,18 @@ def test_an_end_to_be_retried_that_the_database_refuses_harms_no_other(
     runs = [get_run(store, claimed.run.id) for claimed in claims]
     assert [run.status for run in runs] == ["queued"] * 3
     assert [run.failures for run in runs] == [1, 1, 0]
+
+
+def test_buffered_runs_are_handed_back_in_one_transaction(
+    store: SqliteStore, claims: list[Claim]
+) -> None:
+    counting = CountingStore(store)
+    done: list[Claim] = []
+    settler = Settler(counting, done.extend)  # type: ignore[arg-type]
+    for claimed in claims:
+        settler.put_back(claimed)
+    counting.may_go_on.set()
+    eventually(lambda: len(done) == len(claims))
+    settler.close()
+    assert counting.transactions <= 2
+    assert {get_run(store, claimed.run.id).status for claimed in claims} == {"queued"}

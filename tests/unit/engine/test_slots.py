@@ -11,16 +11,12 @@ import pytest
 
 from duebook.book import Book
 from duebook.engine.advancer import Advancer
-from duebook.engine.performer import TargetPerformer
-from duebook.engine.slots import Slots
-from duebook.flows.flow_cache import FlowCache
+from duebook.engine.keeper import Keeper
 from duebook.model.run import overlapped
-from duebook.store.sqlite import SqliteStore
 from duebook.store.values import START
-from duebook.targets.spawner import Spawner
-from duebook.targets.task import Tasks
 from tests.support.builders import add_run, add_schedule, begin, get_run, lose
 from tests.support.flow_builders import put_flow, settle, start
+from tests.support.slots import GRACE, Place, slow_books
 from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
@@ -29,59 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from duebook import Context
-    from duebook.model.run import Claim, Run, Token
+    from duebook.model.run import Claim, Token
 
-GRACE = 5.0
 PAUSE = threading.Event()
-
-
-class Place:
-    """Slots of a node that never acts by itself, on books in a file, with a clock of its own."""
-
-    def __init__(self, path: Path) -> None:
-        self.store = SqliteStore(path / "books.db")
-        self.tasks = Tasks()
-        self.now = 0.0
-        self.rings = 0
-        self.flow_cache = FlowCache()
-        self.performer = TargetPerformer(
-            self.store, Spawner(), lambda: None, tasks=self.tasks, flow_cache=self.flow_cache
-        )
-        self.slots = Slots(
-            self.store, self.performer, 3, self._ring, GRACE, monotonic=lambda: self.now
-        )
-        begin(self.store, lease=timedelta(hours=1))
-
-    def _ring(self) -> None:
-        self.rings += 1
-
-    def begin(self, function: Callable[..., Any], number: int = 1, **policies: Any) -> list[Claim]:
-        """Declare a task and begin runs of it."""
-        name = function.__name__
-        self.tasks.add(function)
-        schedule = add_schedule(self.store, name, target=name, overlap="allow", **policies)
-        for _ in range(number):
-            add_run(self.store, schedule)
-        claims = self.store.transact(
-            lambda tx: tx.claims.claim("node-1", "default", number, [name])
-        )
-        assert len(claims) == number
-        self.slots.begin(claims)
-        return claims
-
-    def ended(self, claim: Claim) -> Run:
-        """The run, once its outcome is on the books and its place is free."""
-        eventually(lambda: claim.token not in self.slots.working())
-        return get_run(self.store, claim.run.id)
-
-    def advance(self, seconds: float) -> None:
-        self.now += seconds
-        self.slots.look_after()
-
-    def close(self) -> None:
-        self.slots.close()
-        self.performer.close()
-        self.store.close()
 
 
 @pytest.fixture
@@ -319,6 +265,55 @@ def _begin_again(place: Place, name: str, transact: Any) -> list[Claim]:
     vars(place.store)["transact"] = transact
     place.slots.begin(claims)
     return claims
+
+
+@pytest.mark.parametrize("kind", ["thread", "loop"])
+def test_a_place_is_free_as_soon_as_its_function_has_ended(place: Place, kind: str) -> None:
+    def quick() -> None: ...
+
+    async def at_once() -> None: ...
+
+    with slow_books(place):
+        place.slots.work_waits = True
+        claims = place.begin(quick if kind == "thread" else at_once, 3)
+        eventually(lambda: place.slots.free == 3)
+        assert place.rings
+        assert place.slots.working() == {claim.token for claim in claims}
+        assert not place.slots.wait_idle(0)
+        assert get_run(place.store, claims[0].run.id).status == "running"
+    assert [place.ended(claim).status for claim in claims] == ["succeeded"] * 3
+    assert place.slots.wait_idle(0)
+
+
+def test_nothing_more_is_claimed_while_too_many_ends_wait_for_the_books(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def quick() -> None: ...
+
+    monkeypatch.setattr("duebook.engine.slots.MOST_UNSETTLED", 4)
+    with slow_books(place):
+        place.begin(quick, 3)
+        eventually(lambda: place.slots.free == 3)
+        claims = _begin_again(place, "quick", place.store.transact)
+        eventually(lambda: place.slots.free == 0)
+    place.ended(claims[0])
+    assert place.slots.free == 3
+
+
+def test_an_end_that_waits_for_the_books_is_no_claim_that_got_lost(place: Place) -> None:
+    """Rule 10: the keeper compares what the books say with what is at work here."""
+
+    def quick() -> None: ...
+
+    lease = timedelta(hours=1)
+    keeper = Keeper(place.store, "node-1", lease, place.slots, lambda *_: None, lambda: 0.0)
+    with slow_books(place):
+        (claim,) = place.begin(quick)
+        eventually(lambda: place.slots.free == 3)
+        keeper.renew()
+        assert get_run(place.store, claim.run.id).status == "running"
+    run = place.ended(claim)
+    assert (run.status, run.attempt) == ("succeeded", 1)
 
 
 def test_what_tasks_log_and_tell_is_on_the_books(place: Place) -> None:

@@ -140,6 +140,32 @@ def test_a_look_begins_where_the_last_full_batch_ended(
     assert len(get_runs(store)) == 5
 
 
+def test_a_full_batch_is_announced_before_it_is_planned(
+    store: SqliteStore, clock: VirtualClock
+) -> None:
+    for n in range(3):
+        add_schedule(store, f"job-{n}")
+    clock.advance()
+    fired: list[int] = []
+    ticker = Ticker(store, batch=2, more_due=lambda: fired.append(ticker.fired))
+    step_until_done(ticker, clock)
+    assert fired == [0], "and the short batch after it is not"
+
+
+def test_a_ticker_whose_look_failed_holds_up_no_other(
+    store: SqliteStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_schedule(store)
+    clock.advance()
+    cursor = DueCursor()
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "transact", unreachable)
+        with pytest.raises(Unavailable):
+            Ticker(store, cursor=cursor).step()
+    assert Ticker(store, cursor=cursor).step() == clock.now + MINUTE
+    assert len(get_runs(store)) == 1
+
+
 def test_a_batch_that_came_to_nothing_is_looked_at_again(
     store: SqliteStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

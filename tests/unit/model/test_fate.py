@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -15,11 +16,15 @@ from duebook.model.fate import (
     TriedAgain,
     fate_of,
     fate_of_lost,
+    fate_of_lost_early,
     when_asked_to_end,
 )
 from duebook.model.flow_target import FlowTarget
 from duebook.model.retry import Retry
 from duebook.model.run import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DONE = Outcome("succeeded")
 FAILED = Outcome("failed", "exit_code", "exit code 3", 3)
@@ -63,8 +68,19 @@ def test_a_run_survives_as_many_losses_as_it_may(losses: int, most: int) -> None
         assert fate.outcome.exit_code is None
 
 
-def test_a_lost_run_that_was_to_end_ends() -> None:
-    fate = fate_of_lost(0, 3, "cancelled")
+@given(losses=st.integers(0, 20), most=st.integers(0, 10))
+def test_a_run_survives_twice_as_many_losses_before_it_has_begun(losses: int, most: int) -> None:
+    fate = fate_of_lost_early(losses, most, None)
+    assert isinstance(fate, HandedBack) is (losses < 2 * most)
+    if isinstance(fate, Ends):
+        assert (fate.outcome.status, fate.outcome.reason) == ("failed", "poison")
+
+
+@pytest.mark.parametrize("judge", [fate_of_lost, fate_of_lost_early])
+def test_a_lost_run_that_was_to_end_ends(
+    judge: Callable[[int, int, str | None], Ends | HandedBack],
+) -> None:
+    fate = judge(0, 3, "cancelled")
     assert isinstance(fate, Ends)
     assert (fate.outcome.status, fate.outcome.reason) == ("cancelled", "cancelled")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from inspect import signature
 from typing import (
@@ -81,11 +80,10 @@ _STRATEGIES: Final[dict[Any, st.SearchStrategy[Any]]] = {
 
 
 def made(kind: type[V], **more: st.SearchStrategy[Any]) -> st.SearchStrategy[V]:
-    """Any value of a dataclass, but for fields that are given."""
+    """Any value of a dataclass or a named tuple, but for fields that are given."""
     hints = get_type_hints(kind)
-    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     return st.builds(
-        kind, **({name: _any(hints[name]) for name in names if name not in more}), **more
+        kind, **({name: _any(hint) for name, hint in hints.items() if name not in more}), **more
     )
 
 

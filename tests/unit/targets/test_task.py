@@ -34,7 +34,7 @@ def call(
 ) -> Outcome:
     task = Tasks().add(function, "digest")
     stop, told = stop or TaskStop(), told or Told()
-    run = replace(RUN, payload=payload or {})
+    run = RUN._replace(payload=payload or {})
     claim = Claim(run, Token("r", 2, "n"), enqueued_spec("digest", None), "anna")
     return perform_task(task, claim, stop, told)
 

@@ -63,7 +63,7 @@ def test_a_process_that_does_not_take_its_run_fails_it(monkeypatch: pytest.Monke
     monkeypatch.setattr(task_process, "GRACE", 0.05)
     spawner: Any = DeafSpawner()
     task = Tasks().add(_digest, "digest")
-    run = replace(RUN, payload={"text": "x" * 5_000_000})
+    run = RUN._replace(payload={"text": "x" * 5_000_000})
     spec = replace(enqueued_spec("digest", None), timeout=timedelta(seconds=0.1))
     stop = Stop()
     with TaskProcesses(spawner) as processes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -98,7 +97,7 @@ def test_attempts_of_a_run_get_the_same_but_for_now() -> None:
     target = {"command": ["echo", "{{ schedule }}{{ run }}{{ due_at }}{{ payload }}{{ user }}"]}
     first = claim_of(target, {"a": 1})
     later = NOW + timedelta(hours=1)
-    second = first._replace(run=replace(first.run, attempt=2, failures=1, started_at=later))
+    second = first._replace(run=first.run._replace(attempt=2, failures=1, started_at=later))
     assert rendered(first).spec == rendered(second).spec
 
 

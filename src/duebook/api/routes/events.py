@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from starlette.responses import Response, StreamingResponse
@@ -58,7 +59,8 @@ def list_events(
         return page
 
     found = paged(read, encode, cursor, limit)
-    return Answer(found.body | {"position": positions[found.body["next_cursor"]]})
+    beside = {"position": positions[found.body["next_cursor"]]}
+    return replace(found, body=found.body | beside)
 
 
 @handlers

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from duebook.api.answers import PAGE_BYTES, Answer, fitting, listed
+from duebook.api.answers import PAGE_BYTES, Answer, fitting, listed, write_json
 from duebook.api.asking import Ask
 from duebook.api.gate import STILL
 from duebook.api.log_stream import LogStream, place_text, read_place
@@ -61,7 +61,7 @@ def get_log(
     if "text/plain" in accept:
         return PlainTextResponse("".join(f"{line.text}\n" for _, line in lines))
     forms = [encode(PlacedLine(place_text(at), line)) for at, line in lines]
-    fit, _ = fitting(forms, PAGE_BYTES)
+    fit, _ = fitting([write_json(form) for form in forms], PAGE_BYTES)
     shown = forms[: max(fit, 1)]
     end = shown[-1]["place"] if shown else place_text(place)
     ended = not run.is_active and len(lines) < limit and len(shown) == len(forms)

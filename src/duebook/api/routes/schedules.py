@@ -74,7 +74,8 @@ def list_schedule_runs(
     limit: Limit = 20,
 ) -> Response:
     read = partial(ask.book.runs.list, name, status=status, origin=origin, since=since, until=until)
-    return paged(lambda at, most: read(limit=most, cursor=at), encode, cursor, limit).response()
+    found = paged(lambda at, most: read(limit=most, cursor=at), encode, cursor, limit)
+    return found.response(ask.request)
 
 
 @handlers

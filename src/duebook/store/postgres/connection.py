@@ -34,6 +34,13 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     patience: float | None = BRIEF
     used = False
     """before: it may have broken since, and nobody noticed"""
+    given_back_at: float | None = None
+    """when it was used last, by the monotonic clock"""
+
+    def is_awake(self, seconds: float) -> bool:
+        """Whether it is new, or was used so short a time ago."""
+        given = self.given_back_at
+        return given is None or time.monotonic() - given < seconds
 
     def wait(self, gen: Generator[Any, Any, T], *arguments: Any, **named: Any) -> T:
         """What the driver calls for everything that needs the network."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
+from duebook.model.access import EVERYWHERE
 from duebook.model.finding import Finding
 from duebook.model.plan import Lane, Plan
 from duebook.model.run import Outcome, Run, Token
 from duebook.store.sql.attempts import Attempts
 from duebook.store.sql.checks import Checks
-from duebook.store.sql.claims import Claimer, Claims, Wanted
+from duebook.store.sql.claims import Claims, Taken, Wanted
 from duebook.store.sql.events import Events
 from duebook.store.sql.flow_runs import FlowRuns, LimitKey, columns_of_flows
 from duebook.store.sql.ledger import Ledger
@@ -22,7 +24,8 @@ from duebook.store.sql.wakes import Wakes
 from duebook.store.values import News
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from duebook.model.flow_run import FlowMove
     from duebook.store.postgres.statements import PostgresStatements
@@ -117,7 +120,11 @@ class PostgresPlans(Plans):
 class PostgresAttempts(Attempts):
     """Many end with one statement."""
 
-    def settle_all(self, ended: Sequence[tuple[Token, Outcome]]) -> set[Token]:
+    def settle_all(
+        self,
+        ended: Sequence[tuple[Token, Outcome]],
+        begun: Mapping[Token, datetime] = MappingProxyType({}),
+    ) -> set[Token]:
         """One statement for all, in the order of their ids, so that no two such statements wait for
         each other; only what it did not find is looked at alone."""
         ended = sorted(ended, key=lambda end: end[0].run_id)
@@ -133,6 +140,7 @@ class PostgresAttempts(Attempts):
             "exit_code": [outcome.exit_code for _, outcome in ended],
             "output": [inline(outcome.output) for _, outcome in ended],
             "output_ref": [clean(outcome.output_ref) for _, outcome in ended],
+            "begun_at": [self._not_in_future(begun.get(token)) for token, _ in ended],
         }
         rows = self._db.all("settle_runs", now=self._db.now, **columns) if ended else []
         settled = {tokens.pop((run_id, attempt)) for run_id, attempt, *_ in rows}
@@ -158,64 +166,102 @@ class PostgresAttempts(Attempts):
 class PostgresClaims(Claims):
     """Takes runs that nobody else takes just now."""
 
-    def _claim_runs(self, claimer: Claimer, wanted: Wanted, limit: int) -> list[Run]:
+    def _claim_runs(self, wanted: Wanted, limit: int, ahead: int) -> Taken:
+        """One statement, unless the queue has limits, which are locked first."""
+        limited, taken = self._take(wanted, limit, ahead, self._db.now)
+        if not limited:
+            return taken
+
+        def take(most: int, more: int, at: datetime) -> Taken:
+            return self._take(wanted, most, more, at, admitted=True)[1]
+
+        return self._within_queue(wanted.queue, limit, ahead, take)
+
+    def _take(
+        self, wanted: Wanted, limit: int, ahead: int, at: datetime, admitted: bool = False
+    ) -> tuple[bool, Taken]:
+        """Runs that begin at `at`; nothing from a queue with limits for those who were not
+        admitted, who are told so."""
+        rows = self._db.all(
+            "claim_ready",
+            now=self._db.now,
+            at=at,
+            straight=limit,
+            limit=limit + ahead,
+            admitted=admitted,
+            session_id=wanted.session_id,
+            queue=wanted.queue,
+            namespace=wanted.namespace,
+            everywhere=EVERYWHERE,
+            tasks=wanted.tasks,
+            labels=json.dumps(dict(wanted.labels)),
+            ranks=[part.rank for part in wanted.parts],
+            sinces=[part.since for part in wanted.parts],
+            lasts=[part.last for part in wanted.parts],
+        )
+        if not rows:  # the session is dead, or does not serve the namespace
+            return False, Taken([], is_limited=False)
+        node, limited, is_limited, bound = rows[0][:4]
+        given = [row[4:] for row in rows if row[4] is not None]
+        if bound is not None:
+            given += self._take_bound(bound, wanted.session_id, at)
+        given.sort(key=_turn)
+        definitions = self._definitions.read([row[2:4] for row in given if row[2] is not None])
+        runs = [_claimed(row, definitions.get(row[2:4]), node, at) for row in given]
+        return limited and not admitted, Taken(runs, is_limited)
+
+    def _take_bound(self, bound: list[list[Any]], session_id: str, at: datetime) -> list[Row]:
         """Runs of limited schedules are counted again under a lock of their schedule; a backfill
         begins only where nobody decides about due times at the same time."""
-        found = self._claimable("take_claimable", wanted, limit)
-        exclusive = {schedule_id for _, schedule_id, _, alone, _ in found if alone}
-        limited = {schedule_id for _, schedule_id, _, _, limited in found if limited} - exclusive
-        filling = {owner for _, owner, lane, alone, _ in found if alone and lane == Lane.BACKFILL}
+        exclusive = {schedule_id for _, schedule_id, _, alone in bound if alone}
+        counted = {schedule_id for _, schedule_id, _, _ in bound} - exclusive
+        filling = {owner for _, owner, lane, alone in bound if alone and lane == Lane.BACKFILL}
         free = _locked(self._db, "lock_exclusive", exclusive) | _locked(
-            self._db, "lock_limited", limited
+            self._db, "lock_limited", counted
         )
         free -= filling - _locked(self._db, "lock_decided", filling)
-        without = [id_ for id_, _, _, *limits in found if not any(limits)]
-        within = [id_ for id_, owner, _, *limits in found if any(limits) and owner in free]
-        given = self._given("claim_runs", without, claimer)
-        given += self._given("claim_limited", within, claimer)
-        places = {row[0]: place for place, row in enumerate(found)}
-        given.sort(key=lambda row: places[row[0]])
-        definitions = self._definitions.read(
-            [(row[2], row[3]) for row in given if row[2] is not None]
-        )
-        return [self._claimed(row, definitions.get((row[2], row[3])), claimer) for row in given]
+        ids = [id_ for id_, owner, *_ in bound if owner in free]
+        mine: Values = {"session_id": session_id, "at": at, "now": self._db.now}
+        return self._db.all("claim_limited", ids=ids, **mine) if ids else []
 
-    def _given(self, query: str, ids: list[str], claimer: Claimer) -> list[Row]:
-        mine: Values = {"session_id": claimer.session_id, "now": claimer.at}
-        return self._db.all(query, ids=ids, **mine) if ids else []
 
-    def _claimed(self, row: Row, definition: Definition | None, claimer: Claimer) -> Run:
-        """What is known needs no query: this node, this time, and the schedule's name."""
-        (id_, namespace, schedule_id, version, due_at, origin, trigger, queue, priority) = row[:9]
-        attempt, failures, losses, payload, created_at, ready_at, expires_at = row[9:16]
-        return Run(
-            id_,
-            namespace,
-            schedule_id,
-            definition.name if definition else None,
-            version,
-            due_at,
-            origin,
-            trigger,
-            queue,
-            priority,
-            "running",
-            attempt,
-            failures,
-            losses,
-            None if payload is None else json.loads(payload),
-            created_at,
-            ready_at,
-            claimer.at,
-            claimer.at,
-            None,
-            expires_at,
-            claimer.node,
-            task=row[16],
-            parent_run_id=row[17],
-            step=row[18],
-            flow=row[19],
-        )
+def _turn(row: Row) -> tuple[int, datetime, int]:
+    """By priority, then readiness."""
+    return -row[8], row[14], row[20]
+
+
+def _claimed(row: Row, definition: Definition | None, node: str, at: datetime) -> Run:
+    """What is known needs no query: this node, this time, and the schedule's name."""
+    (id_, namespace, schedule_id, version, due_at, origin, trigger, queue, priority) = row[:9]
+    attempt, failures, losses, payload, created_at, ready_at, expires_at = row[9:16]
+    return Run(
+        id_,
+        namespace,
+        schedule_id,
+        definition.name if definition else None,
+        version,
+        due_at,
+        origin,
+        trigger,
+        queue,
+        priority,
+        "running",
+        attempt,
+        failures,
+        losses,
+        None if payload is None else json.loads(payload),
+        created_at,
+        ready_at,
+        at,
+        row[21],
+        None,
+        expires_at,
+        node,
+        task=row[16],
+        parent_run_id=row[17],
+        step=row[18],
+        flow=row[19],
+    )
 
 
 class PostgresFlowRuns(FlowRuns):

@@ -50,6 +50,7 @@ class Pool:
         or a network that swallows everything, would make their users wait one by one."""
         try:
             connection.patience, connection.used = BRIEF, True
+            connection.given_back_at = time.monotonic()
             with suppress(psycopg.Error):
                 if connection.info.transaction_status not in _OUTSIDE:
                     connection.execute(b"ROLLBACK")

@@ -88,6 +88,10 @@ LEFT JOIN schedules AS s
     ON s.namespace = d.namespace AND s.name = d.upstream AND s.deleted_at IS NULL
 WHERE d.schedule_id = ANY (:ids::text[])
 
+-- name: look_for_due
+-- When the next schedule wants to be looked at, and what time it is.
+SELECT min(wake_at), now() FROM schedule_state WHERE wake_at >= :after
+
 -- name: move_state
 -- Active schedules that stay active move on; only the version that was planned.
 UPDATE schedule_state AS st
@@ -307,8 +311,11 @@ LIMIT 1
 SELECT clock_timestamp()
 
 -- name: list_claimable
--- Ready work by priority, within its limits; its lane and limits. IS NULL, for EXISTS may read a table.
-SELECT r.id, r.schedule_id, r.lane, r.exclusive, r.max_concurrent IS NOT NULL
+-- Ready work in order, within its limits, and whether it may be buffered. IS NULL, for EXISTS may read a table.
+SELECT r.id, r.schedule_id, r.lane, r.exclusive, r.max_concurrent IS NOT NULL AS limited,
+    NOT r.exclusive AND r.max_concurrent IS NULL AND r.max_takeovers > 0 AND r.early_losses = 0
+        AS bufferable,
+    -r.priority AS rank, r.ready_at, r.place
 FROM runs AS r
 WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace = :namespace AND r.ready_at <= :now
     AND (r.expires_at IS NULL OR r.expires_at > :now OR r.attempt > 0)
@@ -340,23 +347,39 @@ WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace = :namespace AND 
         SELECT count(*) FROM runs AS other
         WHERE other.schedule_id = r.schedule_id AND other.status = 'running'
             AND other.status IN ('queued', 'running')))
-ORDER BY r.priority DESC, r.ready_at, r.place
+ORDER BY -r.priority, r.ready_at, r.place
 LIMIT :limit
 
 -- name: look_for_work
 -- Where there are runs that may begin, when more will be ready, whether any queue has limits.
 WITH RECURSIVE at AS (SELECT coalesce(:clock::timestamptz, now()) AS now),
-hop (queue, namespace) AS (
-    SELECT q, (SELECT min(r.namespace) FROM runs AS r WHERE r.status = 'queued' AND r.queue = q)
-    FROM unnest(:queues::text[]) AS q
-    WHERE :namespaces::text[] IS NULL
+part AS MATERIALIZED (
+    SELECT queue, namespace, rank, since, last
+    FROM unnest(:part_queues::text[], :part_namespaces::text[], :ranks::integer[],
+        :sinces::timestamptz[], :lasts::integer[]) AS p (queue, namespace, rank, since, last)),
+gap (queue, low, high) AS (
+    SELECT queue, namespace,
+        lead(namespace, 1, '{') OVER (PARTITION BY queue ORDER BY namespace COLLATE "C")
+    FROM (
+        SELECT q AS queue, '' AS namespace FROM unnest(:queues::text[]) AS q
+        UNION SELECT queue, namespace FROM part) AS known
+    WHERE :namespaces::text[] IS NULL),
+hop (queue, namespace, high) AS (
+    SELECT gap.queue, (
+        SELECT min(r.namespace) FROM runs AS r
+        WHERE r.status = 'queued' AND r.queue = gap.queue AND r.namespace > gap.low
+            AND r.namespace < gap.high), gap.high
+    FROM gap
     UNION ALL
     SELECT hop.queue, (
         SELECT min(r.namespace) FROM runs AS r
-        WHERE r.status = 'queued' AND r.queue = hop.queue AND r.namespace > hop.namespace)
+        WHERE r.status = 'queued' AND r.queue = hop.queue AND r.namespace > hop.namespace
+            AND r.namespace < hop.high), hop.high
     FROM hop WHERE hop.namespace IS NOT NULL),
 spot (queue, namespace) AS (
     SELECT queue, namespace FROM hop WHERE namespace IS NOT NULL
+    UNION ALL
+    SELECT queue, low FROM gap WHERE low <> ''
     UNION ALL
     SELECT q, n FROM unnest(:queues::text[]) AS q CROSS JOIN unnest(:namespaces::text[]) AS n)
 SELECT at.now, EXISTS (SELECT 1 FROM queues), (
@@ -364,7 +387,15 @@ SELECT at.now, EXISTS (SELECT 1 FROM queues), (
         WHERE status = 'queued' AND ready_at > created_at AND ready_at > at.now), (
         SELECT json_agg(json_build_array(spot.queue, spot.namespace)
             ORDER BY array_position(:queues::text[], spot.queue), spot.namespace)
-        FROM spot WHERE EXISTS (claimable))
+        FROM spot WHERE EXISTS (
+            SELECT 1 FROM (
+                SELECT rank, since, last FROM part
+                WHERE part.queue = spot.queue AND part.namespace = spot.namespace
+                UNION ALL
+                SELECT -2147483648, '-infinity', 2147483647 WHERE NOT EXISTS (
+                    SELECT 1 FROM part
+                    WHERE part.queue = spot.queue AND part.namespace = spot.namespace)) AS stretch
+            CROSS JOIN LATERAL (claimable) AS found))
 FROM at
 
 -- name: lock_exclusive
@@ -389,21 +420,58 @@ SELECT id FROM schedules WHERE id = ANY (:ids::text[])
 ORDER BY id
 FOR NO KEY UPDATE
 
--- name: claim_runs
--- The runs are this session's until they settle; no limit of a schedule concerns them.
-UPDATE runs AS r
-SET status = 'running', attempt = r.attempt + 1, lane = least(r.lane, 1), session_id = :session_id,
-    claimed_at = :now, started_at = :now, progress = NULL, progress_text = NULL, beat_at = NULL
-WHERE r.id = ANY (:ids::text[]) AND r.status || '' = 'queued'
-RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
-    r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
-    r.expires_at, r.task, r.parent_run_id, r.step, r.flow
+-- name: claim_ready
+-- Ready runs become this session's, beyond `straight` as buffered; those that a limit counts are only locked.
+WITH me AS MATERIALIZED (
+    SELECT node, EXISTS (SELECT 1 FROM queues WHERE name = :queue) AS limited
+    FROM node_sessions
+    WHERE id = :session_id AND ended_at IS NULL AND expires_at > :now
+        AND namespaces::jsonb ?| ARRAY[:everywhere, :namespace]
+    FOR KEY SHARE),
+taken AS MATERIALIZED (
+    SELECT found.id, found.schedule_id, found.lane, found.exclusive, found.limited,
+        found.bufferable, found.rank, found.ready_at, found.place, row_number() OVER () AS turn
+    FROM (
+        SELECT part.rank, part.since, part.last FROM me
+        CROSS JOIN unnest(:ranks::integer[], :sinces::timestamptz[], :lasts::integer[])
+            AS part (rank, since, last)
+        WHERE :admitted OR NOT me.limited) AS stretch
+    CROSS JOIN LATERAL (claimable
+        FOR UPDATE OF r SKIP LOCKED) AS found
+    LIMIT :limit),
+ending AS MATERIALIZED (
+    SELECT min(turn) AS turn FROM taken WHERE turn > :straight AND NOT bufferable),
+straight AS MATERIALIZED (
+    SELECT rank, ready_at, place FROM taken WHERE turn = :straight),
+given AS (
+    UPDATE runs AS r
+    SET status = 'running', attempt = r.attempt + 1, lane = least(r.lane, 1),
+        session_id = :session_id, claimed_at = :at, progress = NULL, progress_text = NULL,
+        beat_at = NULL, started_at = CASE
+            WHEN :straight = 0 OR (-r.priority, r.ready_at, r.place) > (
+                SELECT rank, ready_at, place FROM straight)
+            THEN NULL ELSE :at END
+    WHERE r.id = ANY (ARRAY(
+        SELECT taken.id FROM taken CROSS JOIN ending
+        WHERE NOT taken.exclusive AND NOT taken.limited
+            AND (ending.turn IS NULL OR taken.turn < ending.turn)))
+    RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
+        r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
+        r.expires_at, r.task, r.parent_run_id, r.step, r.flow, r.place, r.started_at)
+SELECT me.node, me.limited, ending.turn IS NOT NULL, (
+        SELECT json_agg(json_build_array(id, schedule_id, lane, exclusive)) FROM taken
+        WHERE (exclusive OR limited) AND turn <= :straight),
+    given.id, given.namespace, given.schedule_id, given.version, given.due_at, given.origin,
+    given.trigger, given.queue, given.priority, given.attempt, given.failures, given.losses,
+    given.payload, given.created_at, given.ready_at, given.expires_at, given.task,
+    given.parent_run_id, given.step, given.flow, given.place, given.started_at
+FROM me CROSS JOIN ending LEFT JOIN given ON true
 
 -- name: claim_limited
--- As claim_runs, as far as the limits of their schedules allow now.
+-- The given runs become this session's, as far as the limits of their schedules allow now.
 UPDATE runs AS r
 SET status = 'running', attempt = r.attempt + 1, lane = least(r.lane, 1), session_id = :session_id,
-    claimed_at = :now, started_at = :now, progress = NULL, progress_text = NULL, beat_at = NULL
+    claimed_at = :at, started_at = :at, progress = NULL, progress_text = NULL, beat_at = NULL
 FROM (
     SELECT c.id, CASE WHEN c.exclusive THEN 1 ELSE c.max_concurrent END AS most,
         row_number() OVER (
@@ -428,13 +496,14 @@ WHERE r.id = ranked.id AND r.status || '' = 'queued'
                         AND e.due_at <= :now))) IS NULL)
 RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
     r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
-    r.expires_at, r.task, r.parent_run_id, r.step, r.flow
+    r.expires_at, r.task, r.parent_run_id, r.step, r.flow, r.place, r.started_at
 
 -- name: settle_run
 -- Only the current token ends a run; says also whether others waited for that.
 UPDATE runs AS r
 SET status = :status, finished_at = :now, reason = :reason, error = :error,
     exit_code = :exit_code, output = :output, output_ref = :output_ref,
+    started_at = coalesce(:begun_at, r.started_at),
     failures = r.failures + CASE WHEN :status = 'failed' THEN 1 ELSE 0 END
 WHERE r.id = :run_id AND r.attempt = :attempt AND r.session_id = :session_id
     AND r.status || '' = 'running'
@@ -450,10 +519,13 @@ RETURNING r.wakes, r.schedule_id, r.parent_run_id,
 UPDATE runs AS r
 SET status = v.status, finished_at = :now, reason = v.reason, error = v.error,
     exit_code = v.exit_code, output = v.output, output_ref = v.output_ref,
+    started_at = coalesce(v.begun_at, r.started_at),
     failures = r.failures + CASE WHEN v.status = 'failed' THEN 1 ELSE 0 END
 FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[], :status::text[],
-    :reason::text[], :error::text[], :exit_code::integer[], :output::text[], :output_ref::text[])
-    AS v (run_id, attempt, session_id, status, reason, error, exit_code, output, output_ref)
+    :reason::text[], :error::text[], :exit_code::integer[], :output::text[], :output_ref::text[],
+    :begun_at::timestamptz[])
+    AS v (run_id, attempt, session_id, status, reason, error, exit_code, output, output_ref,
+        begun_at)
 WHERE r.id = ANY (:run_id::text[])
     AND r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
     AND CASE WHEN r.status = 'running' THEN true ELSE false END
@@ -486,9 +558,19 @@ WHERE r.id = ANY (:run_id::text[])
     AND r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
     AND CASE WHEN r.status = 'running' THEN true ELSE false END
 
+-- name: mark_begun
+-- Buffered runs were begun.
+UPDATE runs AS r SET started_at = v.begun_at
+FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[], :begun_at::timestamptz[])
+    AS v (run_id, attempt, session_id, begun_at)
+WHERE r.id = ANY (:run_id::text[])
+    AND r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
+    AND CASE WHEN r.status = 'running' THEN r.started_at IS NULL ELSE false END
+
 -- name: take_orphans
 -- What to do with each of the given runs, of those that nobody has taken over meanwhile.
-SELECT id, losses, max_takeovers,
+SELECT id, started_at IS NOT NULL, CASE WHEN started_at IS NULL THEN early_losses ELSE losses END,
+    max_takeovers,
     CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END, wakes, schedule_id, parent_run_id
 FROM runs
 WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
@@ -512,27 +594,26 @@ JOIN schedule_state AS st ON st.schedule_id = s.id
 
 -- name: list_latest_runs
 -- The newest run of each of the given schedules that has one, and when its last one was created.
-SELECT r.schedule_id, r.id, r.status, coalesce(r.started_at, r.created_at), r.reason,
-    greatest(r.created_at,
-        (SELECT created_at FROM runs WHERE schedule_id = wanted.id AND due_at IS NULL
-            ORDER BY created_at DESC, place DESC LIMIT 1),
-        (SELECT created_at FROM runs WHERE schedule_id = wanted.id AND status = 'queued'
-            ORDER BY created_at DESC LIMIT 1),
-        (SELECT created_at FROM runs WHERE schedule_id = wanted.id AND status = 'running'
+-- Planning costs more than looking: each time that `runs` is named, all of its indexes are judged.
+SELECT wanted.id, r.id, r.status, coalesce(r.started_at, r.created_at), r.reason,
+    greatest(r.newest,
+        (SELECT created_at FROM runs WHERE schedule_id = wanted.id
+                AND status IN ('queued', 'running')
             ORDER BY created_at DESC LIMIT 1),
         (SELECT max(created_at) FROM (SELECT created_at FROM runs
             WHERE schedule_id = wanted.id AND finished_at IS NOT NULL
             ORDER BY finished_at DESC LIMIT 5) AS ended))
 FROM unnest(:ids::text[]) AS wanted (id)
 CROSS JOIN LATERAL (
-    (SELECT schedule_id, id, status, started_at, created_at, reason, due_at AS at, place FROM runs
-        WHERE schedule_id = wanted.id AND due_at IS NOT NULL
-        ORDER BY due_at DESC LIMIT 1)
-    UNION ALL
-    (SELECT schedule_id, id, status, started_at, created_at, reason, created_at AS at, place
-        FROM runs
-        WHERE schedule_id = wanted.id AND due_at IS NULL
-        ORDER BY created_at DESC, place DESC LIMIT 1)
+    SELECT id, status, started_at, created_at, reason, max(created_at) OVER () AS newest
+    FROM (
+        (SELECT id, status, started_at, created_at, reason, due_at AS at, place FROM runs
+            WHERE schedule_id = wanted.id AND due_at IS NOT NULL
+            ORDER BY due_at DESC LIMIT 1)
+        UNION ALL
+        (SELECT id, status, started_at, created_at, reason, created_at AS at, place FROM runs
+            WHERE schedule_id = wanted.id AND due_at IS NULL
+            ORDER BY created_at DESC, place DESC LIMIT 1)) AS newest_two
     ORDER BY at DESC, place DESC LIMIT 1) AS r
 
 -- name: delete_old_changes

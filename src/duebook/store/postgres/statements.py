@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,30 +11,46 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.clock import utc_now
 from duebook.store.postgres.arrays import array_text
 from duebook.store.postgres.migrate import available
+from duebook.store.postgres.transaction import Transaction
 from duebook.store.queries import load_queries, names_of, percent_named
 from duebook.store.sql.dialects import POSTGRES
-from duebook.store.sql.statements import COMMON, Cursor, Row, Statements, Values
+from duebook.store.sql.statements import (
+    COMMON,
+    Ask,
+    Cursor,
+    Row,
+    Statements,
+    Values,
+    not_unicode,
+)
 from duebook.store.values import News
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from datetime import datetime
-
-    import psycopg
 
     from duebook.store.outside import Outside
+    from duebook.store.postgres.connection import Connection
+    from duebook.store.postgres.transaction import Answer
     from duebook.store.sql.definitions import Definitions
 
 __all__ = ["QUERIES", "TEXTS", "PostgresStatements"]
 
 QUERIES: Final = POSTGRES.read(COMMON) | load_queries(Path(__file__).with_name("queries.sql"))
-QUERIES["take_claimable"] = f"{QUERIES['list_claimable']}\nFOR UPDATE OF r SKIP LOCKED"
 QUERIES["share_directories"] = f"{QUERIES['list_directories']}\nFOR SHARE OF d SKIP LOCKED"
+_QUEUED: Final = "WHERE r.status = 'queued'"
+_STRETCH: Final = f"""{_QUEUED} AND (-r.priority, r.ready_at) >= (stretch.rank, stretch.since)
+    AND -r.priority <= stretch.last"""
+_CLAIMABLE: Final = QUERIES["list_claimable"].replace(_QUEUED, _STRETCH)
 _HERE: Final = {"queue": "spot.queue", "namespace": "spot.namespace", "now": "at.now", "limit": "1"}
-QUERIES["look_for_work"] = QUERIES["look_for_work"].replace(
-    "claimable",
-    re.sub(rf":({'|'.join(_HERE)})\b", lambda m: _HERE[m[1]], QUERIES["list_claimable"]),
+QUERIES["claim_ready"] = QUERIES["claim_ready"].replace("claimable", _CLAIMABLE)
+QUERIES["get_latest_run_named"] = QUERIES["list_latest_runs"].replace(
+    "unnest(:ids::text[])", f"({QUERIES['find_schedule']})"
 )
+QUERIES["look_for_work"] = QUERIES["look_for_work"].replace(
+    "claimable", re.sub(rf":({'|'.join(_HERE)})\b", lambda m: _HERE[m[1]], _CLAIMABLE)
+)
+FEW: Final = 100
+"""Rows of several kinds that are written in one message."""
 _ARRAY: Final = re.compile(r":(\w+)::(\w+)\[\]")
 TEXTS: Final = {name: percent_named(sql).encode() for name, sql in QUERIES.items()}
 _NAMES: Final = {name: names_of(sql) for name, sql in QUERIES.items()}
@@ -42,28 +58,52 @@ _ARRAYS: Final = {name: dict(_ARRAY.findall(sql)) for name, sql in QUERIES.items
 """Of what kind the arrays are that a statement takes, by their names."""
 
 
+NOW: Final = object()
+"""For statements that may be sent with the beginning of their transaction: its own time."""
+
+
+def _with_arrays(query: str, values: Values) -> Values:
+    """Lists as the texts that the statement takes for arrays."""
+    for name, kind in _ARRAYS[query].items():
+        if values[name] is not None:
+            values[name] = array_text(kind, values[name])
+    return values
+
+
+def _columns(query: str, rows: Iterable[Row]) -> Values:
+    """The values of a statement for many rows, a list each; none for no rows."""
+    columns = list(zip(*rows, strict=True))
+    return dict(zip(_NAMES[query], columns, strict=True)) if columns else {}
+
+
 class PostgresStatements(Statements):
     """Instants and lists are what they are; a statement for many rows takes a list per value.
 
-    The caller opens and ends the transaction, which began at `now`; a test may have a clock.
+    The caller opens and ends the transaction, and knows when it began; a test may have a clock.
     """
 
     sharing = "share_directories"
 
     def __init__(
         self,
-        connection: psycopg.Connection[Row] | Outside,
-        now: datetime,
+        line: Transaction | Outside,
+        began_at: Callable[[], datetime],
         clock: Callable[[], datetime] | None,
         hook: Callable[[str], None] | None,
         definitions: Definitions,
         writes: bool,
+        grouping: Transaction | None = None,
     ) -> None:
+        """With `grouping`, statements that need not wait for answers share messages."""
         super().__init__(hook, definitions)
-        self.connection = connection
-        self._began_at = now
+        self._line = line
+        self._began_at = began_at
         self._clock = clock
         self._writes = writes
+        self._grouping = grouping
+        self.last: list[str] = []
+        """questions that go with the COMMIT"""
+        self._last_answers: list[Answer] = []
         self.told = News(0)
         """what others shall look at"""
         self.told_wake: datetime | None = None
@@ -75,7 +115,17 @@ class PostgresStatements(Statements):
 
     @cached_property
     def now(self) -> datetime:
-        return self._began_at if self._clock is None else self._clock()
+        return self._began_at() if self._clock is None else self._clock()
+
+    @property
+    def at(self) -> Any:
+        waits = self._grouping is not None and not self._grouping.has_begun
+        return NOW if waits and self._clock is None else self.now
+
+    @property
+    def connection(self) -> Connection | Outside:
+        """For what has no name."""
+        return self._line.connection if isinstance(self._line, Transaction) else self._line
 
     @property
     def behind(self) -> timedelta:
@@ -83,7 +133,7 @@ class PostgresStatements(Statements):
 
     @property
     def ahead(self) -> timedelta:
-        return utc_now() - self._began_at if self._clock is None else timedelta()
+        return utc_now() - self._began_at() if self._clock is None else timedelta()
 
     def clock_now(self) -> datetime:
         if self._clock is not None:
@@ -100,10 +150,41 @@ class PostgresStatements(Statements):
         return stamp
 
     def _send(self, query: str, values: Values) -> Cursor:
-        for name, kind in _ARRAYS[query].items():
-            if values[name] is not None:
-                values[name] = array_text(kind, values[name])
-        return self.connection.execute(TEXTS[query], values)
+        return self._line.execute(TEXTS[query], _with_arrays(query, values))
+
+    def together(self, *asks: Ask, last: bool = False) -> list[list[Row]]:
+        if self._grouping is None:
+            return super().together(*asks, last=last)
+        texts = [self._text(self._grouping, ask) for ask in asks]
+        answers = self._grouping.together(texts, last)
+        return [answer.rows for answer in (map(_in_utc, answers) if last else answers)]
+
+    def soon(self, query: str, /, rows: Sequence[Row]) -> None:
+        if self._grouping is None:
+            super().soon(query, rows)
+        elif rows:
+            ask = Ask(query, _columns(query, rows))
+            self._grouping.soon(self._text(self._grouping, ask), len(rows))
+
+    def ask_last(self, query: str, /, **values: object) -> Callable[[], list[Row]]:
+        if self._grouping is None:
+            return super().ask_last(query, **values)
+        place = len(self.last)
+        self.last.append(self._text(self._grouping, Ask(query, values)))
+        return lambda: self._last_answers[place].rows
+
+    def answer_last(self, answers: list[Answer]) -> None:
+        """The answers that came with that to COMMIT."""
+        self._last_answers = [_in_utc(answer) for answer in answers]
+
+    def _text(self, transaction: Transaction, ask: Ask) -> str:
+        text = TEXTS[ask.query]
+        if ask.values.get("now") is NOW:
+            text = text.replace(b"%(now)s", b"now()")
+        try:
+            return transaction.text(text, _with_arrays(ask.query, dict(ask.values)))
+        except UnicodeEncodeError:
+            raise not_unicode() from None
 
     def many(self, query: str, /, rows: Iterable[Values]) -> int:
         names = _NAMES[query]
@@ -111,18 +192,22 @@ class PostgresStatements(Statements):
 
     def rows(self, query: str, /, rows: Iterable[Row]) -> int:
         """One statement for all; none for no rows."""
-        columns = list(zip(*rows, strict=True))
-        if not columns:
-            return 0
-        return self.run(query, **dict(zip(_NAMES[query], columns, strict=True)))
+        columns = _columns(query, rows)
+        return self.run(query, **columns) if columns else 0
 
     def all_rows(self, query: str, /, rows: Sequence[Row]) -> list[Row]:
         """As `rows`, which are some; returns what the statement does."""
-        columns = zip(*rows, strict=True)
-        return self.all(query, **dict(zip(_NAMES[query], columns, strict=True)))
+        return self.all(query, **_columns(query, rows))
 
     def insert(self, query: str, /, rows: Sequence[Row]) -> int:
         return self.rows(query, rows)
+
+    def insert_all(self, inserts: Sequence[tuple[str, Sequence[Row]]]) -> None:
+        asks = [Ask(query, _columns(query, rows)) for query, rows in inserts if rows]
+        if self._grouping is None or sum(len(rows) for _, rows in inserts) > FEW:
+            super().insert_all(inserts)
+        elif asks:
+            self.together(*asks)
 
     def lock_state(self, schedule_id: str) -> list[Row]:
         return self.all("lock_state" if self._writes else "get_state", id=schedule_id)
@@ -132,3 +217,12 @@ class PostgresStatements(Statements):
             self.told |= news
         elif self.told_wake is None or wake_at < self.told_wake:
             self.told_wake = wake_at
+
+
+def _utc(value: Any) -> Any:
+    return value.astimezone(UTC) if isinstance(value, datetime) else value
+
+
+def _in_utc(answer: Answer) -> Answer:
+    """An answer in the same message as the end of its transaction, whose zone holds no longer."""
+    return answer._replace(rows=[tuple(map(_utc, row)) for row in answer.rows])

@@ -27,10 +27,11 @@ from duebook.store.postgres.migrate import applied, migrate
 from duebook.store.postgres.pool import Pool
 from duebook.store.postgres.route import Route
 from duebook.store.postgres.statements import TEXTS, PostgresStatements
+from duebook.store.postgres.transaction import Answer, Transaction
 from duebook.store.postgres.tx import PostgresTx
 from duebook.store.sql.consumers import read_consumer
 from duebook.store.sql.definitions import remember
-from duebook.store.values import FIRST, Neighbour, News, OwnRun, Pulse, Work
+from duebook.store.values import FIRST, WHOLE_QUEUES, Neighbour, News, OwnRun, Pulse, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from duebook.store.postgres.beginning import Begin
     from duebook.store.postgres.connection import Connection
     from duebook.store.sql.definitions import Definitions
-    from duebook.store.values import Labels, Mark
+    from duebook.store.values import Labels, Mark, QueueParts
 
 __all__ = ["PostgresStore"]
 
@@ -55,8 +56,6 @@ IDLE: Final = 60.0
 """Seconds after which a connection that nobody used is closed."""
 TRIES: Final = 5
 """How often a transaction is tried that others made impossible."""
-ON_THE_WAY: Final = 2.0
-"""Seconds that an answer may be late, before it is taken for lost in the network."""
 USE_SLOTS: Final = 16
 """Rows among which what a namespace holds is spread, so that those who write at once do not wait
 for each other."""
@@ -65,18 +64,18 @@ SHORTEST_PATIENCE: Final = 1.0
 _GONE: Final = (psycopg.OperationalError, errors.ReadOnlySqlTransaction)
 """What a connection that was idle may say: it broke, or its server is the primary no more."""
 _ALONE: Final = {
-    name: b"; ".join([SETTINGS, TEXTS[name]]) for name in ("renew_all", "look_for_work")
+    name: b"; ".join([SETTINGS, TEXTS[name]])
+    for name in ("renew_all", "look_for_work", "look_for_due")
 }
+
+
+_NOTHING: Final = Answer(0, [], "COMMIT")
+"""The end of a transaction in which nothing was asked."""
 
 
 def _utc(moment: Any) -> Any:
     """The zone that was set in one message only is unknown to the driver."""
     return None if moment is None else moment.astimezone(UTC)
-
-
-def _refuse_standby(is_standby: bool) -> None:
-    if is_standby:
-        raise errors.ReadOnlySqlTransaction("the server is a standby, and read-only")
 
 
 class PostgresStore:
@@ -151,13 +150,13 @@ class PostgresStore:
             raise Unavailable(f"the {self._place} is too busy: {error}") from error
 
     def _transact(self, work: Callable[[Tx], T]) -> T:
-        with self._transaction(WRITE) as (connection, now):
-            db = self._statements(connection, now, writes=True)
+        with self._transaction(WRITE) as transaction:
+            db = self._statements(transaction, writes=True)
             tx = PostgresTx(db)
             result = work(tx)
             if db.used:
                 tx.quotas.keep_use(next(self._slots) % USE_SLOTS)
-            self._commit(connection)
+            db.answer_last(self._commit(transaction, db.last))
         remember(self._definitions, db.learned)
         if news := db.told | self._earlier(db):
             self._listener.add(news)
@@ -165,8 +164,8 @@ class PostgresStore:
         return result
 
     def read(self, work: Callable[[Tx], T], patient: bool = False) -> T:
-        with self._transaction(READ_PATIENTLY if patient else READ) as (connection, now):
-            return work(PostgresTx(self._statements(connection, now, writes=False)))
+        with self._transaction(READ_PATIENTLY if patient else READ) as transaction:
+            return work(PostgresTx(self._statements(transaction, writes=False)))
 
     def pulse(
         self,
@@ -217,18 +216,30 @@ class PostgresStore:
         tasks: Sequence[str],
         labels: Labels = (),
         namespaces: Serving = ALL,
+        parts: QueueParts = WHOLE_QUEUES,
     ) -> Work:
+        listed = [(*place, *part) for place, of_place in parts.items() for part in of_place]
         values: dict[str, Any] = {
             "queues": list(queues),
             "namespaces": namespaces.listed,
             "tasks": list(tasks),
             "labels": json.dumps(dict(labels)),
             "clock": None if self._clock is None else self._clock(),
+            "part_queues": [queue for queue, *_ in listed],
+            "part_namespaces": [namespace for _, namespace, *_ in listed],
+            "ranks": [rank for _, _, rank, _, _ in listed],
+            "sinces": [since for *_, since, _ in listed],
+            "lasts": [last for *_, last in listed],
         }
         now, limited, ready_at, places = self._ask_alone("look_for_work", values, self._pool, BRIEF)
         if limited:  # rooms and rates are reckoned in Python
             return self.read(lambda tx: tx.claims.list_work(queues, tasks, labels, namespaces))
         return Work(tuple((queue, name) for queue, name in places or ()), _utc(ready_at), _utc(now))
+
+    def look_for_due(self, after: Mark | None = None) -> tuple[datetime | None, datetime]:
+        values: dict[str, Any] = {"after": (after or FIRST).wake_at}
+        wake_at, now = self._ask_alone("look_for_due", values, self._pool, BRIEF)
+        return _utc(wake_at), self._clock() if self._clock is not None else _utc(now)
 
     def _ask_alone(self, query: str, values: dict[str, Any], pool: Pool, patience: float) -> Any:
         """One message, and so one transaction, without a BEGIN and a COMMIT of their own."""
@@ -248,7 +259,7 @@ class PostgresStore:
 
     def join(self, connection: object) -> AbstractContextManager[Tx]:
         self._refuse_use()
-        return joined(connection, lambda theirs, now: self._statements(theirs, now, writes=True))
+        return joined(connection, self._joined_statements)
 
     def news(self, timeout: float) -> News:
         self._refuse_use()
@@ -279,21 +290,34 @@ class PostgresStore:
         self._pool.close()
         self._urgent.close()
 
-    def _statements(
-        self, connection: Connection | Outside, now: datetime, writes: bool
-    ) -> PostgresStatements:
+    def _statements(self, transaction: Transaction, writes: bool) -> PostgresStatements:
         return PostgresStatements(
-            connection, now, self._clock, self._hook, self._definitions, writes
+            transaction,
+            lambda: transaction.now,
+            self._clock,
+            self._hook,
+            self._definitions,
+            writes,
+            transaction if self._hook is None else None,
+        )
+
+    def _joined_statements(self, theirs: Outside, now: datetime) -> PostgresStatements:
+        return PostgresStatements(
+            theirs, lambda: now, self._clock, self._hook, self._definitions, writes=True
         )
 
     @contextmanager
-    def _transaction(self, begin: Begin) -> Iterator[tuple[Connection, datetime]]:
+    def _transaction(self, begin: Begin) -> Iterator[Transaction]:
         self._refuse_use()
         with translated(self._place):
-            connection, now = self._open(begin.message)
-            connection.patience = begin.longest + ON_THE_WAY
-            with self._given_back(connection, self._pool):
-                yield connection, now
+            transaction = Transaction(self._pool, begin)
+            try:
+                yield transaction
+            except errors.ReadOnlySqlTransaction:
+                transaction.refuse()
+                raise
+            finally:
+                transaction.give_back()
 
     @contextmanager
     def _given_back(self, connection: Connection, pool: Pool) -> Iterator[None]:
@@ -305,40 +329,21 @@ class PostgresStore:
         finally:
             pool.give(connection)
 
-    def _open(self, begin: bytes) -> tuple[Connection, datetime]:
-        """A connection in a new transaction; one that broke while it was idle is replaced."""
-        connection = self._pool.take()
-        used = connection.used
-        try:
-            return self._start(connection, begin)
-        except _GONE:
-            if not used:
-                raise
-        return self._start(self._pool.take(fresh=True), begin)
-
-    def _start(self, connection: Connection, begin: bytes) -> tuple[Connection, datetime]:
-        try:
-            cursor = connection.execute(begin)
-            cursor.nextset()
-            now, is_standby = cursor.fetchall()[0][:2]
-            _refuse_standby(is_standby)
-        except BaseException:
-            connection.close()
-            self._pool.give(connection)
-            raise
-        return connection, now
-
-    def _commit(self, connection: Connection) -> None:
+    def _commit(self, transaction: Transaction, last: Sequence[str] = ()) -> list[Answer]:
+        """Returns the answers to the last questions, which went with it."""
         self._point("before:COMMIT")
         try:
-            done = connection.execute(b"COMMIT").statusmessage
+            *answers, done = transaction.commit(last) or [_NOTHING]
         except psycopg.OperationalError as error:
+            if not transaction.is_broken:  # it refused a statement
+                raise
             raise Unavailable(
                 f"the {self._place} broke off: nobody knows whether the last change was kept"
             ) from error
-        if done != "COMMIT":  # a statement had failed, and somebody ignored that
+        if done.status != "COMMIT":  # a statement had failed, and somebody ignored that
             raise Unavailable(f"the {self._place} rolled the last change back")
         self._point("after:COMMIT")
+        return answers
 
     def _earlier(self, db: PostgresStatements) -> News:
         """Whether others sleep longer than they may now, as far as this process told them."""

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from duebook.model.fate import LOST, Ends, HandedBack, TriedAgain, fate_of_lost, when_asked_to_end
+from duebook.model.fate import (
+    LOST,
+    Ends,
+    HandedBack,
+    TriedAgain,
+    fate_of_lost,
+    fate_of_lost_early,
+    when_asked_to_end,
+)
+from duebook.model.run import Outcome, Token
 from duebook.store.sql.rows import clean, inline
 from duebook.store.sql.statements import Part, Statements, Values
 from duebook.store.values import NO_DELAY, News
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from duebook.model.run import LogLine, Outcome, Progress, Token
+    from duebook.model.run import LogLine, Progress
     from duebook.store.sql.events import Events
     from duebook.store.sql.lifecycle import Lifecycle
     from duebook.store.sql.run_ends import RunEnds
@@ -26,7 +36,9 @@ class Orphan(NamedTuple):
     """A run whose node was lost."""
 
     id: str
+    begun: bool
     losses: int
+    """those before it that count as this one does"""
     max_takeovers: int
     cancel_reason: str | None
     wakes: bool
@@ -35,7 +47,8 @@ class Orphan(NamedTuple):
 
     @property
     def fate(self) -> Ends | HandedBack:
-        return fate_of_lost(self.losses, self.max_takeovers, self.cancel_reason)
+        judge = fate_of_lost if self.begun else fate_of_lost_early
+        return judge(self.losses, self.max_takeovers, self.cancel_reason)
 
 
 class Attempts(Part):
@@ -50,11 +63,17 @@ class Attempts(Part):
         self._lifecycle = lifecycle
         self._ends = ends
 
-    def settle(self, token: Token, outcome: Outcome, retry_after: timedelta | None = None) -> bool:
+    def settle(
+        self,
+        token: Token,
+        outcome: Outcome,
+        retry_after: timedelta | None = None,
+        begun_at: datetime | None = None,
+    ) -> bool:
         """End a run; False when the token is no longer current. Repeating it is harmless.
 
         With `retry_after` only the attempt ends, and the run waits for the next one; a run that
-        was to be cancelled ends nevertheless.
+        was to be cancelled ends nevertheless. `begun_at`: when it began, if it was buffered.
         """
         how: Values = {
             "reason": clean(outcome.reason),
@@ -66,6 +85,7 @@ class Attempts(Part):
             return True
         now, status = self._db.now, outcome.status
         how |= {"output": inline(outcome.output), "output_ref": clean(outcome.output_ref)}
+        how["begun_at"] = self._not_in_future(begun_at)
         row = self._db.one("settle_run", **_token(token), now=now, status=status, **how)
         if row:
             wakes, schedule_id, parent_run_id, others_wait = row
@@ -81,9 +101,29 @@ class Attempts(Part):
             return True
         return self._settled_before(token)
 
-    def settle_all(self, ended: Sequence[tuple[Token, Outcome]]) -> set[Token]:
+    def settle_all(
+        self,
+        ended: Sequence[tuple[Token, Outcome]],
+        begun: Mapping[Token, datetime] = MappingProxyType({}),
+    ) -> set[Token]:
         """As `settle`, for many; returns the tokens that were current."""
-        return {token for token, outcome in ended if self.settle(token, outcome)}
+        return {
+            token
+            for token, outcome in ended
+            if self.settle(token, outcome, begun_at=begun.get(token))
+        }
+
+    def _not_in_future(self, begun_at: datetime | None) -> datetime | None:
+        """A node reckons what time it is on the books, and may be ahead of them a little."""
+        return None if begun_at is None else min(begun_at, self._db.now)
+
+    def mark_begun(self, begun: Sequence[tuple[Token, datetime]]) -> None:
+        """Put down when buffered runs were begun; a token that is not current is ignored."""
+        rows = (
+            {**_token(token), "begun_at": self._db.stamp(min(at, self._db.now))}
+            for token, at in sorted(begun, key=lambda item: item[0].run_id)
+        )
+        self._db.many("mark_begun", rows)
 
     def _retry(self, token: Token, outcome: Outcome, delay: timedelta, how: Values) -> bool:
         """The run waits for its next attempt; one that was to be cancelled ends instead, and so
@@ -135,9 +175,25 @@ class Attempts(Part):
         self._db.notify(News.WORK)
         return True
 
+    def hand_back_all(self, tokens: Sequence[Token]) -> set[Token]:
+        """As `hand_back` without a delay, for many; returns the tokens that were current."""
+        ids = sorted({token.run_id for token in tokens})
+        self._wakes.hold(ids)
+        found = {Token._make(row[:3]): row[3] for row in self._db.all("lock_own_runs", ids=ids)}
+        own = {token: found[token] for token in tokens if token in found}
+        back = [token.run_id for token, asked_to_end in own.items() if asked_to_end is None]
+        if back:
+            self._db.run("insert_returned_attempts", ids=back, now=self._db.now)
+            self._db.run("hand_back_runs", ids=back)
+            self._db.notify(News.WORK)
+        for token, asked_to_end in own.items():
+            if asked_to_end is not None:
+                self.settle(token, Outcome("cancelled", asked_to_end))
+        return set(own)
+
     def take_over(self, limit: int) -> int:
         """Requeue up to `limit` runs of dead sessions, in their places; beyond `max_takeovers` they
-        fail."""
+        fail, and beyond twice as many losses before they had begun."""
         ids = [row[0] for row in self._db.all("list_orphans", limit=limit)]
         if not ids:
             return 0

@@ -10,38 +10,39 @@ from duebook.errors import Invalid
 from duebook.model.enqueued import enqueued_spec, step_spec
 from duebook.model.flow_run import StepContext, StepState, step_state
 from duebook.model.run import Claim, Run, Token
-from duebook.model.serving import ALL, Serving, serving_of
+from duebook.model.serving import ALL, Serving
 from duebook.store.sql.definitions import UNREADABLE_AGAIN, DefinitionReader
 from duebook.store.sql.rows import read_limiter, read_output
 from duebook.store.sql.statements import Part, Row, Statements
-from duebook.store.values import Labels, OwnRun, Work
+from duebook.store.values import WHOLE_QUEUE, Labels, OwnRun, QueuePart, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.sql.attempts import Attempts
     from duebook.store.sql.queues import Queues
 
-__all__ = ["Claimer", "Claims", "Wanted"]
+__all__ = ["Claims", "Taken", "Wanted", "before_limited"]
 
 
-class Claimer(NamedTuple):
-    """Whose runs become what is claimed, and since when."""
+class Taken(NamedTuple):
+    """What a claim took, and whether a run that must not be buffered ended it."""
 
-    session_id: str
-    node: str
-    at: datetime
+    runs: list[Run]
+    is_limited: bool
 
 
 class Wanted(NamedTuple):
-    """Where runs are claimed, and which of them a worker can perform."""
+    """Where runs are claimed and for whom, and which of them that worker can perform."""
 
+    session_id: str
     queue: str
     namespace: str
     tasks: Sequence[str]
     labels: Labels
+    parts: Sequence[QueuePart] = WHOLE_QUEUE
 
 
 class Claims(Part, ABC):
@@ -77,7 +78,7 @@ class Claims(Part, ABC):
             places += [
                 (queue, namespace)
                 for namespace in self._served(queue, namespaces)
-                if self._claimable("list_claimable", Wanted(queue, namespace, tasks, labels), 1)
+                if self._claimable(Wanted("", queue, namespace, tasks, labels), 1)
             ]
         return Work(tuple(places), min(filter(None, moments), default=None), self._db.now)
 
@@ -95,45 +96,66 @@ class Claims(Part, ABC):
         tasks: Sequence[str] = (),
         namespace: str = "default",
         labels: Labels = (),
+        parts: Sequence[QueuePart] = WHOLE_QUEUE,
     ) -> list[Claim]:
         """Up to `limit` ready runs, by priority, then readiness; none when the session is dead, or
-        does not serve the namespace.
+        does not serve the namespace. Only `parts` of the queue need to be looked at.
 
         Of a schedule whose runs must not overlap, at most one is under way at any time, and of
         one with `max_concurrent` at most so many; of a queue with limits no more than those
         allow. Runs of tasks other than `tasks` are left to those who know them, steps that need
         other labels to those who have them, and those that expired to nobody.
         """
+        return self.claim_ahead(session_id, queue, limit, 0, tasks, namespace, labels, parts)[0]
+
+    def claim_ahead(
+        self,
+        session_id: str,
+        queue: str,
+        limit: int,
+        ahead: int,
+        tasks: Sequence[str],
+        namespace: str,
+        labels: Labels,
+        parts: Sequence[QueuePart] = WHOLE_QUEUE,
+    ) -> tuple[list[Claim], bool]:
+        """As `claim`, and up to `ahead` more to be buffered, which have not begun.
+
+        A run is never buffered where a limit of its queue or schedule counts it, where it must not
+        be taken over, or after its node was lost before it had begun; nor is any run after it in
+        its queue. Says also whether that ended the claim.
+        """
         if self._rests_until() is not None:
-            return []
-        alive = self._db.one("get_session_alive", id=session_id, queue=queue, now=self._db.now)
-        if alive is None:
-            return []
-        node, served, limited = alive
-        if namespace not in serving_of(json.loads(served)):
-            return []
+            return [], False
+        wanted = Wanted(session_id, queue, namespace, tasks, labels, parts)
+        runs, is_limited = self._claim_runs(wanted, limit, ahead)
+        return self._claims(runs, session_id), is_limited
 
-        wanted = Wanted(queue, namespace, tasks, labels)
-
-        def take(most: int, at: datetime) -> list[Run]:
-            return self._claim_runs(Claimer(session_id, node, at), wanted, most)
-
-        row = self._db.one("get_limiter", queue=queue) if limited else None
+    def _within_queue(
+        self, queue: str, limit: int, ahead: int, take: Callable[[int, int, datetime], Taken]
+    ) -> Taken:
+        """What the limits of a queue allow now; `take` is told how many at most, how many more to
+        buffer, and when they begin. Where a limit counts runs, none is buffered."""
+        row = self._db.one("get_limiter", queue=queue)
         if row is None:
-            return self._claims(take(limit, self._db.now), session_id)
-        return self._claims(self._queues.through(read_limiter(row), limit, take), session_id)
+            return take(limit, ahead, self._db.now)
+        runs = self._queues.through(
+            read_limiter(row), limit, lambda most, at: take(most, 0, at).runs
+        )
+        return Taken(runs, ahead > 0)
 
     def _rests_until(self) -> datetime | None:
         """Until when nothing is claimed at all; None: work goes on."""
         return None
 
     @abstractmethod
-    def _claim_runs(self, claimer: Claimer, wanted: Wanted, limit: int) -> list[Run]:
-        """Give ready runs to the session, within the limits of their schedules, in order."""
+    def _claim_runs(self, wanted: Wanted, limit: int, ahead: int) -> Taken:
+        """Give ready runs to the session, if it lives and serves the namespace, in order and
+        within the limits of their queue and schedules."""
 
-    def _claimable(self, query: str, wanted: Wanted, limit: int) -> list[Row]:
+    def _claimable(self, wanted: Wanted, limit: int) -> list[Row]:
         return self._db.all(
-            query,
+            "list_claimable",
             now=self._db.now,
             limit=limit,
             queue=wanted.queue,
@@ -206,6 +228,15 @@ class Claims(Part, ABC):
             self._db.value("get_earliest_ready", now=self._db.now)
         )
         return found
+
+
+def before_limited(found: list[Row], limit: int) -> tuple[list[Row], bool]:
+    """What may be claimed when only `limit` begin at once: none is buffered that must not be, and
+    none overtakes it. The last column says whether a run may be."""
+    for place, row in enumerate(found[limit:], limit):
+        if not row[-1]:
+            return found[:place], True
+    return found, False
 
 
 def _enqueued(run: Run, options: dict[str, str | None]) -> ScheduleSpec | None:

@@ -10,10 +10,12 @@ from duebook.model.plan import Owner, Plan, Snapshot
 from duebook.model.schedule import InvalidSchedule, ScheduleSpec
 from duebook.model.unreadable import describe_unreadable, missing_definition, read_spec
 from duebook.store.sql.rows import Copied, copied
-from duebook.store.sql.statements import Part
+from duebook.store.sql.statements import Ask, Part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from duebook.store.sql.statements import Row
 
 __all__ = ["UNREADABLE_AGAIN", "Definition", "DefinitionReader", "Definitions", "remember"]
 
@@ -66,25 +68,37 @@ class DefinitionReader(Part):
 
     def read(self, pairs: Sequence[tuple[str, int]]) -> Definitions:
         """Name and definition of each pair; revisions never change, so they are read once."""
+        if unknown := self.unknown(pairs):
+            self.learn(self._db.together(self.ask(unknown))[0])
+        return self.known(pairs)
+
+    def unknown(self, pairs: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+        """Those that have to be read."""
         known, learned = self._db.known, self._db.learned
-        if unknown := [pair for pair in pairs if pair not in known and pair not in learned]:
-            rows = self._db.all(
-                "list_definitions",
-                ids=[id_ for id_, _ in unknown],
-                versions=[v for _, v in unknown],
-            )
-            for id_, version, namespace, name, spec, user in rows:
-                try:
-                    if spec is None:
-                        raise missing_definition()
-                    learned[id_, version] = _definition(spec, namespace, name, user)
-                except InvalidSchedule as error:  # a newer node may allow what this one does not
-                    problem = describe_unreadable(error.problems)
-                    owner = Owner(namespace, user)
-                    self.unreadable[id_, version] = Unread(owner, name, spec, problem)
+        return [pair for pair in pairs if pair not in known and pair not in learned]
+
+    def known(self, pairs: Sequence[tuple[str, int]]) -> Definitions:
+        """Those that have been read, and perhaps others."""
+        known, learned = self._db.known, self._db.learned
         if not learned:
             return known
         return {pair: found for pair in pairs if (found := known.get(pair) or learned.get(pair))}
+
+    def ask(self, unknown: Sequence[tuple[str, int]]) -> Ask:
+        """What `learn` has to be given the answer to."""
+        ids, versions = [id_ for id_, _ in unknown], [version for _, version in unknown]
+        return Ask("list_definitions", {"ids": ids, "versions": versions})
+
+    def learn(self, rows: Sequence[Row]) -> None:
+        for id_, version, namespace, name, spec, user in rows:
+            try:
+                if spec is None:
+                    raise missing_definition()
+                self._db.learned[id_, version] = _definition(spec, namespace, name, user)
+            except InvalidSchedule as error:  # a newer node may allow what this one does not
+                problem = describe_unreadable(error.problems)
+                owner = Owner(namespace, user)
+                self.unreadable[id_, version] = Unread(owner, name, spec, problem)
 
     def of(self, owner: Plan | Snapshot) -> Definition:
         """What was read when the schedule was taken."""

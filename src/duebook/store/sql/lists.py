@@ -7,15 +7,22 @@ here.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duebook.model.listing import Found, PagePosition
 from duebook.model.serving import unserved
 from duebook.store.sql.looking import look
-from duebook.store.sql.rows import EARLIEST, LAST_PLACE, LATEST, micros, moment
-from duebook.store.sql.statements import Part, Row, Statements, Values
+from duebook.store.sql.rows import (
+    EARLIEST,
+    LAST_PLACE,
+    LATEST,
+    micros,
+    moment,
+    read_schedule,
+    without_nul,
+)
+from duebook.store.sql.statements import Ask, Part, Row, Statements, Values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +33,7 @@ if TYPE_CHECKING:
     from duebook.store.sql.nodes import Nodes
     from duebook.store.sql.runs import Runs
     from duebook.store.sql.schedules import Schedules
+    from duebook.store.values import Abilities
 
     Read = Callable[[PagePosition | None, int], list[Row]]
 
@@ -92,7 +100,57 @@ class Lists(Part):
     ) -> Found[Schedule]:
         """Schedules in an order, from the one after a place on, each with its latest run."""
         found = self.find_schedules(namespace, wanted, sort, after, limit)
-        return Found(self._with_latest_runs([id_ for id_, _ in found.rows]), found.last)
+        ids = [id_ for id_, _ in found.rows]
+        if not ids:
+            return Found([], found.last)
+        rows = self._db.together(*self._about(ids))
+        return Found(self._with_latest_runs(ids, *rows), found.last)
+
+    def show_schedules(
+        self,
+        namespace: str,
+        wanted: ScheduleFilter,
+        sort: ScheduleSort,
+        after: PagePosition | None,
+        limit: int,
+    ) -> tuple[Found[Schedule], Abilities]:
+        """As list_schedules, with what the live workers can do; the last that a transaction
+        reads."""
+        found = self.find_schedules(namespace, wanted, sort, after, limit)
+        ids = [id_ for id_, _ in found.rows]
+        *rows, workers = self._db.together(*self._about(ids), self._workers(), last=True)
+        page = Found(self._with_latest_runs(ids, *rows), found.last)
+        return page, self._nodes.read_abilities(workers)
+
+    def show_schedule(self, namespace: str, name: str) -> tuple[Schedule, Abilities] | None:
+        """The schedule of that name with its latest run, and what the live workers can do; the last
+        that a transaction reads."""
+        where = {"namespace": namespace, "name": without_nul(name)}
+        rows, latest, workers = self._db.together(
+            Ask("get_schedule_named", where),
+            Ask("get_latest_run_named", where),
+            self._workers(),
+            last=True,
+        )
+        if not rows:
+            return None
+        last_run = self._schedules.read_latest(latest).get(rows[0][0])
+        schedule = read_schedule(rows[0], self._db.time, last_run)
+        return schedule, self._nodes.read_abilities(workers)
+
+    @staticmethod
+    def _about(ids: list[str]) -> list[Ask]:
+        return [Ask("list_schedules_by_id", {"ids": ids}), Ask("list_latest_runs", {"ids": ids})]
+
+    def _workers(self) -> Ask:
+        return Ask("list_abilities", {"now": self._db.at})
+
+    def _with_latest_runs(
+        self, ids: list[str], rows: list[Row], latest_runs: list[Row]
+    ) -> list[Schedule]:
+        latest, time = self._schedules.read_latest(latest_runs), self._db.time
+        found = {row[0]: read_schedule(row, time, latest.get(row[0])) for row in rows}
+        return [found[id_] for id_ in ids if id_ in found]
 
     def find_schedules(
         self,
@@ -119,8 +177,9 @@ class Lists(Part):
         return Found([(row[0], row[1]) for row in found.rows], found.last)
 
     def _known_here(self, namespace: str) -> _Known:
-        nobody = unserved(namespace, self._nodes.list_served()) is not None
-        return _Known(not nobody, self._nodes.list_known_tasks(namespace))
+        workers = self._nodes.list_abilities()
+        nobody = unserved(namespace, workers.served) is not None
+        return _Known(not nobody, workers.tasks_of(namespace))
 
     def _due_before(self, seen: _Seen, moment: datetime) -> bool:
         due = seen.status == "active" and seen.next_due_at is not None
@@ -198,15 +257,6 @@ class Lists(Part):
 
     def _wake_place(self, row: Row) -> PagePosition:
         return micros(self._db.time(row[7])), row[0]
-
-    def _with_latest_runs(self, ids: list[str]) -> list[Schedule]:
-        if not ids:
-            return []
-        schedules = {schedule.id: schedule for schedule in self._schedules.get_schedules(ids)}
-        latest = self._schedules.latest_runs(ids)
-        return [
-            replace(schedules[id_], last_run=latest.get(id_)) for id_ in ids if id_ in schedules
-        ]
 
     def list_runs(
         self, namespace: str, wanted: RunFilter, after: PagePosition | None, limit: int

@@ -13,7 +13,7 @@ from duebook.model.serving import ALL, Serving, StrandedTask, serving_of, unserv
 from duebook.store.sql.consumers import read_consumer
 from duebook.store.sql.rows import clean
 from duebook.store.sql.statements import Part, Row, Statements, Values
-from duebook.store.values import Neighbour, News, Pulse, SessionInfo, SessionSpan
+from duebook.store.values import Abilities, Neighbour, News, Pulse, SessionInfo, SessionSpan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -188,26 +188,34 @@ class Nodes(Part):
 
     def list_served(self) -> list[Serving]:
         """The namespaces that each live worker serves, without repetition."""
-        rows = self._db.all("list_served", now=self._db.now)
-        return [serving_of(json.loads(served)) for (served,) in rows]
+        return self.list_abilities().served
 
     def list_known_tasks(self, namespace: str) -> set[str]:
         """The tasks that any live worker knows which serves the namespace."""
-        return {
-            task for serving, tasks in self._known_tasks() if namespace in serving for task in tasks
-        }
+        return self.list_abilities().tasks_of(namespace)
 
-    def _known_tasks(self) -> list[tuple[Serving, list[str]]]:
-        """What each live worker serves and knows."""
-        rows = self._db.all("list_known_tasks", now=self._db.now)
-        return [(serving_of(json.loads(served)), json.loads(tasks)) for tasks, served in rows]
+    def list_abilities(self) -> Abilities:
+        """What the live workers serve and know."""
+        return self.read_abilities(self._db.all("list_abilities", now=self._db.now))
+
+    def read_abilities(self, rows: Sequence[Row]) -> Abilities:
+        """As `list_abilities`, of the rows of that statement."""
+        served: dict[Serving, None] = {}
+        known = []
+        for namespaces, tasks, is_worker in rows:
+            serving = serving_of(json.loads(namespaces))
+            if is_worker:
+                served[serving] = None
+            if tasks != "[]":
+                known.append((serving, json.loads(tasks)))
+        return Abilities(list(served), known)
 
     def list_stranded_tasks(self) -> list[StrandedTask]:
         """The tasks of queued runs that no live worker of their namespace knows.
 
         Of namespaces that only no worker serves, while others live, it tells nothing.
         """
-        known, served = self._known_tasks(), self.list_served()
+        served, known = self.list_abilities()
         anywhere = {task for _, tasks in known for task in tasks}
         return [
             StrandedTask(namespace, task, task in anywhere)

@@ -12,12 +12,12 @@ from duebook.model.unreadable import Salvaged, salvage
 from duebook.store.sql.definitions import UNREADABLE_AGAIN, Definition, DefinitionReader
 from duebook.store.sql.new_runs import Firing, NewRuns, new_run
 from duebook.store.sql.rows import MovedState, clean, copied, delay_text, stretches_text
-from duebook.store.sql.statements import Part, Row, Statements, Values
+from duebook.store.sql.statements import Ask, Part, Row, Statements, Values
 from duebook.store.values import FIRST, Broken, Mark, News, Taken
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from datetime import datetime
 
     from duebook.store.sql.ledger import Ledger
@@ -42,6 +42,9 @@ class Decided(NamedTuple):
 
 class Plans(Part):
     """Takes snapshots of schedules and commits what the planner made of them."""
+
+    _held_active: Collection[tuple[str, int]] = ()
+    """active schedules, by id and version, that this transaction has locked and not moved yet"""
 
     def __init__(
         self,
@@ -72,9 +75,11 @@ class Plans(Part):
         """
         self._snapshots.taken = True
         at, id_ = after or FIRST
-        rows = self._db.all("take_due", now=self._db.now, limit=limit, after=at, after_id=id_)
+        due: Values = {"now": self._db.at, "limit": limit, "after": at, "after_id": id_}
+        rows, said = self._db.together(Ask("take_due", due), Ask("get_any_exception", {}))
         last = Mark(self._db.time(rows[-1][-1]), rows[-1][0]) if len(rows) == limit else None
-        snapshots = self._snapshots.read([row[:-1] for row in rows])
+        self._held_active = {(row[0], row[1]) for row in rows if row[2] == "active"}
+        snapshots = self._snapshots.read([row[:-1] for row in rows], any_exception=bool(said))
         if len(snapshots) == len(rows):
             return Taken(snapshots, last)
         pairs = ((row[0], row[1]) for row in rows)
@@ -257,8 +262,12 @@ class Plans(Part):
     def _move_states(self, plans: Sequence[Plan]) -> tuple[int, dict[str, int]]:
         """Move active schedules on; returns how many did, and of those whose events it counted at
         the same time the version of the last one."""
-        stamp = self._db.stamp
-        return self._db.rows("move_state", [moved_row(plan, stamp) for plan in plans]), {}
+        rows = [moved_row(plan, self._db.stamp) for plan in plans]
+        held, self._held_active = self._held_active, ()
+        if not held or not all((plan.schedule_id, plan.version) in held for plan in plans):
+            return self._db.rows("move_state", rows), {}
+        self._db.soon("move_state", rows)
+        return len(rows), {}
 
     def _in_force(self, plans: Sequence[Plan]) -> list[Plan]:
         """The plans of definitions that are still the latest ones."""
@@ -306,6 +315,11 @@ class Plans(Part):
         at = (after or FIRST).wake_at
         found: datetime | None = self._db.time(self._db.value("get_earliest_wake", after=at))
         return found
+
+    def wake_after_commit(self, after: Mark | None = None) -> Callable[[], datetime | None]:
+        """As `earliest_wake`, seen at the end of the transaction, and told when it is committed."""
+        answer = self._db.ask_last("get_earliest_wake", after=(after or FIRST).wake_at)
+        return lambda: self._db.time(answer()[0][0])
 
     def count_due(self) -> int:
         """How many active schedules want to be looked at by now."""

@@ -177,6 +177,16 @@ LEFT JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.vers
 LEFT JOIN schedule_state AS st ON st.schedule_id = s.id
 WHERE s.id = :id
 
+-- name: get_schedule_named
+-- The live schedule of that name in the namespace, as get_schedule.
+SELECT s.id, s.namespace, s.name, s.version, r.spec, coalesce(st.status, 'deleted'), s.created_at,
+    s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
+    st.problem, r.valid_from
+FROM schedules AS s
+LEFT JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+LEFT JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE s.namespace = :namespace AND s.name = :name AND s.deleted_at IS NULL
+
 -- name: list_by_name
 -- The schedules of a namespace in a stretch of names, as far as filters ask for them.
 SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
@@ -361,14 +371,11 @@ ORDER BY n.id
 -- A node knows other tasks than before.
 UPDATE node_sessions SET tasks = :tasks WHERE id = :id
 
--- name: list_known_tasks
--- What the live workers know, a list each, and the namespaces that they serve.
-SELECT tasks, namespaces FROM node_sessions WHERE ended_at IS NULL AND expires_at > :now AND tasks <> '[]'
-
--- name: list_served
--- The namespaces that live workers serve, as lists.
-SELECT DISTINCT namespaces FROM node_sessions
-WHERE ended_at IS NULL AND expires_at > :now AND roles LIKE '%worker%'
+-- name: list_abilities
+-- What the live nodes can do: the namespaces that they serve and the tasks that they know, as lists,
+-- and whether they are workers.
+SELECT DISTINCT namespaces, tasks, roles LIKE '%worker%' FROM node_sessions
+WHERE ended_at IS NULL AND expires_at > :now
 
 -- name: list_waiting_tasks
 -- The namespaces and tasks of queued runs.
@@ -427,12 +434,6 @@ SELECT name, concurrency, rate_count, rate_seconds, begun FROM queues ORDER BY n
 -- name: count_running
 -- How many runs of a queue are under way.
 SELECT count(*) FROM runs INDEXED BY runs_running WHERE status = 'running' AND queue = :queue
-
--- name: get_session_alive
--- A node that lives, and can renew but not be buried until the commit; if the queue has limits.
-SELECT node, namespaces, EXISTS (SELECT 1 FROM queues WHERE name = :queue)
-FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
-FOR KEY SHARE
 
 -- name: get_limiter
 -- The limits of a queue; one claim at a time passes through.
@@ -753,7 +754,7 @@ WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND statu
 -- A person opens a run again that had ended, as another attempt; due times may wait for it.
 UPDATE runs
 SET status = 'queued', lane = :lane, wakes = wakes OR schedule_id IS NOT NULL,
-    session_id = NULL, claimed_at = NULL, started_at = NULL, finished_at = NULL, failures = 0, losses = 0, ready_at = :now, reason = NULL, error = NULL,
+    session_id = NULL, claimed_at = NULL, started_at = NULL, finished_at = NULL, failures = 0, losses = 0, early_losses = 0, ready_at = :now, reason = NULL, error = NULL,
     exit_code = NULL, output = NULL, output_ref = NULL, output_size = NULL,
     output_secrets = NULL, cancel_requested_at = NULL, expires_at = NULL
 WHERE id = :id AND status IN ('succeeded', 'failed', 'cancelled')
@@ -896,6 +897,26 @@ SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
     ready_at = coalesce(:ready_at, ready_at)
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
 
+-- name: lock_own_runs
+-- Of the given runs those under way: under which tokens, and why they shall end.
+SELECT id, attempt, session_id, CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END
+FROM runs WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
+ORDER BY id
+FOR UPDATE
+
+-- name: insert_returned_attempts
+-- The account of attempts that were handed back together.
+INSERT INTO run_attempts (run_id, attempt, session_id, claimed_at, started_at, finished_at, outcome)
+SELECT id, attempt, session_id, claimed_at, started_at, :now, 'handed_back'
+FROM runs WHERE id = ANY (:ids::text[])
+ON CONFLICT DO NOTHING
+
+-- name: hand_back_runs
+-- Buffered runs are returned, in their places.
+UPDATE runs
+SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL
+WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
+
 -- name: list_orphans
 -- Runs that a dead or ended session left running.
 SELECT r.id
@@ -916,7 +937,8 @@ ON CONFLICT DO NOTHING
 -- Others take the runs over as new attempts; they keep their places in their queues.
 UPDATE runs
 SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
-    losses = losses + 1
+    losses = losses + CASE WHEN started_at IS NULL THEN 0 ELSE 1 END,
+    early_losses = early_losses + CASE WHEN started_at IS NULL THEN 1 ELSE 0 END
 WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
 
 -- name: insert_attempt
@@ -945,7 +967,9 @@ FOR UPDATE
 -- name: fail_lost_run
 -- The run has cost too many nodes, or was to be cancelled anyway.
 UPDATE runs
-SET status = :status, session_id = NULL, losses = losses + 1, finished_at = :now,
+SET status = :status, session_id = NULL, finished_at = :now,
+    losses = losses + CASE WHEN started_at IS NULL THEN 0 ELSE 1 END,
+    early_losses = early_losses + CASE WHEN started_at IS NULL THEN 1 ELSE 0 END,
     reason = :reason, error = :error, exit_code = NULL
 WHERE id = :id AND status || '' = 'running'
 
@@ -1066,7 +1090,11 @@ LIMIT :limit
 -- name: delete_old_runs
 -- Retention: a small batch of runs that ended long ago, with their logs and attempts.
 DELETE FROM runs WHERE id IN (
-    SELECT id FROM runs WHERE finished_at < :before ORDER BY finished_at LIMIT :limit)
+    SELECT id FROM runs WHERE finished_at >= :after AND finished_at < :before
+    ORDER BY finished_at
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED)
+RETURNING finished_at
 
 -- name: delete_old_ledger
 -- Retention: a small batch of entries written long ago.
@@ -1305,17 +1333,17 @@ LIMIT :limit
 
 -- name: check_losses
 -- Every loss is an attempt that was lost.
-SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.losses, n.lost
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.losses + r.early_losses, n.lost
 FROM runs AS r
 JOIN (
     SELECT w.id, count(a.attempt) AS lost
     FROM runs AS w LEFT JOIN run_attempts AS a ON a.run_id = w.id AND a.outcome = 'lost'
-    WHERE w.losses > 0 AND w.id IN (
+    WHERE w.losses + w.early_losses > 0 AND w.id IN (
         SELECT id FROM runs WHERE finished_at >= :since
         UNION ALL SELECT id FROM runs WHERE status IN ('queued', 'running'))
     GROUP BY w.id) AS n ON n.id = r.id
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
-WHERE r.losses > n.lost
+WHERE r.losses + r.early_losses > n.lost
 LIMIT :limit
 
 -- name: check_late_logs
@@ -1816,7 +1844,7 @@ SELECT queue, count(*) FROM runs WHERE status = 'running' GROUP BY queue
 SELECT DISTINCT task FROM (
     SELECT task FROM runs
     WHERE status = 'queued' AND queue = :queue AND namespace = :namespace
-    ORDER BY priority DESC, ready_at
+    ORDER BY -priority, ready_at
     LIMIT :limit) AS first
 WHERE task IS NOT NULL
 

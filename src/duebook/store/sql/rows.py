@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -16,14 +15,16 @@ from duebook.model.plan import Delay, Stretch
 from duebook.model.queue import Begun, Queue, QueueLimiter, Rate
 from duebook.model.run import Run
 from duebook.model.schedule import InvalidSchedule, Schedule
+from duebook.model.stored_spec import read_stored
 from duebook.model.target import EventTarget, HttpTarget, TaskTarget
 from duebook.model.template import ScheduleTemplate
-from duebook.model.unreadable import describe_unreadable, missing_definition, read_spec
+from duebook.model.unreadable import describe_unreadable, missing_definition
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from duebook.model.run import LatestRun
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = [
@@ -64,9 +65,8 @@ LAST_PLACE: Final = 2**62
 """After the place of any run and the id of any entry."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)
-_RUN_FIELDS: Final = [field.name for field in fields(Run)]
-_RUN_TIMES: Final = [place for place, name in enumerate(_RUN_FIELDS) if name.endswith("_at")]
-_RUN_JSON: Final = [_RUN_FIELDS.index(name) for name in ("payload", "output", "output_secrets")]
+_RUN_TIMES: Final = [place for place, name in enumerate(Run._fields) if name.endswith("_at")]
+_RUN_JSON: Final = [Run._fields.index(name) for name in ("payload", "output", "output_secrets")]
 
 
 class MovedState(NamedTuple):
@@ -170,14 +170,16 @@ def facts_text(facts: Mapping[str, Any]) -> str:
     )
 
 
-def read_schedule(row: Sequence[Any], time: Callable[[Any], Any]) -> Schedule:
+def read_schedule(
+    row: Sequence[Any], time: Callable[[Any], Any], last_run: LatestRun | None = None
+) -> Schedule:
     (id_, namespace, name, version, text, status, created_at, created_by, watermark) = row[:9]
     next_due_at, paused_at, paused_until, pause_reason, problem, updated_at = row[9:]
     spec: ScheduleSpec | None = None
     try:
         if text is None:
             raise missing_definition()
-        spec = read_spec(text, name)
+        spec = read_stored(text, name)
     except InvalidSchedule as error:  # it must not hide all others
         problem = describe_unreadable(error.problems)
     return Schedule(
@@ -196,6 +198,7 @@ def read_schedule(row: Sequence[Any], time: Callable[[Any], Any]) -> Schedule:
         paused_until=time(paused_until),
         pause_reason=pause_reason,
         problem=problem,
+        last_run=last_run,
     )
 
 
@@ -209,7 +212,7 @@ def read_template(row: Sequence[Any], time: Callable[[Any], Any]) -> ScheduleTem
 
 def read_run(row: Sequence[Any], time: Callable[[Any], Any]) -> Run:
     """A row of run_details, whose columns are those of a Run."""
-    values: list[Any] = list(row[: len(_RUN_FIELDS)])
+    values: list[Any] = list(row[: len(Run._fields)])
     for place in _RUN_TIMES:
         values[place] = time(values[place])
     for place in _RUN_JSON:

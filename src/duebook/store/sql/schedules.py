@@ -75,7 +75,6 @@ class Schedules(Part):
         if self._db.insert("insert_schedule", [_row(new, at, maker) for new in made]) < len(made):
             self._refuse_taken(made)
         texts = [(new.id, 1, json.dumps(new.spec.to_json()), at, maker) for new in made]
-        self._db.insert("insert_revision", texts)
         for new, (_, _, text, _, _) in zip(made, texts, strict=True):
             self._quotas.note_use(new.namespace, 1, len(text))
         states = [
@@ -89,10 +88,12 @@ class Schedules(Part):
             )
             for new in made
         ]
-        self._db.insert("insert_state", states)
+        labels = [row for new in made for row in _labels(new)]
+        self._db.insert_all(
+            [("insert_revision", texts), ("insert_state", states), ("insert_label", labels)]
+        )
         for new in made:
             self._depend(new.id, new.namespace, new.spec)
-        self._db.insert("insert_label", [row for new in made for row in _labels(new)])
         self._lifecycle.record_schedule_events([new.id for new in made], "created")
         if wakes := [new.wake_at for new in made if new.wake_at is not None]:
             self._db.notify(News.WAKE, min(wakes))
@@ -221,7 +222,10 @@ class Schedules(Part):
         """The newest run of each schedule that has one."""
         # the last one created may be a backfill's, for an earlier due time: it is still active, or
         # among the last that ended
-        rows = self._db.all("list_latest_runs", ids=list(schedule_ids))
+        return self.read_latest(self._db.all("list_latest_runs", ids=list(schedule_ids)))
+
+    def read_latest(self, rows: Sequence[Row]) -> dict[str, LatestRun]:
+        """As `latest_runs`, of the rows of that statement."""
         return {
             owner: LatestRun(id_, status, self._db.time(at), reason, self._db.time(enqueued_at))
             for owner, id_, status, at, reason, enqueued_at in rows

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.model.plan import ActiveRun, DueException, Lane, Snapshot, Upstream
 from duebook.store.sql.rows import read_delay, read_stretches
-from duebook.store.sql.statements import Part, Row, Statements
+from duebook.store.sql.statements import Ask, Part, Row, Statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,21 +32,51 @@ class Snapshots(Part):
         self._definitions = definitions
         self._directories = directories
 
-    def read(self, rows: list[Row]) -> list[Snapshot]:
-        """Schedules by the rows of their states, without those whose definition cannot be read."""
+    def read(self, rows: list[Row], any_exception: bool | None = None) -> list[Snapshot]:
+        """Schedules by the rows of their states, without those whose definition cannot be read.
+
+        `any_exception`: whether anybody said anything about any due time, if that is known.
+        """
         if not rows:
             return []
         pairs = [(row[0], row[1]) for row in rows]
-        definitions = self._definitions.read(pairs)
-        return self.combine(rows, [definitions.get(pair) for pair in pairs])
+        runs = self._read_unknown(pairs)
+        known = self._definitions.known(pairs)
+        return self.combine(rows, [known.get(pair) for pair in pairs], any_exception, runs)
 
-    def combine(self, rows: list[Row], known: Sequence[Definition | None]) -> list[Snapshot]:
-        """Schedules as they stand, each with the definition at the same place, if it has one."""
+    def _read_unknown(self, pairs: Sequence[tuple[str, int]]) -> list[Row] | None:
+        """Read the definitions that are new, and with them the active runs of all schedules that
+        may ask for theirs; None when all definitions are known."""
+        unknown = self._definitions.unknown(pairs)
+        if not unknown:
+            return None
+        known, new = self._definitions.known(pairs), set(unknown)
+        heeding = [pair[0] for pair in pairs if pair in new or known[pair].heeds_runs]
+        definitions, runs = self._db.together(
+            self._definitions.ask(unknown), Ask("list_active", {"ids": heeding})
+        )
+        self._definitions.learn(definitions)
+        return runs
+
+    def combine(
+        self,
+        rows: list[Row],
+        known: Sequence[Definition | None],
+        any_exception: bool | None = None,
+        runs: list[Row] | None = None,
+    ) -> list[Snapshot]:
+        """Schedules as they stand, each with the definition at the same place, if it has one.
+
+        `runs` are their active ones, if they have been read.
+        """
         ids, time = [row[0] for row in rows], self._db.time
-        heeding = [id_ for id_, found in zip(ids, known, strict=True) if found and found.heeds_runs]
-        runs = self._db.all("list_active", ids=heeding) if heeding else []
-        active = {row[0]: (_active_run(row, time),) for row in runs}
-        exceptions = self.exceptions(ids) if self._db.one("get_any_exception") else {}
+        heeding = {id_ for id_, found in zip(ids, known, strict=True) if found and found.heeds_runs}
+        if runs is None:
+            runs = self._db.all("list_active", ids=list(heeding)) if heeding else []
+        active = {row[0]: (_active_run(row, time),) for row in runs if row[0] in heeding}
+        if any_exception is None:
+            any_exception = bool(self._db.one("get_any_exception"))
+        exceptions = self.exceptions(ids) if any_exception else {}
         snapshots = [
             Snapshot(
                 id_,

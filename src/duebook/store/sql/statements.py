@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from duebook.errors import Invalid
 from duebook.store.queries import load_queries
@@ -18,12 +18,34 @@ if TYPE_CHECKING:
 
     Uses = dict[str, tuple[int, int]]
 
-__all__ = ["COMMON", "Cursor", "Part", "Row", "Statements", "Values"]
+__all__ = [
+    "COMMON",
+    "Ask",
+    "Cursor",
+    "Part",
+    "Row",
+    "Statements",
+    "Values",
+    "not_unicode",
+    "unexpected",
+]
 
 COMMON: Final = load_queries(Path(__file__).with_name("queries.sql"))
 """The statements that stand once for every database; a dialect makes them its own."""
 Row = tuple[Any, ...]
 Values = dict[str, Any]
+
+
+class Ask(NamedTuple):
+    """A named statement with its values."""
+
+    query: str
+    values: Values
+
+
+def unexpected(statement: str, changed: int, expected: int) -> RuntimeError:
+    """A statement that nobody waited for did not do what it must: a mistake of ours."""
+    return RuntimeError(f"{changed} rows instead of {expected}: {statement[:60]}")
 
 
 class Cursor(Protocol):
@@ -63,6 +85,11 @@ class Statements(ABC):
     def now(self) -> datetime: ...
 
     @property
+    def at(self) -> Any:
+        """`now` as a value of `together`, which then may be sent before the time is known."""
+        return self.now
+
+    @property
     @abstractmethod
     def behind(self) -> timedelta: ...
 
@@ -95,9 +122,7 @@ class Statements(ABC):
         try:
             cursor = self._send(query, values)
         except UnicodeEncodeError:
-            raise Invalid(
-                "a text with halves of characters can be neither stored nor found"
-            ) from None
+            raise not_unicode() from None
         self._point(f"after:{query}")
         return cursor
 
@@ -120,6 +145,31 @@ class Statements(ABC):
     def insert(self, query: str, /, rows: Sequence[Row]) -> int:
         """As `rows`, for an INSERT."""
 
+    def insert_all(self, inserts: Sequence[tuple[str, Sequence[Row]]]) -> None:
+        """As `insert`, of several kinds, in that order; nobody asks how many they are."""
+        for query, rows in inserts:
+            self.insert(query, rows)
+
+    # -- what a database may be asked in one message
+    def together(self, *asks: Ask, last: bool = False) -> list[list[Row]]:
+        """Execute one after the other, where none needs the answer of another; their rows.
+
+        `last`: they read, and this transaction does nothing after them.
+        """
+        del last
+        return [self.all(ask.query, **ask.values) for ask in asks]
+
+    def soon(self, query: str, /, rows: Sequence[Row]) -> None:
+        """As `rows`, at the latest with the next statement, of rows that all exist: fails if it
+        changes fewer."""
+        if (changed := self.rows(query, rows)) != len(rows):
+            raise unexpected(query, changed, len(rows))
+
+    def ask_last(self, query: str, /, **values: object) -> Callable[[], list[Row]]:
+        """Ask at the end of the transaction; the answer can be had when it is committed."""
+        rows = self.all(query, **values)
+        return lambda: rows
+
     # -- what only a database with many writers has to do
     def notify(self, news: News, wake_at: datetime | None = None) -> None:  # noqa: B027
         """Others may wait for this: something to do now, or not before `wake_at`."""
@@ -139,6 +189,10 @@ class Statements(ABC):
     def _point(self, name: str) -> None:
         if self._hook is not None:
             self._hook(name)
+
+
+def not_unicode() -> Invalid:
+    return Invalid("a text with halves of characters can be neither stored nor found")
 
 
 class Part:

@@ -8,8 +8,9 @@ from typing import Final
 
 from duebook.model.clock_step import ClockStep
 from duebook.settings import KEYS_KEPT
+from duebook.store.sql.rows import EARLIEST
 from duebook.store.sql.statements import Part
-from duebook.store.values import News
+from duebook.store.values import News, Purged
 
 __all__ = ["Upkeep"]
 
@@ -23,16 +24,19 @@ LONGEST_LEASE: Final = timedelta(minutes=1)
 class Upkeep(Part):
     """Retention, and what a keeper repairs."""
 
-    def purge(self, before: datetime, limit: int) -> int:
+    def purge(self, before: datetime, limit: int, after: datetime | None = None) -> Purged:
         """Delete up to `limit` things from before: runs, ledger entries, changes, nodes, tokens.
 
-        Answers to repeated requests go after a day. Returns how many there were.
+        Answers to repeated requests go after a day. No run that ended before `after` needs to be
+        found.
         """
-        left = limit
+        runs = self._db.all("delete_old_runs", before=before, limit=limit, after=after or EARLIEST)
+        left = limit - len(runs)
+        if left == 0:
+            return Purged(limit, self._db.time(max(ended_at for (ended_at,) in runs)))
         # in this order: a session is forgotten only when no old run is left
         for query in (
             "delete_old_events",
-            "delete_old_runs",
             "delete_old_ledger",
             "delete_old_changes",
             "delete_old_sessions",
@@ -48,7 +52,7 @@ class Upkeep(Part):
         for (schedule_id,) in forgotten:
             self._db.run("delete_revisions", id=schedule_id)
             self._db.run("forget_schedule", id=schedule_id)
-        return limit - left + len(forgotten)
+        return Purged(limit - left + len(forgotten), None)
 
     def wake_asleep(self, limit: int) -> list[str]:
         """Wake up to `limit` schedules that are active, or paused for a while, and that no node

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from duebook.model.finding import Finding
+from duebook.model.serving import serving_of
 from duebook.store.sql.checks import Checks
-from duebook.store.sql.claims import Claimer, Claims, Wanted
+from duebook.store.sql.claims import Claims, Taken, Wanted, before_limited
 from duebook.store.sql.flow_runs import FlowRuns
 from duebook.store.sql.new_runs import NewRuns
 from duebook.store.sql.rows import NewRun, clean, inline, read_run
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.flow_run import FlowMove
-    from duebook.model.run import Run
     from duebook.store.sql.statements import Row
     from duebook.store.sqlite.statements import SqliteStatements
 
@@ -46,19 +47,44 @@ class SqliteClaims(Claims):
         until: datetime | None = self._db.time(self._db.value("get_drain", now=self._db.now))
         return until
 
-    def _claim_runs(self, claimer: Claimer, wanted: Wanted, limit: int) -> list[Run]:
+    def _claim_runs(self, wanted: Wanted, limit: int, ahead: int) -> Taken:
+        session = {"id": wanted.session_id, "queue": wanted.queue, "now": self._db.now}
+        alive = self._db.one("get_session_alive", **session)
+        if alive is None:
+            return Taken([], is_limited=False)
+        served, limited = alive
+        if wanted.namespace not in serving_of(json.loads(served)):
+            return Taken([], is_limited=False)
+        if not limited:
+            return self._take(wanted, limit, ahead, self._db.now)
+        return self._within_queue(
+            wanted.queue, limit, ahead, lambda *most: self._take(wanted, *most)
+        )
+
+    def _take(self, wanted: Wanted, limit: int, ahead: int, at: datetime) -> Taken:
         """In portions, because a claim may use up the limit of a schedule with more work."""
         claimed: list[str] = []
-        mine = {"session_id": claimer.session_id, "now": self._db.stamp(claimer.at)}
-        while len(claimed) < limit:
-            found = self._claimable("list_claimable", wanted, limit - len(claimed))
+        now = self._db.stamp(at)
+        mine = {"session_id": wanted.session_id, "now": now}
+        is_limited = False
+        while len(claimed) < limit + ahead and not is_limited:
+            straight = max(limit - len(claimed), 0)
+            found, is_limited = before_limited(
+                self._claimable(wanted, limit + ahead - len(claimed)), straight
+            )
             ids = _within_limits(found)
-            self._db.many("claim_run", ({"id": id_, **mine} for id_ in ids))
+            self._db.many(
+                "claim_run",
+                (
+                    {"id": id_, "begun_at": now if place < straight else None, **mine}
+                    for place, id_ in enumerate(ids)
+                ),
+            )
             claimed += ids
             if len(ids) == len(found):
                 break
         rows = self._db.all("list_runs_by_id", ids=claimed) if claimed else []
-        return [read_run(row, self._db.time) for row in rows]
+        return Taken([read_run(row, self._db.time) for row in rows], is_limited)
 
 
 class SqliteFlowRuns(FlowRuns):
@@ -102,10 +128,10 @@ class SqliteChecks(Checks):
 
 
 def _within_limits(found: list[Row]) -> list[str]:
-    """The runs that may begin together: (id, schedule, most at once, under way) of each."""
+    """The runs that may begin together: (id, schedule, most at once, under way, …) of each."""
     begun: Counter[str] = Counter()
     ids = []
-    for id_, schedule_id, most, busy in found:
+    for id_, schedule_id, most, busy, _ in found:
         if most is None or busy + begun[schedule_id] < most:
             begun[schedule_id] += 1
             ids.append(id_)

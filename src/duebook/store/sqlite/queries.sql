@@ -163,12 +163,18 @@ WHERE (:namespaces IS NULL AND EXISTS (
             WHERE status = 'queued' AND queue = wanted.value AND namespace = served.value))
 LIMIT 1
 
+-- name: get_session_alive
+-- The namespaces that a node serves, if it lives, and whether the queue has limits.
+SELECT namespaces, EXISTS (SELECT 1 FROM queues WHERE name = :queue)
+FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
+
 -- name: list_claimable
--- Ready work by priority, within its limits; how many of its schedule may run, and how many do.
+-- Ready work by priority, within its limits; how many of its schedule may run and do, and whether it may be buffered.
 SELECT id, schedule_id, CASE WHEN exclusive = 1 THEN 1 ELSE max_concurrent END,
     CASE WHEN exclusive = 1 OR max_concurrent IS NULL THEN 0 ELSE (
         SELECT count(*) FROM runs AS other INDEXED BY runs_busy
-        WHERE other.schedule_id = r.schedule_id AND other.status = 'running') END
+        WHERE other.schedule_id = r.schedule_id AND other.status = 'running') END,
+    exclusive = 0 AND max_concurrent IS NULL AND max_takeovers > 0 AND early_losses = 0
 FROM runs AS r
 WHERE status = 'queued' AND queue = :queue AND namespace = :namespace AND ready_at <= :now
     AND (expires_at IS NULL OR expires_at > :now OR attempt > 0)
@@ -202,14 +208,14 @@ WHERE status = 'queued' AND queue = :queue AND namespace = :namespace AND ready_
     AND (exclusive = 1 OR max_concurrent IS NULL OR max_concurrent > (
         SELECT count(*) FROM runs AS other INDEXED BY runs_busy
         WHERE other.schedule_id = r.schedule_id AND other.status = 'running'))
-ORDER BY priority DESC, ready_at, rowid
+ORDER BY -priority, ready_at, rowid
 LIMIT :limit
 
 -- name: claim_run
 -- The run is this session's until it settles.
 UPDATE runs
 SET status = 'running', attempt = attempt + 1, lane = min(lane, 1), session_id = :session_id,
-    claimed_at = :now, started_at = :now, progress = NULL, progress_text = NULL, beat_at = NULL
+    claimed_at = :now, started_at = :begun_at, progress = NULL, progress_text = NULL, beat_at = NULL
 WHERE id = :id AND status = 'queued'
 
 -- name: settle_run
@@ -217,6 +223,7 @@ WHERE id = :id AND status = 'queued'
 UPDATE runs
 SET status = :status, finished_at = :now, reason = :reason, error = :error,
     exit_code = :exit_code, output = :output, output_ref = :output_ref,
+    started_at = coalesce(:begun_at, started_at),
     failures = failures + CASE WHEN :status = 'failed' THEN 1 ELSE 0 END
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
 RETURNING wakes, schedule_id, parent_run_id, 0
@@ -234,9 +241,16 @@ SET progress = coalesce(:progress, progress), progress_text = coalesce(:text, pr
     beat_at = :now
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
 
+-- name: mark_begun
+-- A buffered run was begun.
+UPDATE runs SET started_at = :begun_at
+WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
+    AND started_at IS NULL
+
 -- name: take_orphans
 -- What to do with each of the given runs, of those that are still running.
-SELECT id, losses, max_takeovers,
+SELECT id, started_at IS NOT NULL, CASE WHEN started_at IS NULL THEN early_losses ELSE losses END,
+    max_takeovers,
     CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END, wakes, schedule_id, parent_run_id
 FROM runs WHERE status = 'running' AND id IN (SELECT value FROM json_each(:ids))
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["QUERIES", "SqliteStatements"]
 
 QUERIES: Final = SQLITE.read(COMMON) | load_queries(Path(__file__).with_name("queries.sql"))
+QUERIES["get_latest_run_named"] = QUERIES["list_latest_runs"].replace(
+    "json_each(:ids)", f"({QUERIES['find_schedule'].replace('SELECT id', 'SELECT id AS value')})"
+)
 POSITIONAL: Final = {name: positional(sql) for name, sql in QUERIES.items()}
 ROWS_AT_ONCE: Final = 100
 

@@ -22,7 +22,7 @@ from duebook.store.sqlite.migrate import is_current, migrate
 from duebook.store.sqlite.statements import SqliteStatements
 from duebook.store.sqlite.tx import SqliteTx
 from duebook.store.sqlite.writer import Writer
-from duebook.store.values import News
+from duebook.store.values import WHOLE_QUEUES, News
 
 if TYPE_CHECKING:
     import sqlite3
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from duebook.store.base import Tx
     from duebook.store.outside import Outside
     from duebook.store.sql.definitions import Definitions
-    from duebook.store.values import Labels, Mark, Pulse, Work
+    from duebook.store.values import Labels, Mark, Pulse, QueueParts, Work
 
 __all__ = ["SqliteStore"]
 
@@ -169,8 +169,12 @@ class SqliteStore:
         tasks: Sequence[str],
         labels: Labels = (),
         namespaces: Serving = ALL,
+        parts: QueueParts = WHOLE_QUEUES,  # noqa: ARG002 - what was claimed is in no index here
     ) -> Work:
         return self.read(lambda tx: tx.claims.list_work(queues, tasks, labels, namespaces))
+
+    def look_for_due(self, after: Mark | None = None) -> tuple[datetime | None, datetime]:
+        return self.read(lambda tx: (tx.plans.earliest_wake(after), tx.now))
 
     def news(self, timeout: float) -> News:
         """By SQLite's data_version, which changes with every commit: what it was nobody knows."""

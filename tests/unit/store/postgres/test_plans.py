@@ -12,17 +12,18 @@ import pytest
 
 from duebook.engine.due_cursor import DueCursor
 from duebook.engine.ticker import Ticker
+from duebook.engine.work_cursor import WorkCursor
 from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.connection import SCHEMA
 from duebook.store.postgres.statements import QUERIES
 from duebook.store.queries import percent_named
-from duebook.store.values import FIRST
-from tests.support.builders import MINUTE, VirtualClock, add_schedule
+from duebook.store.values import FIRST, WHOLE_QUEUE
+from tests.support.builders import MINUTE, VirtualClock, add_run, add_schedule, begin, claim
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from duebook.store.values import Mark
+    from duebook.store.values import Mark, QueuePart
     from tests.support.postgres import Server
 
 NOW: Final = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -31,10 +32,34 @@ RUNS: Final = "{q1,q2,q3}"
 TOKEN: Final[dict[str, Any]] = {"run_id": "r1", "attempt": 1, "session_id": "alive"}
 HOW: Final[dict[str, Any]] = {"status": "failed", "reason": None, "error": None, "exit_code": 1}
 OUTPUT: Final[dict[str, Any]] = {"output": "1", "output_ref": None}
+BEGUN: Final[dict[str, Any]] = {"begun_at": NOW}
 PROGRESS: Final[dict[str, Any]] = {"progress": 0.5, "text": "half", "now": NOW}
 PLACE: Final[dict[str, Any]] = {"queue": "default", "namespace": "default"}
 FITS: Final[dict[str, Any]] = {"tasks": "{}", "labels": "{}"}
 CLAIMABLE: Final[dict[str, Any]] = {**PLACE, **FITS, "now": NOW, "limit": 5}
+PARTS: Final[dict[str, Any]] = {
+    "ranks": [part.rank for part in WHOLE_QUEUE],
+    "sinces": [part.since for part in WHOLE_QUEUE],
+    "lasts": [part.last for part in WHOLE_QUEUE],
+}
+CLAIMER: Final = {"session_id": "alive", "at": NOW, "admitted": False, "everywhere": "*"}
+CLAIM: Final = CLAIMABLE | PARTS | CLAIMER | {"straight": 3}
+NO_PARTS: Final[dict[str, Any]] = {
+    "part_queues": [],
+    "part_namespaces": [],
+    "ranks": [],
+    "sinces": [],
+    "lasts": [],
+}
+PLACE_OF_ALL: Final = ("default", "default")
+COPIES: Final = """
+INSERT INTO runs (id, schedule_id, version, origin, wakes, created_at, ready_at, namespace, trigger,
+    queue, priority, exclusive, max_takeovers, status)
+SELECT r.id || n, r.schedule_id, r.version, r.origin, r.wakes, r.created_at,
+    r.ready_at + n * interval '1 ms', r.namespace, r.trigger, r.queue, r.priority, r.exclusive,
+    r.max_takeovers, r.status
+FROM runs AS r CROSS JOIN generate_series(1, 2100) AS n WHERE r.id = %s
+"""
 PAGE: Final[dict[str, Any]] = {"since": NOW, "at": NOW, "id": 7, "limit": 5}
 HOT: Final[dict[str, dict[str, Any]]] = {
     "take_due": {"now": NOW, "limit": 10, "after": NOW, "after_id": ""},
@@ -48,7 +73,7 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_active": {"ids": IDS},
     "list_settled": {"ids": IDS},
     "list_claimable": CLAIMABLE,
-    "take_claimable": CLAIMABLE,
+    "claim_ready": CLAIM,
     "list_namespaces": {"queue": "default"},
     "count_running": {"queue": "default"},
     "renew_all": {
@@ -62,14 +87,14 @@ HOT: Final[dict[str, dict[str, Any]]] = {
         "after": NOW,
     },
     "get_any_queued": {"queues": "{default}", "namespaces": "{default,shop}"},
-    "list_served": {"now": NOW},
+    "list_abilities": {"now": NOW},
+    "get_schedule_named": {"namespace": "default", "name": "job"},
     "lock_exclusive": {"ids": IDS},
-    "claim_runs": {"ids": RUNS, "session_id": "alive", "now": NOW},
-    "claim_limited": {"ids": RUNS, "session_id": "alive", "now": NOW},
+    "claim_limited": {"ids": RUNS, "session_id": "alive", "now": NOW, "at": NOW},
     "list_upstreams": {"ids": IDS},
-    "settle_run": {**TOKEN, **HOW, **OUTPUT, "now": NOW},
+    "settle_run": {**TOKEN, **HOW, **OUTPUT, **BEGUN, "now": NOW},
     "settle_runs": {
-        **{name: [value] for name, value in (TOKEN | HOW | OUTPUT).items()},
+        **{name: [value] for name, value in (TOKEN | HOW | OUTPUT | BEGUN).items()},
         "now": NOW,
     },
     "get_own_run": TOKEN,
@@ -103,7 +128,7 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_runs_by_id": {"ids": RUNS},
     "get_place": {"namespace": "default", "place": 5_000},
     "get_last_place": {"namespace": "default"},
-    "delete_old_runs": {"before": NOW, "limit": 5},
+    "delete_old_runs": {"before": NOW, "after": NOW, "limit": 5},
     "list_changes": {"namespace": "default", **PAGE},
     "list_changes_of": {"namespace": "default", "subject": "s1", **PAGE},
     "list_all_changes": PAGE,
@@ -153,6 +178,10 @@ BY_ID: Final[dict[str, dict[str, Any]]] = {
     "settle_run": HOT["settle_run"],
     "settle_runs": HOT["settle_runs"],
     "note_progress": {name: [value] for name, value in (TOKEN | PROGRESS).items()},
+    "mark_begun": {name: [value] for name, value in (TOKEN | BEGUN).items()},
+    "lock_own_runs": {"ids": RUNS},
+    "insert_returned_attempts": {"ids": RUNS, "now": NOW},
+    "hand_back_runs": {"ids": RUNS},
     "get_own_run": TOKEN,
     "retry_run": {**TOKEN, **HOW, "ready_at": NOW},
     "hand_back_run": {**TOKEN, "ready_at": NOW},
@@ -161,7 +190,6 @@ BY_ID: Final[dict[str, dict[str, Any]]] = {
     "fail_lost_run": {**HOW, "id": "r1", "now": NOW},
     "cancel_queued_run": {"id": "q1", "now": NOW, "reason": "x"},
     "request_cancel": {"id": "r1", "now": NOW, "reason": "x"},
-    "claim_runs": HOT["claim_runs"],
     "claim_limited": HOT["claim_limited"],
     "take_orphans": {"ids": RUNS},
     "expire_runs": {"ids": RUNS, "now": NOW},
@@ -243,7 +271,7 @@ def test_a_look_for_work_reads_no_run_of_a_namespace_that_is_not_served(
     with books.transaction():
         books.execute("SET LOCAL enable_seqscan = off")  # as in our transactions
         explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}".encode()
-        rows = books.execute(explain, {**served, **FITS, "clock": NOW}).fetchall()
+        rows = books.execute(explain, {**served, **FITS, **NO_PARTS, "clock": NOW}).fetchall()
     read = 0
     for node in nodes(rows[0][0][0]["Plan"]):
         if node.get("Index Name") == "runs_queued" and "queue = " in node.get("Index Cond", ""):
@@ -285,7 +313,7 @@ def test_a_run_that_is_named_is_found_by_its_id(
     assert "runs_queued" not in plan, plan
 
 
-@pytest.mark.parametrize("name", ["settle_runs", "note_progress"])
+@pytest.mark.parametrize("name", ["settle_runs", "note_progress", "mark_begun"])
 def test_many_runs_at_once_are_found_by_their_ids_and_no_others_are_read(
     books: psycopg.Connection[tuple[Any, ...]], name: str
 ) -> None:
@@ -299,7 +327,7 @@ def test_many_runs_at_once_are_found_by_their_ids_and_no_others_are_read(
 
 
 @pytest.mark.parametrize("number", [25, 100, 200])
-@pytest.mark.parametrize("name", ["settle_runs", "note_progress"])
+@pytest.mark.parametrize("name", ["settle_runs", "note_progress", "mark_begun"])
 def test_no_run_is_compared_with_the_ends_of_all_others(
     books: psycopg.Connection[tuple[Any, ...]], name: str, number: int
 ) -> None:
@@ -398,9 +426,74 @@ def test_a_long_snapshot_does_not_make_a_look_from_the_mark_longer(
     assert from_the_mark * 10 < from_the_beginning
 
 
+def test_a_long_snapshot_does_not_make_a_claim_from_the_marks_longer(
+    postgres_server: Server,
+) -> None:
+    """While it lasts, the index of queued runs keeps the entries of those that were claimed."""
+    with postgres_server.database() as url:
+        clock = VirtualClock()
+        store = PostgresStore(url, clock)
+        begin(store, lease=MINUTE * 100)
+        schedule_id = add_schedule(store, overlap="allow")
+        options = f"-c search_path={SCHEMA} -c enable_seqscan=off -c enable_bitmapscan=off"
+        with psycopg.connect(url, options=options) as dump:
+            dump.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            dump.execute("SELECT count(*) FROM runs")
+            cursor = WorkCursor()
+            with psycopg.connect(url, options=options, autocommit=True) as connection:
+                connection.execute(COPIES.encode(), [add_run(store, schedule_id)])
+            for _ in range(20):
+                clock.advance(MINUTE)
+                cursor.claimed(PLACE_OF_ALL, claim(store, limit=100), clock.now)
+            with psycopg.connect(url, options=options, autocommit=True) as connection:
+                whole, part = (
+                    {
+                        name: pages(connection, name, clock.now, parts)
+                        for name in ("claim_ready", "look_for_work")
+                    }
+                    for parts in (WHOLE_QUEUE, cursor.parts(PLACE_OF_ALL))
+                )
+        store.close()
+    for name, read in whole.items():
+        assert part[name] * 3 < read, (name, part[name], read)
+
+
+def pages(
+    connection: psycopg.Connection[tuple[Any, ...]],
+    name: str,
+    now: datetime,
+    parts: Sequence[QueuePart],
+) -> int:
+    """How many a claim of one run, or a look, reads in parts of a queue."""
+    columns = {
+        "ranks": [part.rank for part in parts],
+        "sinces": [part.since for part in parts],
+        "lasts": [part.last for part in parts],
+        "part_queues": ["default"] * len(parts),
+        "part_namespaces": ["default"] * len(parts),
+    }
+    here = {"queues": ["default"], "namespaces": None, "clock": now}
+    claims = {
+        "session_id": "node-1",
+        "at": now,
+        "now": now,
+        "limit": 1,
+        "straight": 1,
+        "admitted": False,
+        "everywhere": "*",
+    }
+    return pages_of(connection, name, FITS | PLACE | columns | here | claims)
+
+
 def pages_of_a_look(connection: psycopg.Connection[tuple[Any, ...]], mark: Mark) -> int:
-    sql = percent_named(QUERIES["get_earliest_wake"])
+    return pages_of(connection, "get_earliest_wake", {"after": mark.wake_at})
+
+
+def pages_of(
+    connection: psycopg.Connection[tuple[Any, ...]], name: str, values: dict[str, Any]
+) -> int:
+    sql = percent_named(QUERIES[name])
     explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}".encode()
-    rows = connection.execute(explain, {"after": mark.wake_at}).fetchall()
+    rows = connection.execute(explain, values).fetchall()
     plan = rows[0][0][0]["Plan"]
     return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])

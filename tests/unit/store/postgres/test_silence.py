@@ -19,6 +19,7 @@ from duebook.store.postgres import PostgresStore, beginning, hints
 from duebook.store.postgres import store as store_module
 from duebook.store.postgres.connection import BRIEF, Connection
 from duebook.store.postgres.route import Route
+from duebook.store.postgres.transaction import ON_THE_WAY, Answer, Transaction
 from duebook.store.values import News
 from tests.support.builders import MINUTE, add_schedule, begin
 from tests.support.postgres import PASSWORD, USER, Server
@@ -26,7 +27,7 @@ from tests.support.proxy import Proxy
 from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterator, Sequence
 
     from duebook.store.base import Tx
 
@@ -75,7 +76,7 @@ def shorten(connection: Connection, patience: float) -> None:
 
 def longest() -> float:
     """Seconds that a statement of a transaction may take, and its answer be on the way."""
-    return float(vars(store_module)["WRITE"].longest + store_module.ON_THE_WAY)
+    return float(vars(store_module)["WRITE"].longest + ON_THE_WAY)
 
 
 def complaint(work: object) -> str:
@@ -102,8 +103,9 @@ def test_a_transaction_in_a_silent_network_is_given_up_and_the_next_one_works(
 
 def test_silence_in_the_middle_of_a_transaction_ends_it(store: PostgresStore, proxy: Proxy) -> None:
     def work(tx: Tx) -> object:
+        connection = tx.db.connection  # type: ignore[attr-defined]
         proxy.mode = "blackhole"
-        shorten(tx.db.connection, longest())  # type: ignore[attr-defined]
+        shorten(connection, longest())
         return tx.plans.earliest_wake()
 
     assert "no answer within" in complaint(lambda: store.transact(work))
@@ -114,10 +116,10 @@ def test_a_commit_that_nobody_answers_is_unknown(
 ) -> None:
     commit = store._commit
 
-    def commit_in_silence(connection: Connection) -> None:
+    def commit_in_silence(transaction: Transaction, last: Sequence[str]) -> list[Answer]:
         proxy.mode = "blackhole"
-        shorten(connection, longest())
-        commit(connection)
+        shorten(transaction.connection, longest())
+        return commit(transaction, last)
 
     monkeypatch.setattr(store, "_commit", commit_in_silence)
     assert "nobody knows" in complaint(lambda: begin(store))
@@ -130,7 +132,7 @@ def test_when_one_connection_is_silent_the_other_idle_ones_are_not_waited_for(
     together = threading.Barrier(6)
 
     def at_once() -> None:
-        store.read(lambda _: together.wait(PATIENCE))
+        store.read(lambda tx: (tx.now, together.wait(PATIENCE)))
 
     threads = [threading.Thread(target=at_once) for _ in range(6)]
     for thread in threads:
@@ -226,7 +228,8 @@ def test_connections_that_are_reset_come_back(store: PostgresStore, proxy: Proxy
 
 
 def test_a_slow_answer_within_the_patience_is_an_answer(store: PostgresStore) -> None:
-    with store._transaction(beginning.WRITE) as (opened, _):
+    with store._transaction(beginning.WRITE) as transaction:
+        opened = transaction.connection
         opened.patience = PATIENCE
         assert opened.execute("SELECT 1 FROM pg_sleep(0.3)").fetchall() == [(1,)]
         opened.patience = 0.1

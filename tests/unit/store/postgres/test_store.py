@@ -13,6 +13,7 @@ from psycopg import errors
 
 from duebook.book import Book
 from duebook.clock import utc_now
+from duebook.engine.due_cursor import DueCursor
 from duebook.engine.ticker import Ticker
 from duebook.errors import DuebookError, Unavailable
 from duebook.model.run import LogLine, Outcome, Progress
@@ -135,6 +136,27 @@ def test_a_ticker_that_finds_what_is_due_in_other_hands_looks_again_soon(postgre
         assert looked is not None
         assert timedelta() < looked - clock.now < timedelta(seconds=0.05)
         assert get_runs(store) == []
+
+
+def test_what_is_due_only_after_another_ticker_looked_is_planned_by_the_one_that_waited(
+    postgres_url: str,
+) -> None:
+    """It is told to look while the other one commits: nobody else would come before a pulse."""
+    clock, cursor, told = Clock(), DueCursor(), list[str]()
+    helper = threading.Thread(target=lambda: Ticker(store, cursor=cursor).step())
+
+    def hook(name: str) -> None:
+        if name == "before:COMMIT" and not told:
+            told.append(add_schedule(other, "late"))  # a minute ago, by its clock
+            helper.start()
+            eventually(lambda: cursor.turn.waiting)
+
+    with opened(postgres_url, Clock()) as other, opened(postgres_url, clock, hook) as store:
+        add_schedule(other, "early")
+        clock.advance(MINUTE)
+        Ticker(store, cursor=cursor).step()
+        helper.join()
+        assert {run.schedule for run in get_runs(other)} == {"early", "late"}
 
 
 def test_a_tick_takes_as_many_statements_for_many_schedules_as_for_few(

@@ -347,6 +347,7 @@ CREATE TABLE runs (
     attempt INTEGER NOT NULL DEFAULT 0 CHECK (attempt >= 0),
     failures INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),
     losses INTEGER NOT NULL DEFAULT 0 CHECK (losses >= 0),
+    early_losses INTEGER NOT NULL DEFAULT 0 CHECK (early_losses >= 0), -- of nodes that had not begun it
     session_id TEXT, -- no reference: sessions are forgotten after their runs, without a search
     created_at INTEGER NOT NULL,
     ready_at INTEGER NOT NULL,
@@ -538,7 +539,7 @@ CREATE UNIQUE INDEX runs_of_parent ON runs (parent_run_id, step) WHERE parent_ru
 
 CREATE INDEX runs_of_task ON runs (namespace, task) WHERE origin = 'enqueue';
 
-CREATE INDEX runs_queued ON runs (queue, namespace, priority DESC, ready_at) WHERE status = 'queued';
+CREATE INDEX runs_queued ON runs (queue, namespace, -priority, ready_at) WHERE status = 'queued';
 
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
 

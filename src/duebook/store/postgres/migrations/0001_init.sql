@@ -291,6 +291,7 @@ CREATE TABLE runs (
     attempt integer NOT NULL DEFAULT 0 CHECK (attempt >= 0),
     failures integer NOT NULL DEFAULT 0 CHECK (failures >= 0),
     losses integer NOT NULL DEFAULT 0 CHECK (losses >= 0),
+    early_losses integer NOT NULL DEFAULT 0 CHECK (early_losses >= 0), -- of nodes that had not begun it
     session_id text COLLATE "C", -- no reference: sessions are forgotten after their runs
     created_at timestamptz NOT NULL,
     ready_at timestamptz NOT NULL,
@@ -320,7 +321,7 @@ CREATE TABLE runs (
     autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1,
     autovacuum_vacuum_cost_delay = 0);
 CREATE UNIQUE INDEX runs_due ON runs (schedule_id, due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX runs_queued ON runs (queue, namespace, priority DESC, ready_at, place) WHERE status = 'queued';
+CREATE INDEX runs_queued ON runs (queue, namespace, (-priority), ready_at, place) WHERE status = 'queued';
 CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
 CREATE INDEX runs_active ON runs (schedule_id, status, lane, created_at)
     WHERE status IN ('queued', 'running');

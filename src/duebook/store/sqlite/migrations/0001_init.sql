@@ -275,6 +275,7 @@ CREATE TABLE runs (
     attempt INTEGER NOT NULL DEFAULT 0 CHECK (attempt >= 0),
     failures INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),
     losses INTEGER NOT NULL DEFAULT 0 CHECK (losses >= 0),
+    early_losses INTEGER NOT NULL DEFAULT 0 CHECK (early_losses >= 0), -- of nodes that had not begun it
     session_id TEXT, -- no reference: sessions are forgotten after their runs, without a search
     created_at INTEGER NOT NULL,
     ready_at INTEGER NOT NULL,
@@ -303,7 +304,7 @@ CREATE TABLE runs (
     CHECK ((due_at IS NOT NULL)
         = (origin = 'schedule' OR origin = 'catchup' OR origin = 'backfill'))
 ) STRICT;
-CREATE INDEX runs_queued ON runs (queue, namespace, priority DESC, ready_at) WHERE status = 'queued';
+CREATE INDEX runs_queued ON runs (queue, namespace, -priority, ready_at) WHERE status = 'queued';
 CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
 CREATE INDEX runs_active ON runs (schedule_id, lane, created_at) WHERE status IN ('queued', 'running');
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';

@@ -1,0 +1,64 @@
+"""How many runs a node may claim ahead: as many as its places end in a moment; asks no clock."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["Pace"]
+
+WORTH: Final = 0.05
+"""Seconds of work that may wait in the buffer."""
+MOST: Final = 1_000
+"""However quickly runs end, no more than that."""
+WINDOW: Final = 0.25
+"""Seconds of work after which what was counted before weighs half."""
+FORGET_AFTER: Final = 1.0
+"""Seconds of rest after which other work may come."""
+
+
+class Pace:
+    """Counts ends by the time in which anything was performed: rest says nothing about speed.
+
+    Whoever calls it holds a lock, and gives the time of a monotonic clock.
+    """
+
+    def __init__(self) -> None:
+        self._at_work = 0
+        self._since = 0.0
+        """up to when the time at work is counted, or since when there is none"""
+        self._ends = 0.0
+        self._seconds = 0.0
+
+    def began(self, now: float) -> None:
+        """Another run is performed."""
+        if not self._at_work:
+            if now - self._since > FORGET_AFTER:
+                self.forget()
+            self._since = now
+        self._at_work += 1
+
+    def ended(self, now: float) -> None:
+        self._ends += 1
+        self._at_work -= 1
+        if not self._at_work:
+            self._count(now)
+
+    def forget(self) -> None:
+        """It says nothing any more about what is performed now."""
+        self._ends = self._seconds = 0.0
+
+    def ahead(self, now: float) -> int:
+        """For how many runs there will be a place within the moment that the buffer is worth."""
+        if self._at_work:
+            self._count(now)
+        if self._seconds <= 0:
+            return 0
+        return min(int(self._ends / self._seconds * WORTH), MOST)
+
+    def _count(self, now: float) -> None:
+        self._seconds += now - self._since
+        self._since = now
+        if self._seconds > WINDOW:
+            share = WINDOW / 2 / self._seconds
+            self._ends *= share
+            self._seconds *= share

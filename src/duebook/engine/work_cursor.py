@@ -1,0 +1,85 @@
+"""A cursor over the queues: no claim walks over what a process has claimed before; only a hint."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from duebook.store.values import WHOLE_QUEUE, QueuePart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from duebook.model.run import Claim
+    from duebook.store.values import QueueParts, Work
+
+__all__ = ["WorkCursor"]
+
+LONGEST_COMMIT: Final = timedelta(seconds=3)
+"""A run may show in the books that much later than it was ready."""
+LOOK_BACK_PART: Final = 20
+"""Whole queues are looked at again after so many times what that took."""
+LONGEST_LOOK_BACK: Final = 10.0
+"""Seconds after which they are looked at again in any case."""
+MOST_PRIORITIES: Final = 20
+"""Of one queue and namespace; beyond that the marks are forgotten."""
+_FIRST, _EARLIEST, _LAST = WHOLE_QUEUE[0]
+
+NamespaceQueue = tuple[str, str]
+"""a queue and a namespace"""
+
+
+class WorkCursor:
+    """How far a worker has claimed each queue, by namespace and priority.
+
+    A database that must keep old versions of rows, because somebody holds a transaction open, also
+    keeps the index entries of runs that were claimed. From a mark on, no claim meets them again.
+    What others held, and what could not be claimed then, stays behind the marks until the next
+    look at whole queues, which comes the sooner the less it costs.
+    """
+
+    def __init__(self) -> None:
+        self._marks: defaultdict[NamespaceQueue, dict[int, datetime]] = defaultdict(dict)
+        """by rank, which is a priority below zero: from when on runs may be ready"""
+        self._whole_at = 0.0
+
+    def look(self, look: Callable[[QueueParts], Work], monotonic: Callable[[], float]) -> Work:
+        """What `look` finds in parts of queues, or in whole ones when it is time for that."""
+        asked_at = monotonic()
+        if self._marks and asked_at < self._whole_at:
+            work = look({place: self.parts(place) for place in self._marks})
+            return work if work.places else replace(work, next_at=self._next_at(work, asked_at))
+        self._marks.clear()
+        work = look({})
+        taken = monotonic() - asked_at
+        self._whole_at = asked_at + taken + min(LOOK_BACK_PART * taken, LONGEST_LOOK_BACK)
+        return work
+
+    def _next_at(self, work: Work, monotonic: float) -> datetime:
+        """Nothing was found, but whole queues were not looked at."""
+        whole_at = work.now + timedelta(seconds=self._whole_at - monotonic)
+        return min(work.next_at or whole_at, whole_at)
+
+    def parts(self, place: NamespaceQueue) -> Sequence[QueuePart]:
+        """Where runs may wait, in the order of the queue."""
+        marks = self._marks.get(place)
+        if not marks:
+            return WHOLE_QUEUE
+        ranks = sorted(marks)
+        starts = [(_FIRST, _EARLIEST), *((rank, marks[rank]) for rank in ranks)]
+        ends = [*(rank - 1 for rank in ranks), _LAST]
+        return [QueuePart(*start, end) for start, end in zip(starts, ends, strict=True)]
+
+    def claimed(self, place: NamespaceQueue, claims: Sequence[Claim], now: datetime) -> None:
+        """The next claim goes on behind these, which are in the order of the queue."""
+        if not claims:
+            return
+        latest = now - LONGEST_COMMIT
+        marks = self._marks[place]
+        for claim in claims:  # the last of each priority remains
+            marks[-claim.run.priority] = min(claim.run.ready_at, latest)
+        if len(marks) > MOST_PRIORITIES:
+            del self._marks[place]

@@ -1,0 +1,205 @@
+"""One transaction on a connection of the pool; what need not wait for answers shares a message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import psycopg
+from psycopg import errors
+
+from duebook.store.sql.statements import unexpected
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from duebook.store.postgres.beginning import Begin
+    from duebook.store.postgres.connection import Connection
+    from duebook.store.postgres.pool import Pool
+    from duebook.store.sql.statements import Cursor, Row, Values
+
+__all__ = ["ON_THE_WAY", "Answer", "Transaction"]
+
+ON_THE_WAY: Final = 2.0
+"""Seconds that an answer may be late, before it is taken for lost in the network."""
+AWAKE: Final = 2.0
+"""Seconds after its last use in which nobody doubts that a connection works."""
+_GONE: Final = (psycopg.OperationalError, errors.ReadOnlySqlTransaction)
+"""What a connection that was idle may say: it broke, or its server is the primary no more."""
+
+
+class Answer(NamedTuple):
+    """What one statement of a message returned."""
+
+    rowcount: int
+    rows: list[Row]
+    status: str | None
+
+    def fetchall(self) -> list[Row]:
+        return self.rows
+
+
+class Transaction:
+    """Begins with its first statement, or when somebody has to know the time.
+
+    A round trip costs more than most statements, and on a busy machine much more: whoever waits
+    for an answer has to be scheduled again.
+    """
+
+    def __init__(self, pool: Pool, begin: Begin) -> None:
+        self._pool, self._begin = pool, begin
+        self._connection: Connection | None = None
+        self._has_taken = self._is_over = False
+        self._began_at: datetime | None = None
+        self._tried = False
+        self._waiting: list[tuple[str, int]] = []
+        """statements that go with the next message, and how many rows each changes"""
+
+    @property
+    def has_begun(self) -> bool:
+        return self._began_at is not None
+
+    @property
+    def now(self) -> datetime:
+        """When it began."""
+        if (began_at := self._began_at) is None:
+            self._send([])
+            return self.now
+        return began_at
+
+    @property
+    def connection(self) -> Connection:
+        """Within the transaction, after everything that was waiting."""
+        if self._waiting or not self.has_begun:
+            self._send([])
+        return self._held
+
+    @property
+    def _held(self) -> Connection:
+        if not self._has_taken:
+            self._connection, self._has_taken = self._pool.take(), True
+        if self._connection is None:
+            raise psycopg.OperationalError("the connection is lost")
+        return self._connection
+
+    def execute(self, statement: bytes, values: Values | None = None) -> Cursor:
+        """One statement, and its answer."""
+        if self._waiting or not self.has_begun:
+            return self._send([self.text(statement, values)])[0]
+        self._refuse_end()
+        return self._held.execute(statement, values)
+
+    def text(self, statement: bytes, values: Values | None) -> str:
+        """The statement with its values, as it can share a message."""
+        return psycopg.ClientCursor(self._held).mogrify(statement, values)
+
+    def together(self, texts: Sequence[str], last: bool = False) -> list[Answer]:
+        """Several in one message, one after the other; `last`: the transaction ends with them."""
+        answers = self._send([*texts, "COMMIT"] if last else texts)
+        self._is_over = last
+        return answers[: len(texts)]
+
+    def soon(self, text: str, changes: int) -> None:
+        """With the next message; the transaction fails if it does not change so many rows."""
+        self._waiting.append((text, changes))
+
+    def commit(self, last: Sequence[str]) -> list[Answer]:
+        """With the last questions, whose answers it returns; the last answer is that of COMMIT."""
+        if not self._tried and not self._waiting and not last:
+            return []  # nothing was asked
+        if not self.has_begun:
+            if self._tried:
+                return [Answer(0, [], "ROLLBACK")]  # its first message failed
+            self._send([])  # who sends everything at once could not try again
+        return self._send([*last, "COMMIT"])
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether nobody can say what the server made of the last message."""
+        return self._connection is None or self._connection.closed
+
+    def give_back(self) -> None:
+        """The connection is for others; a transaction that is open is rolled back."""
+        if self._connection is not None:
+            self._pool.give(self._connection)
+
+    def refuse(self) -> None:
+        """Another connection may lead to the primary."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def _refuse_end(self) -> None:
+        if self._is_over:
+            raise RuntimeError("this transaction has read the last that it meant to read")
+
+    def _send(self, texts: Sequence[str]) -> list[Answer]:
+        """Begin, if it has not yet; what waits; and these."""
+        self._refuse_end()
+        waiting, self._waiting = self._waiting, []
+        statements = [*(text for text, _ in waiting), *texts]
+        if not self.has_begun and not (statements and self._held.is_awake(AWAKE)):
+            self._begin_with([])
+        if not self.has_begun:
+            answers = self._begin_with(statements)
+        elif statements:
+            answers = _answers(self._execute(statements))
+        else:
+            answers = []
+        for (text, changes), answer in zip(waiting, answers, strict=False):
+            if answer.rowcount != changes:
+                raise unexpected(text, answer.rowcount, changes)
+        return answers[len(waiting) :]
+
+    def _execute(self, statements: Sequence[str]) -> psycopg.Cursor[Row]:
+        """As the driver sends what has no parameters: whole, and executed one after the other. The
+        connection is as patient with each statement as with one."""
+        connection, patience = self._held, self._held.patience
+        connection.patience = None if patience is None else patience * len(statements)
+        try:
+            return connection.execute("; ".join(statements).encode(connection.info.encoding))
+        finally:
+            connection.patience = patience
+
+    def _begin_with(self, statements: Sequence[str]) -> list[Answer]:
+        """A connection that broke while it was idle is replaced: nothing can have been kept."""
+        used, self._tried = self._held.used, True
+        try:
+            return self._start(statements)
+        except _GONE:
+            if not used or not self.is_broken:
+                raise
+        self.give_back()
+        self._connection = None
+        self._connection = self._pool.take(fresh=True)
+        return self._start(statements)
+
+    def _start(self, statements: Sequence[str]) -> list[Answer]:
+        """With the first statements, or alone: then an answer that does not come at once shows that
+        the connection is of no use."""
+        connection, begin = self._held, self._begin.message.decode()
+        try:
+            if statements:
+                connection.patience = self._begin.longest + ON_THE_WAY
+                cursor = self._execute([f"{begin}; {statements[0]}", *statements[1:]])
+            else:
+                cursor = connection.execute(self._begin.message)
+            cursor.nextset()
+            now, is_standby = cursor.fetchall()[0][:2]
+            if is_standby:
+                raise errors.ReadOnlySqlTransaction("the server is a standby, and read-only")  # noqa: TRY301
+        except BaseException as error:
+            if not statements or isinstance(error, errors.ReadOnlySqlTransaction):
+                connection.close()
+            raise
+        self._began_at, connection.patience = now, self._begin.longest + ON_THE_WAY
+        return _answers(cursor) if cursor.nextset() else []
+
+
+def _answers(cursor: psycopg.Cursor[Any]) -> list[Answer]:
+    """From the result at which the cursor stands."""
+    found = []
+    while True:
+        rows = cursor.fetchall() if cursor.description else []
+        found.append(Answer(cursor.rowcount, rows, cursor.statusmessage))
+        if not cursor.nextset():
+            return found
