@@ -101,7 +101,7 @@ def test_a_schedule_is_one_message_and_a_page_two(
         assert len(waited) == 1
         waited.clear()
         assert len(book.schedules.list(limit=2)) == 2
-        assert len(waited) == 3, "a transaction, the ids, and what there is about them"
+        assert len(waited) == 2, "the ids, and what there is about them"
 
 
 def test_statements_before_and_in_a_message_have_one_snapshot(store: PostgresStore) -> None:
