@@ -53,11 +53,13 @@ class Role(Enum):
     """also define commands, requests, events and flows, tokens and limits"""
 
     def __lt__(self, other: Role) -> bool:
-        order = list(Role)
-        return order.index(self) < order.index(other)
+        return _RANKS[self] < _RANKS[other]
 
     def __str__(self) -> str:
         return self.value
+
+
+_RANKS: Final = {role: rank for rank, role in enumerate(Role)}
 
 
 @shown("Token")
