@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -26,7 +25,7 @@ def test_a_buffered_run_is_about_to_begin() -> None:
 
 
 def test_a_run_that_was_cancelled_in_the_buffer_did_not_wait_for_another_attempt() -> None:
-    ended = replace(BUFFERED, status="cancelled", finished_at=NOW + timedelta(seconds=1))
+    ended = BUFFERED._replace(status="cancelled", finished_at=NOW + timedelta(seconds=1))
     assert "before it began" in explain_run(ended, CLOCK, NOW).text
-    waited = replace(ended, claimed_at=None)
+    waited = ended._replace(claimed_at=None)
     assert "while it waited for attempt 2" in explain_run(waited, CLOCK, NOW).text

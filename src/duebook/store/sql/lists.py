@@ -206,7 +206,7 @@ class Lists(Part):
         def read(after: PagePosition | None, most: int) -> list[Row]:
             at = {} if after is None else {"before" if back else "after": after[0]}
             asked = values | {"after": low, "before": high, "limit": most} | at
-            return self._db.together([(query, asked)])[0]  # with what begins the transaction
+            return self._db.all(query, **asked)
 
         return read, lambda row: (row[1],)
 
