@@ -36,7 +36,7 @@ SELDOM: Final = 0.005
 """Seconds between two hints of a process."""
 FIRST_LISTEN: Final = 5.0
 LOOK_UP: Final = 1.0
-QUIET: Final = 30.0
+QUIET: Final = 45.0
 """Seconds without a hint after which the listening connection is tried: it may be dead."""
 FAILURES_TO_TELL: Final = 3
 DEAF_FOR: Final = 60.0
