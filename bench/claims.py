@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bench.drain import LEASE
 from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.session import new_session
-from duebook.engine.slots import Slots
+from duebook.engine.slots import Room, Slots
 from duebook.model.run import Outcome
 from duebook.model.serving import ALL
 
@@ -54,9 +54,8 @@ class Collecting(Slots[Any]):
         self._store = store
         self._claims: list[Claim] = []
 
-    @property
-    def free(self) -> int:
-        return CLAIMED - len(self._claims)
+    def room(self) -> Room:
+        return Room(CLAIMED - len(self._claims), 0)
 
     def begin(self, claims: list[Claim]) -> None:
         self._claims += claims
