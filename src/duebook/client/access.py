@@ -195,3 +195,6 @@ class TokensClient(Protocol):
 
     @needs_database("checking a token")
     def check(self, text: str) -> AccessToken | None: ...
+
+    @needs_database("checking a token")
+    def look_up(self, text: str) -> tuple[AccessToken, datetime] | None: ...

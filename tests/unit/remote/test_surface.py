@@ -32,6 +32,7 @@ OF_THE_DATABASE = {
     "schedules.declare",
     "schedules.preview_create",
     "tokens.check",
+    "tokens.look_up",
     "namespaces.recount",
     "flows.source",
     "flows.broken_file",

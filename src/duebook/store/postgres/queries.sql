@@ -426,7 +426,8 @@ WITH me AS MATERIALIZED (
     SELECT node, EXISTS (SELECT 1 FROM queues WHERE name = :queue) AS limited
     FROM node_sessions
     WHERE id = :session_id AND ended_at IS NULL AND expires_at > :now
-        AND namespaces::jsonb ?| ARRAY[:everywhere, :namespace]
+        AND (namespaces::jsonb @> to_jsonb(:everywhere::text)
+            OR namespaces::jsonb @> to_jsonb(:namespace::text))
     FOR KEY SHARE),
 taken AS MATERIALIZED (
     SELECT found.id, found.schedule_id, found.lane, found.exclusive, found.limited,
@@ -593,8 +594,7 @@ LEFT JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.vers
 JOIN schedule_state AS st ON st.schedule_id = s.id
 
 -- name: list_latest_runs
--- The newest run of each of the given schedules that has one, and when its last one was created.
--- Planning costs more than looking: each time that `runs` is named, all of its indexes are judged.
+-- The newest run of each given schedule and when its last was created. Each mention of runs costs planning.
 SELECT wanted.id, r.id, r.status, coalesce(r.started_at, r.created_at), r.reason,
     greatest(r.newest,
         (SELECT created_at FROM runs WHERE schedule_id = wanted.id

@@ -154,7 +154,8 @@ class PostgresStatements(Statements):
 
     def together(self, *asks: Ask, last: bool = False) -> list[list[Row]]:
         if self._grouping is None:
-            return super().together(*asks, last=last)
+            return super().together(*asks)
+        last = last and not self._writes  # who joins a transaction that writes does not end it
         texts = [self._text(self._grouping, ask) for ask in asks]
         answers = self._grouping.together(texts, last)
         return [answer.rows for answer in (map(_in_utc, answers) if last else answers)]

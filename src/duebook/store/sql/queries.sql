@@ -372,8 +372,7 @@ ORDER BY n.id
 UPDATE node_sessions SET tasks = :tasks WHERE id = :id
 
 -- name: list_abilities
--- What the live nodes can do: the namespaces that they serve and the tasks that they know, as lists,
--- and whether they are workers.
+-- The namespaces that live nodes serve, the tasks that they know, and whether they are workers.
 SELECT DISTINCT namespaces, tasks, roles LIKE '%worker%' FROM node_sessions
 WHERE ended_at IS NULL AND expires_at > :now
 

@@ -13,6 +13,7 @@ from psycopg.pq import TransactionStatus
 
 from duebook.book import Book
 from duebook.errors import Invalid, Unavailable
+from duebook.store.joined import JoinedStore
 from duebook.store.postgres import PostgresStore, beginning, statements
 from duebook.store.postgres import store as store_module
 from duebook.store.postgres import transaction as transaction_module
@@ -128,6 +129,20 @@ def test_nothing_is_read_after_the_last(store: PostgresStore, add: Any) -> None:
 
     store.read(lambda tx: work(tx, lambda tx: together(tx, "shown")))
     store.read(lambda tx: work(tx, lambda tx: tx.schedules.find_schedule("default", "job")))
+
+
+def test_the_last_reads_of_a_use_case_do_not_end_a_transaction_that_writes(
+    store: PostgresStore, add: Any
+) -> None:
+    add("shown", "SELECT 7")
+
+    def work(tx: Tx) -> str:
+        assert together(tx, "shown", "shown", last=True) == [[(7,)], [(7,)]]
+        return add_run(JoinedStore(tx), schedule_id)
+
+    schedule_id = add_schedule(store)
+    run_id = store.transact(work)
+    assert Book(store).runs.get(run_id).status == "queued"
 
 
 def test_a_read_that_reads_nothing_needs_no_connection(
