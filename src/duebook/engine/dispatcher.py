@@ -36,6 +36,9 @@ RESTRAINT: Final = 1.0
 """Seconds for which nothing is claimed ahead after a run came up that must not be: of several
 places each shall have its share of the slots, and only a slot will do for such a run."""
 
+MOST_AT_ONCE: Final = 1_000
+"""Runs of one claim: while a long one is under way, what it will bring cannot begin."""
+
 NamespaceQueue = tuple[str, str]
 """a queue and a namespace"""
 
@@ -105,9 +108,13 @@ class Dispatcher:
         return None  # a slot that gets free rings
 
     def _room(self) -> Room:
-        """Without a free slot nothing is asked for while a run came up that needs one."""
-        room = self._slots.room()
-        return room if room.free or self._limited_at is None else Room(0, 0)
+        """Without a free slot nothing is asked for while a run came up that needs one; what is too
+        much for one claim is left to the next."""
+        free, ahead = self._slots.room()
+        if not free and self._limited_at is not None:
+            return Room(0, 0)
+        free = min(free, MOST_AT_ONCE)
+        return Room(free, min(ahead, MOST_AT_ONCE - free))
 
     def _asked(
         self, room: Room, places: Sequence[NamespaceQueue]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -21,7 +21,9 @@ __all__ = ["WorkCursor"]
 LONGEST_COMMIT: Final = timedelta(seconds=3)
 """A run may show in the books that much later than it was ready."""
 LOOK_BACK_PART: Final = 20
-"""Whole queues are looked at again after so many times what that took."""
+"""Whole queues are looked at again after so many times what that takes longer than their parts."""
+REMEMBERED: Final = 5
+"""Looks of each kind, of which the quickest says what it takes: others may have had to wait."""
 LONGEST_LOOK_BACK: Final = 10.0
 """Seconds after which they are looked at again in any case."""
 MOST_PRIORITIES: Final = 20
@@ -45,18 +47,27 @@ class WorkCursor:
         self._marks: defaultdict[NamespaceQueue, dict[int, datetime]] = defaultdict(dict)
         """by rank, which is a priority below zero: from when on runs may be ready"""
         self._whole_at = 0.0
+        self._whole: deque[float] = deque(maxlen=REMEMBERED)
+        self._parts: deque[float] = deque(maxlen=REMEMBERED)
+        """seconds that looks took"""
 
     def look(self, look: Callable[[QueueParts], Work], monotonic: Callable[[], float]) -> Work:
         """What `look` finds in parts of queues, or in whole ones when it is time for that."""
         asked_at = monotonic()
         if self._marks and asked_at < self._whole_at:
             work = look({place: self.parts(place) for place in self._marks})
+            self._parts.append(monotonic() - asked_at)
             return work if work.places else replace(work, next_at=self._next_at(work, asked_at))
         self._marks.clear()
         work = look({})
-        taken = monotonic() - asked_at
-        self._whole_at = asked_at + taken + min(LOOK_BACK_PART * taken, LONGEST_LOOK_BACK)
+        now = monotonic()
+        self._whole.append(now - asked_at)
+        self._whole_at = now + min(LOOK_BACK_PART * self._excess(), LONGEST_LOOK_BACK)
         return work
+
+    def _excess(self) -> float:
+        """How many seconds longer a look at whole queues takes."""
+        return max(min(self._whole) - min(self._parts, default=0.0), 0.0)
 
     def _next_at(self, work: Work, monotonic: float) -> datetime:
         """Nothing was found, but whole queues were not looked at."""

@@ -118,6 +118,18 @@ def test_a_look_that_takes_no_time_is_always_at_whole_queues() -> None:
     assert looks.parts == [{}, {}, {}]
 
 
+def test_what_whole_queues_cost_is_what_they_take_longer_than_parts_at_the_best_of_times() -> None:
+    looks = Looks(seconds=0.05)
+    looks.look()
+    looks.cursor.claimed(PLACE, [claim(0, ago(60))], NOW)
+    looks.look()  # parts take as long, because of others
+    looks.at += LOOK_BACK_PART * 0.05
+    for _ in range(3):
+        looks.look()
+        looks.cursor.claimed(PLACE, [claim(0, ago(60))], NOW)
+    assert looks.parts[2:] == [{}, {}, {}]
+
+
 def test_however_long_a_look_takes_whole_queues_are_looked_at_again_in_the_end() -> None:
     looks = Looks(seconds=100)
     looks.look()
