@@ -450,7 +450,8 @@ class Slots(Generic[S]):
     def _ended(self, claim: Claim, outcome: Outcome) -> None:
         """As the event loop tells, which does not look for more work."""
         self._end(claim, outcome)
-        self._fill()
+        if len(self._buffer):  # what comes to it now begins by itself
+            self._fill()
 
     def _end(self, claim: Claim, outcome: Outcome) -> None:
         """Its place is free from now on."""
