@@ -195,6 +195,17 @@ def test_the_log_of_a_failure_is_searched(demo: Site, script: bool) -> None:
     assert not page.get_by_text("connecting to").is_visible()
 
 
+def test_a_click_during_which_the_page_changes_is_not_lost(demo: Site) -> None:
+    first, second = (schedule.name for schedule in demo.book.schedules.list(limit=2))
+    page, witness = demo.visit("/schedules"), demo.visit("/schedules")
+    page.get_by_role("link", name=second, exact=True).hover()
+    page.mouse.down()
+    demo.book.schedules.pause(first)
+    witness.get_by_role("row", name=first).get_by_text("paused").first.wait_for()
+    page.mouse.up()
+    page.wait_for_url(f"**/schedules/{second}")
+
+
 @BOTH
 def test_a_flow_is_started_stopped_and_goes_on_from_a_step(demo: Site, script: bool) -> None:
     page = demo.visit("/flows", script=script)

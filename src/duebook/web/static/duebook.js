@@ -58,7 +58,17 @@ function busy() {
   const typing = active && page().contains(active) && active.matches("input, textarea, select");
   const chosen = page().querySelector("input[type=checkbox]:checked");
   const asking = page().querySelector("form[method=post] input:not([type=hidden]), form[method=post] textarea:not([hidden])");
-  return typing || chosen || asking || document.hidden || String(getSelection()).length > 0;
+  return held || typing || chosen || asking || document.hidden || String(getSelection()).length > 0;
+}
+
+// A page that is exchanged between press and release loses the click.
+
+let held = false;
+
+function watchPresses() {
+  const release = () => setTimeout(() => { held = false; if (waiting) lookAgain(); });
+  addEventListener("pointerdown", () => { held = true; }, true);
+  for (const end of ["pointerup", "pointercancel", "blur"]) addEventListener(end, release, true);
 }
 
 async function lookAgain() {
@@ -342,5 +352,6 @@ function ready() {
 if (tellZone()) { document.getElementById("zone")?.setAttribute("value", Intl.DateTimeFormat().resolvedOptions().timeZone); lookAgain(); }
 compareClocks(document);
 ready();
+watchPresses();
 live();
 setInterval(tick, 1000);
