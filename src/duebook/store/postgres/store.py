@@ -27,7 +27,7 @@ from duebook.store.postgres.migrate import applied, migrate
 from duebook.store.postgres.pool import Pool
 from duebook.store.postgres.route import Route
 from duebook.store.postgres.statements import TEXTS, PostgresStatements
-from duebook.store.postgres.transaction import Answer, Transaction
+from duebook.store.postgres.transaction import GONE, Answer, Transaction
 from duebook.store.postgres.tx import PostgresTx
 from duebook.store.sql.consumers import read_consumer
 from duebook.store.sql.definitions import remember
@@ -61,8 +61,6 @@ USE_SLOTS: Final = 16
 for each other."""
 SHORTEST_PATIENCE: Final = 1.0
 """Seconds that a pulse may take, even if the lease is short."""
-_GONE: Final = (psycopg.OperationalError, errors.ReadOnlySqlTransaction)
-"""What a connection that was idle may say: it broke, or its server is the primary no more."""
 _ALONE: Final = {
     name: b"; ".join([SETTINGS, TEXTS[name]])
     for name in ("renew_all", "look_for_work", "look_for_due")
@@ -369,7 +367,7 @@ class PostgresStore:
             used = connection.used
             try:
                 return self._once(work, pool, connection)
-            except _GONE:
+            except GONE:
                 if not used:
                     raise
             return self._once(work, pool, pool.take(fresh=True))

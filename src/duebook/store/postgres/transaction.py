@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from duebook.store.postgres.pool import Pool
     from duebook.store.sql.statements import Cursor, Row, Values
 
-__all__ = ["ON_THE_WAY", "Answer", "Transaction"]
+__all__ = ["GONE", "ON_THE_WAY", "Answer", "Transaction"]
 
 ON_THE_WAY: Final = 2.0
 """Seconds that an answer may be late, before it is taken for lost in the network."""
 AWAKE: Final = 2.0
 """Seconds after its last use in which nobody doubts that a connection works."""
-_GONE: Final = (psycopg.OperationalError, errors.ReadOnlySqlTransaction)
+GONE: Final = (psycopg.OperationalError, errors.ReadOnlySqlTransaction)
 """What a connection that was idle may say: it broke, or its server is the primary no more."""
 
 
@@ -165,7 +165,7 @@ class Transaction:
         used, self._tried = self._held.used, True
         try:
             return self._start(statements)
-        except _GONE:
+        except GONE:
             if not used or not self.is_broken:
                 raise
         self.give_back()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from duebook.store.sql.attempts import Attempts
     from duebook.store.sql.queues import Queues
 
-__all__ = ["Claims", "Taken", "Wanted", "before_limited"]
+__all__ = ["Claims", "Taken", "Wanted"]
 
 
 class Taken(NamedTuple):
@@ -228,15 +228,6 @@ class Claims(Part, ABC):
             self._db.value("get_earliest_ready", now=self._db.now)
         )
         return found
-
-
-def before_limited(found: list[Row], limit: int) -> tuple[list[Row], bool]:
-    """What may be claimed when only `limit` begin at once: none is buffered that must not be, and
-    none overtakes it. The last column says whether a run may be."""
-    for place, row in enumerate(found[limit:], limit):
-        if not row[-1]:
-            return found[:place], True
-    return found, False
 
 
 def _enqueued(run: Run, options: dict[str, str | None]) -> ScheduleSpec | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from duebook.model.finding import Finding
 from duebook.model.serving import serving_of
 from duebook.store.sql.checks import Checks
-from duebook.store.sql.claims import Claims, Taken, Wanted, before_limited
+from duebook.store.sql.claims import Claims, Taken, Wanted
 from duebook.store.sql.flow_runs import FlowRuns
 from duebook.store.sql.new_runs import NewRuns
 from duebook.store.sql.rows import NewRun, clean, inline, read_run
@@ -69,7 +69,7 @@ class SqliteClaims(Claims):
         is_limited = False
         while len(claimed) < limit + ahead and not is_limited:
             straight = max(limit - len(claimed), 0)
-            found, is_limited = before_limited(
+            found, is_limited = _before_limited(
                 self._claimable(wanted, limit + ahead - len(claimed)), straight
             )
             ids = _within_limits(found)
@@ -125,6 +125,15 @@ class SqliteChecks(Checks):
             Finding("I6", f"a row of {row[0]} refers to a row of {row[2]} that does not exist")
             for row in self._db.connection.execute("PRAGMA foreign_key_check").fetchall()
         ]
+
+
+def _before_limited(found: list[Row], limit: int) -> tuple[list[Row], bool]:
+    """What may be claimed when only `limit` begin at once: none is buffered that must not be, and
+    none overtakes it. The last column says whether a run may be."""
+    for place, row in enumerate(found[limit:], limit):
+        if not row[-1]:
+            return found[:place], True
+    return found, False
 
 
 def _within_limits(found: list[Row]) -> list[str]:
