@@ -50,11 +50,11 @@ __all__ = [
 ]
 
 COPY = """
-INSERT INTO runs (id, schedule_id, version, origin, wakes, created_at, ready_at, namespace, trigger,
-    queue, priority, task, exclusive, max_takeovers, status)
+INSERT INTO {runs} (id, schedule_id, version, origin, wakes, created_at, ready_at, namespace,
+    trigger, queue, priority, task, exclusive, max_takeovers, status)
 SELECT new.value, r.schedule_id, r.version, r.origin, r.wakes, r.created_at, r.ready_at,
     r.namespace, r.trigger, r.queue, r.priority, r.task, r.exclusive, r.max_takeovers, r.status
-FROM runs AS r CROSS JOIN """
+FROM {runs} AS r CROSS JOIN """
 LEFT = "SELECT count(*) FROM runs WHERE status <> 'succeeded'"
 WORK = 0.001
 LEASE = timedelta(days=365)
@@ -234,10 +234,11 @@ def _copy_run(place: str, number: int) -> None:
     """The one run that is there, so many times again."""
     ids = [new_id() for _ in range(number)]
     if place.startswith("postgresql"):
-        execute(place, f"{COPY} unnest(%s::text[]) AS new (value)", ids)
-        execute(place, "ANALYZE runs")
+        copy = COPY.format(runs="active_runs")
+        execute(place, f"{copy} unnest(%s::text[]) AS new (value)", ids)
+        execute(place, "ANALYZE active_runs")
     else:
-        execute(place, f"{COPY} json_each(?) AS new", json.dumps(ids))
+        execute(place, f"{COPY.format(runs='runs')} json_each(?) AS new", json.dumps(ids))
 
 
 def execute(place: str, statement: str, *values: object) -> list[tuple[Any, ...]]:

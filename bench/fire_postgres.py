@@ -45,11 +45,15 @@ WITH due AS (
 moved AS (
     UPDATE schedule_state AS st SET watermark = %(now)s, fired = st.fired + 1,
         next_due_at = %(now)s + interval '1 minute', wake_at = %(now)s + interval '1 minute'
-    FROM due WHERE st.schedule_id = due.schedule_id)
-INSERT INTO runs ({COLUMNS})
-SELECT gen_random_uuid()::text, schedule_id, version, next_due_at, 'schedule', false, %(now)s,
-    %(now)s, 'default', {REST} FROM due
-ON CONFLICT (schedule_id, due_at) WHERE due_at IS NOT NULL DO NOTHING
+    FROM due WHERE st.schedule_id = due.schedule_id),
+new AS (
+    INSERT INTO due_keys (schedule_id, due_at, run_id)
+    SELECT schedule_id, next_due_at, gen_random_uuid()::text FROM due
+    ON CONFLICT DO NOTHING
+    RETURNING run_id, schedule_id, due_at)
+INSERT INTO active_runs ({COLUMNS})
+SELECT new.run_id, new.schedule_id, due.version, new.due_at, 'schedule', false, %(now)s,
+    %(now)s, 'default', {REST} FROM new JOIN due ON due.schedule_id = new.schedule_id
 """  # noqa: S608
 MORE = """
 INSERT INTO schedules (id, namespace, name, version, created_at)
@@ -66,7 +70,7 @@ TAKE_ONE = (
     " ORDER BY wake_at LIMIT 1 FOR UPDATE SKIP LOCKED"
 )
 INSERT_ONE = (
-    f"INSERT INTO runs ({COLUMNS})"  # noqa: S608
+    f"INSERT INTO active_runs ({COLUMNS})"  # noqa: S608
     f" VALUES (%s, %s, %s, %s, 'schedule', false, %s, %s, 'default', {REST})"
 )
 MOVE_ONE = (

@@ -118,14 +118,14 @@ def books(
     """Books in which so many runs have succeeded, with their dead entries or vacuumed; each call
     returns the milliseconds of a claim."""
     with opened(server) as (url, store, clock), open_transaction(url, held):
-        execute(url, "ALTER TABLE runs SET (autovacuum_enabled = off)")  # statistics stay
+        execute(url, "ALTER TABLE active_runs SET (autovacuum_enabled = off)")  # statistics stay
         ticker = Ticker(store, batch=1_000)
         with worker(KINDS[0], store) as perform_all:
             for _ in range(0, runs, SCHEDULES):
                 fire(store, clock, ticker=ticker)
                 perform_all()
         if not held:
-            execute(url, "VACUUM runs")
+            execute(url, "VACUUM active_runs")
         with claimer(store) as claim_all:
 
             def claim() -> float:
@@ -133,10 +133,10 @@ def books(
                 return claim_all(CLAIMS)
 
             if analyzed_empty:
-                execute(url, "ANALYZE runs")
+                execute(url, "ANALYZE active_runs")
             fire(store, clock, BACKLOG, ticker)
             if not analyzed_empty:
-                execute(url, "ANALYZE runs")
+                execute(url, "ANALYZE active_runs")
             claim()  # statements are prepared
             yield claim
 
@@ -147,7 +147,7 @@ def open_transaction(url: str, held: bool = True) -> Iterator[None]:
     with psycopg.connect(url, options=f"-c search_path={SCHEMA}") as connection:
         if held:
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            connection.execute("SELECT count(*) FROM runs")
+            connection.execute("SELECT count(*) FROM active_runs")
         yield
         connection.rollback()
 

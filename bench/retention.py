@@ -34,9 +34,9 @@ EACH_SECOND: Final = 2_000
 TIMES_A_SECOND: Final = 10
 ROUNDS: Final = 3
 OLD: Final = """
-INSERT INTO runs (id, schedule_id, version, due_at, origin, wakes, created_at, ready_at, namespace,
-    trigger, queue, priority, task, exclusive, max_takeovers, status, attempt, session_id,
-    claimed_at, started_at, finished_at)
+INSERT INTO ended_runs (id, schedule_id, version, due_at, origin, wakes, created_at, ready_at,
+    namespace, trigger, queue, priority, task, exclusive, max_takeovers, status, attempt,
+    session_id, claimed_at, started_at, finished_at)
 SELECT gen_random_uuid()::text, r.schedule_id, r.version, at, 'schedule', false, at, at,
     r.namespace, r.trigger, r.queue, 0, r.task, false, 3, 'succeeded', 1, 'gone', at, at, at
 FROM runs AS r CROSS JOIN LATERAL (
@@ -45,8 +45,8 @@ FROM runs AS r CROSS JOIN LATERAL (
 WHERE r.id = %s
 """
 NEW: Final = """
-INSERT INTO runs (id, schedule_id, version, origin, wakes, created_at, ready_at, namespace, trigger,
-    queue, priority, task, exclusive, max_takeovers, status)
+INSERT INTO active_runs (id, schedule_id, version, origin, wakes, created_at, ready_at, namespace,
+    trigger, queue, priority, task, exclusive, max_takeovers, status)
 SELECT v.id, r.schedule_id, r.version, 'manual', false, now(), now(), r.namespace, 'manual',
     r.queue, 0, r.task, false, 3, 'queued'
 FROM unnest(%s::text[]) AS v (id) JOIN runs AS r ON r.id = %s

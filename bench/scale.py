@@ -57,7 +57,7 @@ COPIES: Final = {
     },
 }
 """What differs in the copies of schedules, which are due in nine years."""
-RUNS: Final = {"id": "r.id || '-' || n"} | {
+RUNS: Final = {"id": "r.id || '-' || n", "place": "nextval('run_places')"} | {
     name: EARLIER.format(name)
     for name in ("due_at", "created_at", "ready_at", "claimed_at", "started_at", "finished_at")
 }
@@ -142,7 +142,7 @@ def claiming(server: Server, finished: int) -> Iterator[Callable[[], float]]:
             fire(store, clock)
             with worker(KINDS[0], store) as perform_all:
                 perform_all()
-            copy(url, "runs", RUNS, finished - FEW)
+            copy(url, "ended_runs", RUNS, finished - FEW)
         fire(store, clock, BACKLOG)
         settle_down(url)
         with claimer(store) as claim:

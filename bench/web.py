@@ -57,7 +57,7 @@ UPDATE duebook.schedule_state AS s SET next_due_at = at, wake_at = at
 FROM (SELECT schedule_id, now() + interval '1 second' * (3600 * random()) AS at
     FROM duebook.schedule_state) AS due
 WHERE due.schedule_id = s.schedule_id;
-INSERT INTO duebook.runs (id, namespace, schedule_id, version, due_at, origin, trigger, queue,
+INSERT INTO duebook.ended_runs (id, namespace, schedule_id, version, due_at, origin, trigger, queue,
     priority, exclusive, wakes, max_takeovers, status, attempt, created_at, ready_at, claimed_at,
     started_at, finished_at, session_id, error)
 SELECT md5(n::text)::uuid::text, 'default', s.id, 1, at, 'schedule', 'every:1h', 'default', 0, true,

@@ -6,15 +6,14 @@ DROP INDEX runs_due;
 CREATE TEMP TABLE one AS SELECT * FROM runs WHERE status = 'succeeded' AND due_at IS NOT NULL
     LIMIT 1;
 UPDATE one SET id = 'another';
-ALTER TABLE runs ALTER COLUMN place DROP IDENTITY;
-INSERT INTO runs SELECT * FROM one
+INSERT INTO ended_runs SELECT * FROM one
 
 -- I1: skip executed | a run is gone that was executed
-DELETE FROM runs WHERE status = 'succeeded' AND schedule_id = (SELECT id FROM schedules WHERE name
+DELETE FROM ended_runs WHERE status = 'succeeded' AND schedule_id = (SELECT id FROM schedules WHERE name
     = 'skip')
 
 -- I2: all-1 | a due time is lost
-DELETE FROM runs WHERE id = (SELECT id FROM runs WHERE origin = 'schedule' AND schedule_id =
+DELETE FROM ended_runs WHERE id = (SELECT id FROM runs WHERE origin = 'schedule' AND schedule_id =
     (SELECT id FROM schedules WHERE name = 'all-1') LIMIT 1)
 
 -- I2: skip | an entry is gone
@@ -38,12 +37,15 @@ INSERT INTO ledger (schedule_id, version, due_from, due_to, count, exact, verdic
 UPDATE ledger SET reason = 'missed'
 
 -- I2: | a run at a time that is none
-UPDATE runs SET due_at = due_at + interval '100 ms' WHERE id = (SELECT id FROM runs WHERE status =
+UPDATE ended_runs SET due_at = due_at + interval '100 ms' WHERE id = (SELECT id FROM runs WHERE status =
     'succeeded' AND due_at IS NOT NULL LIMIT 1)
 
 -- I2: run | a run that never ends
-UPDATE runs SET status = 'queued', session_id = NULL, finished_at = NULL WHERE id = (SELECT id
-    FROM runs WHERE status = 'succeeded' AND due_at IS NOT NULL LIMIT 1)
+CREATE TEMP TABLE one AS SELECT * FROM runs WHERE status = 'succeeded' AND due_at IS NOT NULL
+    LIMIT 1;
+DELETE FROM ended_runs WHERE id IN (SELECT id FROM one);
+UPDATE one SET status = 'queued', session_id = NULL, finished_at = NULL;
+INSERT INTO active_runs SELECT * FROM one
 
 -- I3: attempt | work beyond the lease
 UPDATE node_sessions SET expires_at = started_at
@@ -56,10 +58,10 @@ DELETE FROM run_attempts WHERE run_id IN (SELECT run_id FROM run_attempts WHERE 
 UPDATE node_sessions SET pid = pid + 1
 
 -- I4: attempt | a success that never was
-UPDATE runs SET status = 'succeeded', exit_code = 0 WHERE status = 'failed'
+UPDATE ended_runs SET status = 'succeeded', exit_code = 0 WHERE status = 'failed'
 
 -- I4: attempt | a failure that never was
-UPDATE runs SET status = 'failed', exit_code = 3 WHERE id = (SELECT id FROM runs WHERE status =
+UPDATE ended_runs SET status = 'failed', exit_code = 3 WHERE id = (SELECT id FROM runs WHERE status =
     'succeeded' AND due_at IS NOT NULL LIMIT 1)
 
 -- I5: a has versions | an event is gone
@@ -73,27 +75,27 @@ INSERT INTO events (id, namespace, topic, type, key, slot, aggregate, version, d
     VALUES ('e4', 'default', 't', 't', 'k', 1, 'a', 4, '{}', '{}', now())
 
 -- I6: | an answer without its run
-DELETE FROM runs WHERE origin = 'manual'
+DELETE FROM ended_runs WHERE origin = 'manual'
 
 -- I6: | an answer without its revision
 UPDATE schedules SET version = 1 WHERE name = 'cron';
 DELETE FROM schedule_revisions WHERE version = 2
 
 -- I7: run | a claim before its time
-UPDATE runs SET claimed_at = due_at - interval '1 ms' WHERE id = (SELECT id FROM runs WHERE status
+UPDATE ended_runs SET claimed_at = due_at - interval '1 ms' WHERE id = (SELECT id FROM runs WHERE status
     = 'succeeded' AND due_at IS NOT NULL LIMIT 1)
 
 -- I8: run | a dead node that nobody followed for long
 UPDATE run_attempts SET finished_at = finished_at + interval '1 minute' WHERE outcome = 'lost'
 
 -- I9: run | another outcome
-UPDATE runs SET status = 'cancelled' WHERE id = (SELECT id FROM runs WHERE status = 'succeeded'
+UPDATE ended_runs SET status = 'cancelled' WHERE id = (SELECT id FROM runs WHERE status = 'succeeded'
     AND due_at IS NOT NULL LIMIT 1)
 
 -- I9: run | an end at another time
-UPDATE runs SET finished_at = finished_at + interval '1 ms' WHERE id = (SELECT id FROM runs WHERE
+UPDATE ended_runs SET finished_at = finished_at + interval '1 ms' WHERE id = (SELECT id FROM runs WHERE
     status = 'succeeded' AND due_at IS NOT NULL LIMIT 1)
 
 -- I9: run | a run opened again by nobody
-UPDATE runs SET attempt = attempt + 1 WHERE id = (SELECT id FROM runs WHERE status = 'succeeded'
+UPDATE ended_runs SET attempt = attempt + 1 WHERE id = (SELECT id FROM runs WHERE status = 'succeeded'
     AND due_at IS NOT NULL LIMIT 1)

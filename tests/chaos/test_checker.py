@@ -36,7 +36,8 @@ REOPEN = """
 INSERT INTO run_attempts (run_id, attempt, session_id, claimed_at, finished_at, outcome, exit_code)
 SELECT id, attempt, session_id, claimed_at, finished_at, status, exit_code FROM runs
 WHERE id = '{0}';
-UPDATE runs SET attempt = attempt + 1, status = 'cancelled', exit_code = NULL WHERE id = '{0}'"""
+UPDATE ended_runs SET attempt = attempt + 1, status = 'cancelled', exit_code = NULL
+WHERE id = '{0}'"""
 
 
 class Case:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from duebook.store.base import Store
 
 
+_WRITES_RUNS = re.compile(r"\s*(UPDATE|DELETE FROM) runs\b")
 BACKENDS = ["pgbouncer"] if os.environ.get("DUEBOOK_TEST_PGBOUNCER") else ["sqlite", "postgres"]
 
 
@@ -92,8 +94,12 @@ class PostgresBackend:
             return connection.execute(_for_postgres(sql), parameters).fetchall()
 
     def write(self, sql: str, *parameters: object) -> None:
+        """What is done to runs is done to both of their tables."""
+        tables = ("active_runs", "ended_runs") if _WRITES_RUNS.match(sql) else ("",)
         with psycopg.connect(self.url, options=f"-c search_path={SCHEMA}") as connection:
-            connection.execute(_for_postgres(sql), parameters)
+            for table in tables:
+                one = _WRITES_RUNS.sub(rf"\1 {table}", sql, count=1)
+                connection.execute(_for_postgres(one), parameters)
 
     def close(self) -> None:
         for store in self._stores:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 import pytest
 
+from duebook.store.postgres.arriving import ARRIVING_RUNS, SPREAD_RUNS
 from duebook.store.postgres.connection import SCHEMA
 from duebook.store.postgres.statements import QUERIES as POSTGRES
 from duebook.store.queries import percent_named
@@ -70,7 +71,7 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "take_controls": {"now": AT, "limit": 10},
 }
 FILL: Final = """
-INSERT INTO runs (id, namespace, origin, trigger, parent_run_id, step, flow, queue, priority,
+INSERT INTO {runs} (id, namespace, origin, trigger, parent_run_id, step, flow, queue, priority,
     exclusive, wakes, max_takeovers, status, session_id, attempt, claimed_at, created_at, ready_at,
     finished_at)
 WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {many})
@@ -78,26 +79,26 @@ SELECT 'b' || n, 'default', 'manual', 'manual', NULL, NULL, 'f' || (n % 10), '@f
     {yes}, 0, CASE WHEN n < 8 THEN 'running' ELSE 'succeeded' END, '', 1, {at}, {at}, {at},
     CASE WHEN n < 8 THEN NULL ELSE {at} END
 FROM n;
-INSERT INTO runs (id, namespace, origin, trigger, parent_run_id, step, flow, queue, priority,
+INSERT INTO {runs} (id, namespace, origin, trigger, parent_run_id, step, flow, queue, priority,
     exclusive, wakes, max_takeovers, status, session_id, attempt, claimed_at, created_at, ready_at,
     finished_at)
 SELECT r.id || '-' || s.name, 'default', 'flow', '', r.id, s.name, r.flow, 'default', 0, {no},
     {yes}, 3, r.status, 'alive', 1, {at}, {at}, {at}, r.finished_at
-FROM runs AS r CROSS JOIN (SELECT 'x' AS name UNION ALL SELECT 'y' UNION ALL SELECT 'z') AS s;
+FROM {runs} AS r CROSS JOIN (SELECT 'x' AS name UNION ALL SELECT 'y' UNION ALL SELECT 'z') AS s;
 INSERT INTO flow_runs (run_id, digest, params, wake_at)
-SELECT id, 'd', '{{}}', CASE WHEN status = 'running' THEN {at} END FROM runs
+SELECT id, 'd', '{{}}', CASE WHEN status = 'running' THEN {at} END FROM {runs}
 WHERE parent_run_id IS NULL;
 INSERT INTO flow_revisions (namespace, flow, digest, place, source, at)
-SELECT 'default', flow, 'd' || id, 'flows/f.yaml', '', {at} FROM runs WHERE parent_run_id IS NULL;
+SELECT 'default', flow, 'd' || id, 'flows/f.yaml', '', {at} FROM {runs} WHERE parent_run_id IS NULL;
 INSERT INTO flow_wakes (run_id) VALUES ('b1');
 INSERT INTO flows (namespace, name, place, digest, updated_at)
 SELECT CASE WHEN status = 'running' THEN 'default' ELSE 'other' END, CASE WHEN status = 'running'
     THEN flow ELSE id END, 'flows/f.yaml', 'd', {at}
-FROM runs WHERE parent_run_id IS NULL;
+FROM {runs} WHERE parent_run_id IS NULL;
 INSERT INTO schedules (id, namespace, name, version, target, created_at)
 SELECT id, 'default', id, 1, CASE WHEN status = 'running' THEN 'flow:' || flow ELSE 'command' END,
     {at}
-FROM runs WHERE parent_run_id IS NULL;
+FROM {runs} WHERE parent_run_id IS NULL;
 INSERT INTO schedule_state (schedule_id, version, status, watermark, next_due_at, wake_at)
 SELECT id, 1, 'active', {at}, {at}, {at} FROM schedules;
 """
@@ -111,7 +112,9 @@ def books(request: pytest.FixtureRequest, postgres_server: Server) -> Iterator[A
         options += " -c enable_bitmapscan=off"
         with psycopg.connect(url, autocommit=True, options=options) as connection:
             at = f"timestamptz '{AT.isoformat()}'"
-            connection.execute(FILL.format(many=3_000, at=at, yes="true", no="false").encode())
+            words = {"runs": "arriving_runs", "at": at, "yes": "true", "no": "false"}
+            fill = FILL.format(many=3_000, **words)
+            connection.execute(f"BEGIN; {ARRIVING_RUNS}; {fill}; {SPREAD_RUNS}; COMMIT".encode())
             if request.param == "analyzed":
                 connection.execute("VACUUM ANALYZE")
             yield connection
@@ -126,7 +129,7 @@ def test_a_query_about_flows_reads_no_table_of_postgres_from_end_to_end(
         books.execute("SET LOCAL enable_seqscan = off")  # as in our transactions
         rows = books.execute(f"EXPLAIN {sql}".encode(), HOT[name]).fetchall()
     plan = "\n".join(row[0] for row in rows)
-    for table in ("runs", "flow_runs", "flow_revisions", "schedules"):
+    for table in ("active_runs", "ended_runs", "flow_runs", "flow_revisions", "schedules"):
         assert f"Seq Scan on {table} " not in plan, plan[:3_000]
 
 
@@ -146,7 +149,7 @@ def test_the_schedules_of_flows_are_found_among_many_others(
 def filled(path: Path, many: int) -> sqlite3.Connection:
     SqliteStore(path).close()
     connection = sqlite3.connect(path, isolation_level=None)
-    connection.executescript(FILL.format(many=many, at=1, yes="1", no="0"))
+    connection.executescript(FILL.format(many=many, at=1, runs="runs", yes="1", no="0"))
     return connection
 
 

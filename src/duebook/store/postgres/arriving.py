@@ -6,7 +6,7 @@ Which tables and columns there are it learns from the database itself.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from duebook.store.own_tables import OwnTable
 
-__all__ = ["Column", "Target"]
+__all__ = ["ARRIVING_RUNS", "SPREAD_RUNS", "Column", "Target"]
 
 _BEGIN: Final = f"""
 BEGIN;
@@ -49,6 +49,20 @@ SET LOCAL idle_in_transaction_session_timeout = 0
 """
 _FILLED_BY_NODES: Final = ("migrations", "meta", "secrets", "arrivals", "node_sessions", "leases")
 """What may stand in empty books: nodes that wait for work there do no harm."""
+_TABLES_OF_RUNS: Final = ("active_runs", "ended_runs", "due_keys", "run_keys")
+"""What a file has in one table, runs."""
+ARRIVING_RUNS: Final = """
+CREATE TEMPORARY TABLE arriving_runs (LIKE active_runs INCLUDING DEFAULTS) ON COMMIT DROP
+"""
+SPREAD_RUNS: Final = """
+INSERT INTO active_runs SELECT * FROM arriving_runs WHERE finished_at IS NULL;
+INSERT INTO ended_runs SELECT * FROM arriving_runs WHERE finished_at IS NOT NULL;
+INSERT INTO due_keys (schedule_id, due_at, run_id)
+SELECT schedule_id, due_at, id FROM arriving_runs WHERE due_at IS NOT NULL;
+INSERT INTO run_keys (namespace, key, run_id)
+SELECT namespace, key, id FROM arriving_runs WHERE key IS NOT NULL;
+SELECT setval('run_places', max(place)) FROM arriving_runs
+"""
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "timestamp with time zone": from_micros,
     "boolean": lambda value: None if value is None else bool(value),
@@ -105,6 +119,7 @@ class Target(Closing):
             columns: dict[str, list[Column]] = {}
             for table, name, kind, identity in self._all("list_columns"):
                 columns.setdefault(table, []).append(Column(name, kind, identity == "YES"))
+            columns = _with_one_table_of_runs(columns)
             order = TopologicalSorter({table: set[str]() for table in columns})
             for table, needed in self._all("list_references"):
                 if needed != table:
@@ -136,10 +151,28 @@ class Target(Closing):
         said: Callable[[int], None],
     ) -> int:
         """Rows as SQLite keeps them; returns how many. `said` hears how many there are so far."""
-        names = sql.SQL(", ").join(sql.Identifier(column.name) for column in columns)
-        statement = sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table), names)
-        number = self._copy(table, statement, _read(batches, columns), said)
+        if table == "runs":
+            return self._fill_runs(columns, batches, said)
+        number = self._copy(table, _copy_into(table, columns), _read(batches, columns), said)
         self._go_on_counting(table, columns)
+        return number
+
+    def _fill_runs(
+        self,
+        columns: Sequence[Column],
+        batches: Iterable[list[tuple[Any, ...]]],
+        said: Callable[[int], None],
+    ) -> int:
+        """Runs that have ended and those that have not go into tables of their own."""
+        with translated(self.place):
+            self._connection.execute(ARRIVING_RUNS)
+        copy = _copy_into("arriving_runs", columns)
+        number = self._copy("runs", copy, _read(batches, columns), said)
+        try:
+            with translated(self.place):
+                self._connection.execute(SPREAD_RUNS)
+        except psycopg.IntegrityError as error:
+            raise _not_kept("runs", error) from error
         return number
 
     def _copy(
@@ -161,8 +194,7 @@ class Target(Closing):
                 if cursor.rowcount != number:
                     raise Conflict(f"{number} rows of {table} were sent, {cursor.rowcount} arrived")
         except (psycopg.DataError, psycopg.IntegrityError) as error:
-            text = printable(str(error).splitlines()[0])
-            raise Conflict(f"a row of {table} cannot be kept by PostgreSQL: {text}") from error
+            raise _not_kept(table, error) from error
         return number
 
     def _go_on_counting(self, table: str, columns: Sequence[Column]) -> None:
@@ -259,6 +291,25 @@ class Target(Closing):
     def _any(self, table: str) -> bool:
         statement = sql.SQL("SELECT 1 FROM {} LIMIT 1").format(sql.Identifier(table))
         return self._connection.execute(statement).fetchone() is not None
+
+
+def _with_one_table_of_runs(columns: dict[str, list[Column]]) -> dict[str, list[Column]]:
+    """The tables as a file has them: runs are in one, numbered as they were created."""
+    found = {name: known for name, known in columns.items() if name not in _TABLES_OF_RUNS}
+    found["runs"] = [
+        replace(column, identity=column.name == "place") for column in columns["active_runs"]
+    ]
+    return found
+
+
+def _copy_into(table: str, columns: Sequence[Column]) -> sql.Composed:
+    names = sql.SQL(", ").join(sql.Identifier(column.name) for column in columns)
+    return sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table), names)
+
+
+def _not_kept(table: str, error: psycopg.Error) -> Conflict:
+    text = printable(str(error).splitlines()[0])
+    return Conflict(f"a row of {table} cannot be kept by PostgreSQL: {text}")
 
 
 def _read(

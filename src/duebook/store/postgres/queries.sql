@@ -10,7 +10,7 @@ FOR UPDATE
 -- name: lock_wakes
 -- What the end of the given runs may wake: their schedules, and those that depend on them.
 WITH owner AS MATERIALIZED (
-    SELECT r.schedule_id AS id, bool_or(r.wakes) AS wakes FROM runs AS r
+    SELECT r.schedule_id AS id, bool_or(r.wakes) AS wakes FROM active_runs AS r
     WHERE r.id = ANY (:ids::text[]) GROUP BY r.schedule_id)
 SELECT schedule_id FROM schedule_state
 WHERE schedule_id IN (
@@ -18,7 +18,8 @@ WHERE schedule_id IN (
     UNION ALL
     SELECT d.schedule_id FROM owner
     JOIN schedules AS s ON s.id = owner.id
-    JOIN schedule_deps AS d ON d.namespace = s.namespace AND d.upstream = s.name)
+    JOIN schedule_deps AS d ON d.namespace = s.namespace AND d.upstream = s.name
+    WHERE EXISTS (SELECT 1 FROM schedule_deps))
 ORDER BY schedule_id
 FOR UPDATE
 
@@ -31,7 +32,7 @@ WHERE st.schedule_id = v.id
 -- name: insert_clock_step
 -- The database's clock stepped back; when another node has noticed that already, nothing.
 INSERT INTO clock_steps (before, earliest, noticed, place, active)
-SELECT :before::timestamptz, :earliest::timestamptz, :noticed::timestamptz, coalesce(pg_sequence_last_value(pg_get_serial_sequence('runs', 'place')), 0), :active
+SELECT :before::timestamptz, :earliest::timestamptz, :noticed::timestamptz, coalesce(pg_sequence_last_value('run_places'), 0), :active
 WHERE NOT EXISTS (
     SELECT 1 FROM clock_steps AS c
     WHERE c.earliest <= :noticed::timestamptz AND c.noticed >= :earliest::timestamptz)
@@ -49,20 +50,20 @@ SELECT r.schedule_id, r.id, r.due_at, coalesce(r.started_at, r.created_at), r.or
     r.lane
 FROM unnest(:ids::text[]) AS wanted (id)
 CROSS JOIN LATERAL (
-    (SELECT schedule_id, id, due_at, started_at, created_at, origin, status, lane FROM runs
-        WHERE schedule_id = wanted.id AND status = 'running' AND status IN ('queued', 'running')
+    (SELECT schedule_id, id, due_at, started_at, created_at, origin, status, lane FROM active_runs
+        WHERE schedule_id = wanted.id AND status = 'running'
         ORDER BY lane, created_at LIMIT 1)
     UNION ALL
-    (SELECT schedule_id, id, due_at, started_at, created_at, origin, status, lane FROM runs
-        WHERE schedule_id = wanted.id AND status = 'queued' AND status IN ('queued', 'running')
+    (SELECT schedule_id, id, due_at, started_at, created_at, origin, status, lane FROM active_runs
+        WHERE schedule_id = wanted.id AND status = 'queued'
         ORDER BY lane, created_at LIMIT 1)
     ORDER BY status DESC LIMIT 1) AS r
 
 -- name: list_all_active
 -- All active runs of the given schedules but backfills to come, for policies that cancel them.
 SELECT schedule_id, id, due_at, coalesce(started_at, created_at), origin, status, lane
-FROM runs
-WHERE schedule_id = ANY (:ids::text[]) AND status IN ('queued', 'running') AND lane < 2
+FROM active_runs
+WHERE schedule_id = ANY (:ids::text[]) AND lane < 2
 ORDER BY created_at, place
 
 -- name: list_by_hand
@@ -133,22 +134,85 @@ WHERE st.schedule_id = v.schedule_id AND st.version = v.version
 
 -- name: insert_run
 -- Due times that fire become runs, once.
-INSERT INTO runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
-    expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
+WITH new AS MATERIALIZED (
+    SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload,
+        v.created_at, v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, v.priority, v.task,
+        v.exclusive, v.max_concurrent, v.max_takeovers
+    FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
+        :origin::text[], :lane::integer[], :wakes::boolean[], :payload::text[],
+        :created_at::timestamptz[], :ready_at::timestamptz[], :expires_at::timestamptz[],
+        :namespace::text[], :trigger::text[], :queue::text[], :priority::integer[], :task::text[],
+        :exclusive::boolean[], :max_concurrent::integer[], :max_takeovers::integer[])
+        AS v (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
+            expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
+            max_takeovers)),
+keys AS (
+    INSERT INTO due_keys (schedule_id, due_at, run_id)
+    SELECT schedule_id, due_at, id FROM new WHERE due_at IS NOT NULL
+    ON CONFLICT DO NOTHING
+    RETURNING run_id)
+INSERT INTO active_runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at,
+    ready_at, expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
     max_takeovers, status)
 SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload, v.created_at,
     v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, least(v.priority, (
         SELECT q.max_priority FROM quotas AS q WHERE q.namespace = v.namespace)), v.task, v.exclusive,
     v.max_concurrent, v.max_takeovers, 'queued'
-FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
-    :origin::text[], :lane::integer[], :wakes::boolean[], :payload::text[], :created_at::timestamptz[],
-    :ready_at::timestamptz[], :expires_at::timestamptz[], :namespace::text[], :trigger::text[],
-    :queue::text[], :priority::integer[], :task::text[], :exclusive::boolean[],
-    :max_concurrent::integer[], :max_takeovers::integer[])
-    AS v (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
-        expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-        max_takeovers)
-ON CONFLICT (schedule_id, due_at) WHERE due_at IS NOT NULL DO NOTHING
+FROM new AS v
+WHERE v.due_at IS NULL OR v.id IN (SELECT run_id FROM keys)
+
+-- name: insert_ended_run
+-- Due times that only write an event become runs that have ended, once.
+WITH new AS MATERIALIZED (
+    SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload,
+        v.created_at, v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, v.priority, v.task,
+        v.exclusive, v.max_concurrent, v.max_takeovers, v.status, v.reason, v.error, v.session_id,
+        v.failures, v.claimed_at, v.started_at, v.finished_at
+    FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
+        :origin::text[], :lane::integer[], :wakes::boolean[], :payload::text[],
+        :created_at::timestamptz[], :ready_at::timestamptz[], :expires_at::timestamptz[],
+        :namespace::text[], :trigger::text[], :queue::text[], :priority::integer[], :task::text[],
+        :exclusive::boolean[], :max_concurrent::integer[], :max_takeovers::integer[],
+        :status::text[], :reason::text[], :error::text[], :session_id::text[], :failures::integer[],
+        :claimed_at::timestamptz[], :started_at::timestamptz[], :finished_at::timestamptz[])
+        AS v (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
+            expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
+            max_takeovers, status, reason, error, session_id, failures, claimed_at, started_at,
+            finished_at)),
+keys AS (
+    INSERT INTO due_keys (schedule_id, due_at, run_id)
+    SELECT schedule_id, due_at, id FROM new WHERE due_at IS NOT NULL
+    ON CONFLICT DO NOTHING
+    RETURNING run_id)
+INSERT INTO ended_runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at,
+    ready_at, expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
+    max_takeovers, status, reason, error, session_id, failures, claimed_at, started_at, finished_at,
+    attempt)
+SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload, v.created_at,
+    v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, v.priority, v.task, v.exclusive,
+    v.max_concurrent, v.max_takeovers, v.status, v.reason, v.error, v.session_id, v.failures,
+    v.claimed_at, v.started_at, v.finished_at, 1
+FROM new AS v
+WHERE v.due_at IS NULL OR v.id IN (SELECT run_id FROM keys)
+
+-- name: enqueue_run
+-- A run without a schedule, unless another has its key.
+WITH keys AS (
+    INSERT INTO run_keys (namespace, key, run_id)
+    SELECT :namespace, :key, :id WHERE :key::text IS NOT NULL
+    ON CONFLICT DO NOTHING
+    RETURNING run_id)
+INSERT INTO active_runs (id, namespace, origin, trigger, queue, priority, task, exclusive, wakes,
+    max_takeovers, payload, status, created_at, ready_at, expires_at, key, options)
+SELECT :id, :namespace, 'enqueue', 'enqueue', :queue, least(:priority::integer, (
+        SELECT max_priority FROM quotas WHERE namespace = :namespace)), :task, false, false,
+    :max_takeovers, :payload, 'queued', :now, :ready_at, :expires_at, :key, :options
+WHERE :key::text IS NULL OR EXISTS (SELECT 1 FROM keys)
+RETURNING id
+
+-- name: find_by_key
+-- The run that has a key.
+SELECT run_id FROM run_keys WHERE namespace = :namespace AND key = :key
 
 -- name: count_events
 -- Schedules that write so many events each; returns the version of the last of each.
@@ -246,21 +310,21 @@ SELECT at.now, EXISTS (SELECT 1 FROM me),
     coalesce((SELECT term FROM kept), (SELECT term FROM taken)),
     (SELECT expires_at FROM leases WHERE name = 'scheduler'),
     (SELECT min(wake_at) FROM schedule_state WHERE wake_at >= :after),
-    EXISTS (SELECT 1 FROM runs WHERE status = 'queued' AND queue = ANY (:queues::text[])
+    EXISTS (SELECT 1 FROM active_runs WHERE status = 'queued' AND queue = ANY (:queues::text[])
         AND (:namespaces::text[] IS NULL OR namespace = ANY (:namespaces::text[]))),
-    (SELECT min(ready_at) FROM runs
+    (SELECT min(ready_at) FROM active_runs
         WHERE status = 'queued' AND ready_at > created_at AND ready_at > at.now),
-    (SELECT min(expires_at) FROM runs
+    (SELECT min(expires_at) FROM active_runs
         WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL),
     EXISTS (
         SELECT 1 FROM node_sessions
         WHERE ended_at IS NULL AND expires_at <= at.now AND id <> :id)
     OR EXISTS (
-        SELECT 1 FROM runs AS r JOIN node_sessions AS n ON n.id = r.session_id
+        SELECT 1 FROM active_runs AS r JOIN node_sessions AS n ON n.id = r.session_id
         WHERE r.status = 'running' AND n.ended_at IS NOT NULL),
     (SELECT json_agg(json_build_array(id, attempt,
             CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END))
-        FROM runs WHERE session_id = :id AND status = 'running'),
+        FROM active_runs WHERE session_id = :id AND status = 'running'),
     EXISTS (SELECT 1 FROM events WHERE position IS NULL),
     (SELECT json_agg(
             json_build_array(namespace, name, kind, topics, partitions, attempts, options)
@@ -302,7 +366,7 @@ RETURNING term
 
 -- name: get_any_queued
 -- Whether anything waits in the given queues, of the given namespaces or of any.
-SELECT 1 FROM runs WHERE status = 'queued' AND queue = ANY (:queues::text[])
+SELECT 1 FROM active_runs WHERE status = 'queued' AND queue = ANY (:queues::text[])
     AND (:namespaces::text[] IS NULL OR namespace = ANY (:namespaces::text[]))
 LIMIT 1
 
@@ -316,14 +380,14 @@ SELECT r.id, r.schedule_id, r.lane, r.exclusive, r.max_concurrent IS NOT NULL AS
     NOT r.exclusive AND r.max_concurrent IS NULL AND r.max_takeovers > 0 AND r.early_losses = 0
         AS bufferable,
     -r.priority AS rank, r.ready_at, r.place
-FROM runs AS r
+FROM active_runs AS r
 WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace = :namespace AND r.ready_at <= :now
     AND (r.expires_at IS NULL OR r.expires_at > :now OR r.attempt > 0)
     AND (r.task IS NULL OR r.task = ANY (:tasks::text[]))
     AND (r.needs IS NULL OR :labels::jsonb @> r.needs::jsonb)
     AND (NOT r.exclusive OR NOT EXISTS (
-        SELECT 1 FROM runs AS other
-        WHERE other.schedule_id = r.schedule_id AND other.status IN ('queued', 'running')
+        SELECT 1 FROM active_runs AS other
+        WHERE other.schedule_id = r.schedule_id
             AND (other.status = 'running' OR other.lane < r.lane
                 OR (other.lane = r.lane AND other.attempt > 0 AND r.attempt = 0)
                 OR (other.lane = r.lane AND other.exclusive AND other.queue = r.queue
@@ -332,9 +396,9 @@ WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace = :namespace AND 
                         OR (other.priority = r.priority
                             AND (other.ready_at, other.place) < (r.ready_at, r.place)))))))
     AND (r.lane < 2 OR r.exclusive OR (
-        SELECT true FROM runs AS other
+        SELECT true FROM active_runs AS other
         WHERE other.schedule_id = r.schedule_id AND other.status = 'queued'
-            AND other.status IN ('queued', 'running') AND other.lane < 2
+            AND other.lane < 2
             AND other.queue = r.queue AND other.ready_at <= :now LIMIT 1) IS NULL)
     AND (r.lane < 2 OR NOT r.exclusive OR (
         SELECT true FROM schedule_state AS st
@@ -344,9 +408,8 @@ WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace = :namespace AND 
                     WHERE e.schedule_id = st.schedule_id AND e.kind = 'moved_here'
                         AND e.due_at <= :now))) IS NULL)
     AND (r.exclusive OR r.max_concurrent IS NULL OR r.max_concurrent > (
-        SELECT count(*) FROM runs AS other
-        WHERE other.schedule_id = r.schedule_id AND other.status = 'running'
-            AND other.status IN ('queued', 'running')))
+        SELECT count(*) FROM active_runs AS other
+        WHERE other.schedule_id = r.schedule_id AND other.status = 'running'))
 ORDER BY -r.priority, r.ready_at, r.place
 LIMIT :limit
 
@@ -366,13 +429,13 @@ gap (queue, low, high) AS (
     WHERE :namespaces::text[] IS NULL),
 hop (queue, namespace, high) AS (
     SELECT gap.queue, (
-        SELECT min(r.namespace) FROM runs AS r
+        SELECT min(r.namespace) FROM active_runs AS r
         WHERE r.status = 'queued' AND r.queue = gap.queue AND r.namespace > gap.low
             AND r.namespace < gap.high), gap.high
     FROM gap
     UNION ALL
     SELECT hop.queue, (
-        SELECT min(r.namespace) FROM runs AS r
+        SELECT min(r.namespace) FROM active_runs AS r
         WHERE r.status = 'queued' AND r.queue = hop.queue AND r.namespace > hop.namespace
             AND r.namespace < hop.high), hop.high
     FROM hop WHERE hop.namespace IS NOT NULL),
@@ -383,7 +446,7 @@ spot (queue, namespace) AS (
     UNION ALL
     SELECT q, n FROM unnest(:queues::text[]) AS q CROSS JOIN unnest(:namespaces::text[]) AS n)
 SELECT at.now, EXISTS (SELECT 1 FROM queues), (
-        SELECT min(ready_at) FROM runs
+        SELECT min(ready_at) FROM active_runs
         WHERE status = 'queued' AND ready_at > created_at AND ready_at > at.now), (
         SELECT json_agg(json_build_array(spot.queue, spot.namespace)
             ORDER BY array_position(:queues::text[], spot.queue), spot.namespace)
@@ -445,7 +508,7 @@ ending AS MATERIALIZED (
 straight AS MATERIALIZED (
     SELECT rank, ready_at, place FROM taken WHERE turn = :straight),
 given AS (
-    UPDATE runs AS r
+    UPDATE active_runs AS r
     SET status = 'running', attempt = r.attempt + 1, lane = least(r.lane, 1),
         session_id = :session_id, claimed_at = :at, progress = NULL, progress_text = NULL,
         beat_at = NULL, started_at = CASE
@@ -470,7 +533,7 @@ FROM me CROSS JOIN ending LEFT JOIN given ON true
 
 -- name: claim_limited
 -- The given runs become this session's, as far as the limits of their schedules allow now.
-UPDATE runs AS r
+UPDATE active_runs AS r
 SET status = 'running', attempt = r.attempt + 1, lane = least(r.lane, 1), session_id = :session_id,
     claimed_at = :at, started_at = :at, progress = NULL, progress_text = NULL, beat_at = NULL
 FROM (
@@ -478,16 +541,15 @@ FROM (
         row_number() OVER (
             PARTITION BY c.schedule_id
             ORDER BY c.lane, c.attempt > 0 DESC, c.priority DESC, c.ready_at, c.place) AS rank,
-        (SELECT count(*) FROM runs AS other
-            WHERE other.schedule_id = c.schedule_id AND other.status = 'running'
-                AND other.status IN ('queued', 'running')) AS running
-    FROM runs AS c WHERE c.id = ANY (:ids::text[])) AS ranked
+        (SELECT count(*) FROM active_runs AS other
+            WHERE other.schedule_id = c.schedule_id AND other.status = 'running') AS running
+    FROM active_runs AS c WHERE c.id = ANY (:ids::text[])) AS ranked
 WHERE r.id = ranked.id AND r.status || '' = 'queued'
     AND ranked.running + ranked.rank <= ranked.most
     AND (r.lane = 0 OR NOT r.exclusive OR NOT EXISTS (
-        SELECT 1 FROM runs AS other
+        SELECT 1 FROM active_runs AS other
         WHERE other.schedule_id = r.schedule_id AND other.status = 'queued'
-            AND other.status IN ('queued', 'running') AND other.lane < r.lane))
+            AND other.lane < r.lane))
     AND (r.lane < 2 OR NOT r.exclusive OR (
         SELECT true FROM schedule_state AS st
         WHERE st.schedule_id = r.schedule_id AND st.status = 'active'
@@ -501,7 +563,7 @@ RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.tri
 
 -- name: settle_run
 -- Only the current token ends a run; says also whether others waited for that.
-UPDATE runs AS r
+MOVE active_runs AS r TO ended_runs
 SET status = :status, finished_at = :now, reason = :reason, error = :error,
     exit_code = :exit_code, output = :output, output_ref = :output_ref,
     started_at = coalesce(:begun_at, r.started_at),
@@ -511,13 +573,12 @@ WHERE r.id = :run_id AND r.attempt = :attempt AND r.session_id = :session_id
 RETURNING r.wakes, r.schedule_id, r.parent_run_id,
     EXISTS (SELECT 1 FROM queues AS q WHERE q.name = r.queue AND q.concurrency IS NOT NULL)
     OR (r.exclusive OR r.max_concurrent IS NOT NULL) AND EXISTS (
-        SELECT 1 FROM runs AS other
-        WHERE other.schedule_id = r.schedule_id AND other.status = 'queued'
-            AND other.status IN ('queued', 'running'))
+        SELECT 1 FROM active_runs AS other
+        WHERE other.schedule_id = r.schedule_id AND other.status = 'queued')
 
 -- name: settle_runs
 -- As settle_run, for many. Without ids it may read all runs; without CASE, compare each with all.
-UPDATE runs AS r
+MOVE active_runs AS r TO ended_runs
 SET status = v.status, finished_at = :now, reason = v.reason, error = v.error,
     exit_code = v.exit_code, output = v.output, output_ref = v.output_ref,
     started_at = coalesce(v.begun_at, r.started_at),
@@ -530,18 +591,18 @@ FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[], :status::
 WHERE r.id = ANY (:run_id::text[])
     AND r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
     AND CASE WHEN r.status = 'running' THEN true ELSE false END
-RETURNING r.id, r.attempt, r.wakes, r.schedule_id, r.parent_run_id, v.status = 'succeeded',
+RETURNING r.id, r.attempt, r.wakes, r.schedule_id, r.parent_run_id, r.status = 'succeeded',
     r.queue IN (SELECT q.name FROM queues AS q WHERE q.concurrency IS NOT NULL)
     OR (r.exclusive OR r.max_concurrent IS NOT NULL) AND EXISTS (
-        SELECT 1 FROM runs AS other
-        WHERE other.schedule_id = r.schedule_id AND other.status = 'queued'
-            AND other.status IN ('queued', 'running'))
+        SELECT 1 FROM active_runs AS other
+        WHERE other.schedule_id = r.schedule_id AND other.status = 'queued')
 
 -- name: expire_runs
 -- Work that nobody began in time is not begun any more.
-UPDATE runs SET status = 'cancelled', finished_at = :now, reason = 'expired'
+MOVE active_runs TO ended_runs
+SET status = 'cancelled', finished_at = :now, reason = 'expired'
 WHERE id IN (
-    SELECT id FROM runs
+    SELECT id FROM active_runs
     WHERE id = ANY (:ids::text[]) AND status || '' = 'queued' AND attempt = 0
     ORDER BY id
     FOR UPDATE SKIP LOCKED)
@@ -549,7 +610,7 @@ RETURNING id, wakes, schedule_id, parent_run_id
 
 -- name: note_progress
 -- How far attempts under way have come, as they say themselves.
-UPDATE runs AS r
+UPDATE active_runs AS r
 SET progress = coalesce(v.progress, r.progress),
     progress_text = coalesce(v.text, r.progress_text), beat_at = v.now
 FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[],
@@ -561,7 +622,7 @@ WHERE r.id = ANY (:run_id::text[])
 
 -- name: mark_begun
 -- Buffered runs were begun.
-UPDATE runs AS r SET started_at = v.begun_at
+UPDATE active_runs AS r SET started_at = v.begun_at
 FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[], :begun_at::timestamptz[])
     AS v (run_id, attempt, session_id, begun_at)
 WHERE r.id = ANY (:run_id::text[])
@@ -573,7 +634,7 @@ WHERE r.id = ANY (:run_id::text[])
 SELECT id, started_at IS NOT NULL, CASE WHEN started_at IS NULL THEN early_losses ELSE losses END,
     max_takeovers,
     CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END, wakes, schedule_id, parent_run_id
-FROM runs
+FROM active_runs
 WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
     AND session_id IN (SELECT n.id FROM node_sessions AS n WHERE n.ended_at IS NOT NULL)
 ORDER BY id
@@ -615,6 +676,28 @@ CROSS JOIN LATERAL (
             WHERE schedule_id = wanted.id AND due_at IS NULL
             ORDER BY created_at DESC, place DESC LIMIT 1)) AS newest_two
     ORDER BY at DESC, place DESC LIMIT 1) AS r
+
+-- name: delete_old_runs
+-- Retention: a batch of runs that ended long ago, with all that is kept of them.
+WITH gone AS (
+    DELETE FROM ended_runs WHERE id IN (
+        SELECT id FROM ended_runs WHERE finished_at >= :after AND finished_at < :before
+        ORDER BY finished_at
+        LIMIT :limit
+        FOR UPDATE SKIP LOCKED)
+    RETURNING id, finished_at, schedule_id, due_at, namespace, key, attempt, queue, output_size),
+ids AS MATERIALIZED (SELECT array_agg(id) AS all_of_them FROM gone),
+logs AS (DELETE FROM run_logs WHERE run_id = ANY ((SELECT all_of_them FROM ids)::text[])),
+attempts AS (DELETE FROM run_attempts WHERE run_id = ANY ((SELECT all_of_them FROM ids)::text[])),
+outputs AS (DELETE FROM run_outputs WHERE run_id = ANY ((SELECT all_of_them FROM ids)::text[])),
+flows AS (DELETE FROM flow_runs WHERE run_id = ANY ((SELECT all_of_them FROM ids)::text[])),
+keys AS (
+    DELETE FROM run_keys AS k USING gone
+    WHERE k.namespace = gone.namespace AND k.key = gone.key AND k.run_id = gone.id),
+due AS (
+    DELETE FROM due_keys AS k USING gone
+    WHERE k.schedule_id = gone.schedule_id AND k.due_at = gone.due_at AND k.run_id = gone.id)
+SELECT finished_at FROM gone
 
 -- name: delete_old_changes
 -- Retention: a small batch of changes made long ago, a row for each; nodes may not delete others.
@@ -673,7 +756,8 @@ FOR UPDATE
 
 -- name: cancel_queued_runs
 -- The queued runs of schedules that are deleted.
-UPDATE runs SET status = 'cancelled', finished_at = :now, reason = :reason, cancel_requested_at = :now
+MOVE active_runs TO ended_runs
+SET status = 'cancelled', finished_at = :now, reason = :reason, cancel_requested_at = :now
 WHERE schedule_id = ANY (:ids::text[]) AND status = 'queued'
 RETURNING id
 
@@ -793,8 +877,8 @@ JOIN runs AS r ON r.id = v.id
 
 -- name: name_flow
 -- Of which flow runs are.
-UPDATE runs SET flow = v.flow FROM unnest(:flow::text[], :id::text[]) AS v (flow, id)
-WHERE runs.id = v.id
+UPDATE active_runs AS r SET flow = v.flow FROM unnest(:flow::text[], :id::text[]) AS v (flow, id)
+WHERE r.id = v.id
 
 -- name: lock_flow_names
 -- Of flows with limits, those that nobody else counts the runs of.
@@ -805,21 +889,21 @@ WHERE pg_try_advisory_xact_lock(
 -- name: count_flows_under_way
 -- How many runs of each of these flows are under way, whoever started them.
 SELECT v.namespace, v.flow, (
-    SELECT count(*) FROM runs AS r
-    WHERE r.queue = '@flow' AND r.status IN ('queued', 'running') AND r.status = 'running'
+    SELECT count(*) FROM active_runs AS r
+    WHERE r.queue = '@flow' AND r.status = 'running'
         AND r.namespace = v.namespace AND r.flow = v.flow)
 FROM unnest(:namespaces::text[], :flows::text[]) AS v (namespace, flow)
 
 -- name: begin_flow_run
 -- Runs of flows begin; they are nobody's.
-UPDATE runs SET status = 'running', attempt = attempt + 1, lane = least(lane, 1), session_id = '',
+UPDATE active_runs SET status = 'running', attempt = attempt + 1, lane = least(lane, 1), session_id = '',
     claimed_at = :now, started_at = :now
 WHERE id = ANY (:ids::text[]) AND status || '' = 'queued'
 
 -- name: insert_step_run
--- Steps that begin.
-INSERT INTO runs (id, namespace, origin, trigger, parent_run_id, step, flow, queue, priority, task,
-    needs, options, exclusive, wakes, max_takeovers, status, created_at, ready_at)
+-- Steps that begin; whoever inserts them has locked the run of their flow.
+INSERT INTO active_runs (id, namespace, origin, trigger, parent_run_id, step, flow, queue, priority,
+    task, needs, options, exclusive, wakes, max_takeovers, status, created_at, ready_at)
 SELECT v.id, v.namespace, 'flow', v.trigger, v.parent_run_id, v.step, v.flow, v.queue, least(v.priority, (
         SELECT q.max_priority FROM quotas AS q WHERE q.namespace = v.namespace)),
     v.task, v.needs, v.options, false, true, 3, 'queued', v.now, v.now
@@ -828,11 +912,21 @@ FROM unnest(:id::text[], :namespace::text[], :trigger::text[], :parent_run_id::t
     :needs::text[], :options::text[], :now::timestamptz[])
     AS v (id, namespace, trigger, parent_run_id, step, flow, queue, priority, task, needs, options,
         now)
+WHERE NOT EXISTS (
+    SELECT 1 FROM ended_runs AS e WHERE e.parent_run_id = v.parent_run_id AND e.step = v.step)
 ON CONFLICT (parent_run_id, step) WHERE parent_run_id IS NOT NULL DO NOTHING
+
+-- name: delete_skipped_steps
+-- Steps that were not to run, and may do so now; also called flows that had not begun.
+WITH gone AS (
+    DELETE FROM ended_runs
+    WHERE parent_run_id = :id AND step = ANY (:steps::text[]) AND attempt = 0
+    RETURNING id)
+DELETE FROM flow_runs WHERE run_id IN (SELECT id FROM gone)
 
 -- name: end_flow_runs
 -- Runs of flows that are over, and whom that wakes.
-UPDATE runs AS r
+MOVE active_runs AS r TO ended_runs
 SET status = v.status, finished_at = :now, error = v.error, output = v.output,
     reason = CASE WHEN v.status = 'cancelled' AND r.cancel_requested_at IS NOT NULL
         THEN r.reason ELSE v.reason END,
@@ -840,7 +934,7 @@ SET status = v.status, finished_at = :now, error = v.error, output = v.output,
 FROM unnest(:id::text[], :status::text[], :reason::text[], :error::text[], :output::text[])
     AS v (id, status, reason, error, output)
 WHERE r.id = ANY (:id::text[]) AND r.id = v.id AND r.session_id = '' AND r.status || '' = 'running'
-RETURNING r.id, r.wakes, r.schedule_id, r.parent_run_id, v.status = 'succeeded',
+RETURNING r.id, r.wakes, r.schedule_id, r.parent_run_id, r.status = 'succeeded',
     r.exclusive OR r.max_concurrent IS NOT NULL
 
 -- name: rest_flow

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QUERIES", "TEXTS", "PostgresStatements"]
 
-QUERIES: Final = POSTGRES.read(COMMON) | load_queries(Path(__file__).with_name("queries.sql"))
+QUERIES: Final = POSTGRES.read(COMMON | load_queries(Path(__file__).with_name("queries.sql")))
 QUERIES["share_directories"] = f"{QUERIES['list_directories']}\nFOR SHARE OF d SKIP LOCKED"
 _QUEUED: Final = "WHERE r.status = 'queued'"
 _STRETCH: Final = f"""{_QUEUED} AND (-r.priority, r.ready_at) >= (stretch.rank, stretch.since)

@@ -328,10 +328,10 @@ SELECT id FROM runs WHERE status IN ('queued', 'running') LIMIT :limit
 
 -- name: rebase_runs
 -- Runs from before the clock stepped back wait no longer than they would have.
-UPDATE runs SET ready_at = ready_at - (:before::timestamptz - :now::timestamptz),
+UPDATE active_runs SET ready_at = ready_at - (:before::timestamptz - :now::timestamptz),
     expires_at = expires_at - (:before::timestamptz - :now::timestamptz)
 WHERE id IN (
-    SELECT id FROM runs
+    SELECT id FROM active_runs
     WHERE status IN ('queued', 'running') AND ready_at > :now::timestamptz
         AND (created_at > :now::timestamptz OR claimed_at > :now::timestamptz)
     ORDER BY id
@@ -585,7 +585,7 @@ LIMIT :limit
 
 -- name: cap_queued_runs
 -- What waits already has no higher priority than its namespace may have now.
-UPDATE runs SET priority = :most
+UPDATE active_runs SET priority = :most
 WHERE status = 'queued' AND namespace = :namespace AND priority > :most
 
 -- name: remove_quota
@@ -743,7 +743,7 @@ WHERE status = 'queued' AND ready_at > created_at AND ready_at > :now
 
 -- name: retry_run
 -- A failed attempt is followed by another after a while.
-UPDATE runs
+UPDATE active_runs
 SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
     failures = failures + 1, ready_at = :ready_at, reason = :reason, error = :error,
     exit_code = :exit_code
@@ -751,7 +751,7 @@ WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND statu
 
 -- name: reopen_run
 -- A person opens a run again that had ended, as another attempt; due times may wait for it.
-UPDATE runs
+MOVE ended_runs TO active_runs
 SET status = 'queued', lane = :lane, wakes = wakes OR schedule_id IS NOT NULL,
     session_id = NULL, claimed_at = NULL, started_at = NULL, finished_at = NULL, failures = 0, losses = 0, early_losses = 0, ready_at = :now, reason = NULL, error = NULL,
     exit_code = NULL, output = NULL, output_ref = NULL, output_size = NULL,
@@ -765,11 +765,11 @@ ON CONFLICT (run_id) DO UPDATE SET output = excluded.output
 
 -- name: note_output_size
 -- The output of this run is in run_outputs.
-UPDATE runs SET output_size = :size WHERE id = :run_id
+UPDATE ended_runs SET output_size = :size WHERE id = :run_id
 
 -- name: note_output_secrets
 -- What is hidden in the output of this run where people see it.
-UPDATE runs SET output_secrets = :secrets WHERE id = :run_id
+UPDATE ended_runs SET output_secrets = :secrets WHERE id = :run_id
 
 -- name: take_woken
 -- Runs of flows with steps that ended, and that nobody else looks at.
@@ -810,7 +810,7 @@ WHERE f.run_id = ANY (:ids::text[])
 -- Runs of flows that wait to begin, with the limits of their schedules.
 SELECT id, namespace, flow, schedule_id, lane, exclusive, max_concurrent, priority, ready_at,
     created_at
-FROM runs
+FROM active_runs
 WHERE id = ANY (:ids::text[]) AND status || '' = 'queued'
 ORDER BY id
 FOR UPDATE
@@ -840,7 +840,7 @@ GROUP BY schedule_id
 
 -- name: insert_skipped_run
 -- Steps that will not run.
-INSERT INTO runs (id, namespace, origin, trigger, parent_run_id, step, flow, queue, priority,
+INSERT INTO ended_runs (id, namespace, origin, trigger, parent_run_id, step, flow, queue, priority,
     exclusive, wakes, max_takeovers, status, reason, created_at, ready_at, finished_at)
 VALUES (:id::text[], :namespace::text[], 'flow', :trigger::text[], :parent_run_id::text[],
     :step::text[], :flow::text[], :queue::text[], :priority::integer[], false, true, 0, 'cancelled',
@@ -858,7 +858,7 @@ SELECT output FROM run_outputs WHERE run_id = :run_id
 
 -- name: call_flow
 -- A step that calls a flow becomes a run of it that waits to begin, by its token.
-UPDATE runs SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
+UPDATE active_runs SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
     attempt = attempt - 1, queue = '@flow', flow = :flow, progress = NULL
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
 RETURNING namespace, parent_run_id
@@ -891,7 +891,7 @@ WHERE run_id = :run_id AND attempt = :attempt AND session_id = :session_id
 
 -- name: hand_back_run
 -- A node that leaves returns its work, to be begun again as another attempt.
-UPDATE runs
+UPDATE active_runs
 SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
     ready_at = coalesce(:ready_at, ready_at)
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
@@ -899,7 +899,7 @@ WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND statu
 -- name: lock_own_runs
 -- Of the given runs those under way: under which tokens, and why they shall end.
 SELECT id, attempt, session_id, CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END
-FROM runs WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
+FROM active_runs WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
 ORDER BY id
 FOR UPDATE
 
@@ -907,12 +907,12 @@ FOR UPDATE
 -- The account of attempts that were handed back together.
 INSERT INTO run_attempts (run_id, attempt, session_id, claimed_at, started_at, finished_at, outcome)
 SELECT id, attempt, session_id, claimed_at, started_at, :now, 'handed_back'
-FROM runs WHERE id = ANY (:ids::text[])
+FROM active_runs WHERE id = ANY (:ids::text[])
 ON CONFLICT DO NOTHING
 
 -- name: hand_back_runs
 -- Buffered runs are returned, in their places.
-UPDATE runs
+UPDATE active_runs
 SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL
 WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
 
@@ -929,12 +929,12 @@ LIMIT :limit
 INSERT INTO run_attempts (run_id, attempt, session_id, claimed_at, started_at, finished_at,
     outcome, error)
 SELECT id, attempt, session_id, claimed_at, started_at, :now, 'lost', :error
-FROM runs WHERE id = ANY (:ids::text[])
+FROM active_runs WHERE id = ANY (:ids::text[])
 ON CONFLICT DO NOTHING
 
 -- name: requeue_runs
 -- Others take the runs over as new attempts; they keep their places in their queues.
-UPDATE runs
+UPDATE active_runs
 SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
     losses = losses + CASE WHEN started_at IS NULL THEN 0 ELSE 1 END,
     early_losses = early_losses + CASE WHEN started_at IS NULL THEN 1 ELSE 0 END
@@ -958,14 +958,14 @@ WHERE run_id = :run_id AND attempt = :attempt AND session_id = :session_id
 -- name: get_own_run
 -- The run under way under this token: why it shall end, and whether its schedule was deleted.
 SELECT CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END, EXISTS (
-        SELECT 1 FROM schedules AS s WHERE s.id = runs.schedule_id AND s.deleted_at IS NOT NULL)
-FROM runs
+        SELECT 1 FROM schedules AS s WHERE s.id = active_runs.schedule_id AND s.deleted_at IS NOT NULL)
+FROM active_runs
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
 FOR UPDATE
 
 -- name: fail_lost_run
 -- The run has cost too many nodes, or was to be cancelled anyway.
-UPDATE runs
+MOVE active_runs TO ended_runs
 SET status = :status, session_id = NULL, finished_at = :now,
     losses = losses + CASE WHEN started_at IS NULL THEN 0 ELSE 1 END,
     early_losses = early_losses + CASE WHEN started_at IS NULL THEN 1 ELSE 0 END,
@@ -979,55 +979,25 @@ FROM runs WHERE session_id = :id AND status = 'running'
 
 -- name: cancel_queued_run
 -- A run that nobody has begun ends at once.
-UPDATE runs SET status = 'cancelled', finished_at = :now, reason = :reason, cancel_requested_at = :now
+MOVE active_runs TO ended_runs
+SET status = 'cancelled', finished_at = :now, reason = :reason, cancel_requested_at = :now
 WHERE id = :id AND status || '' = 'queued'
 RETURNING wakes, schedule_id, parent_run_id
 
 -- name: limit_queued_runs
 -- What waits follows the limits of the definition in force; by the words of the index runs_active.
-UPDATE runs SET exclusive = :exclusive, max_concurrent = :max_concurrent
+UPDATE active_runs SET exclusive = :exclusive, max_concurrent = :max_concurrent
 WHERE schedule_id = :id AND status IN ('queued', 'running') AND status = 'queued'
 
 -- name: request_cancel
 -- The owner of a running run is asked to end it, and why.
-UPDATE runs SET cancel_requested_at = :now, reason = :reason
+UPDATE active_runs SET cancel_requested_at = :now, reason = :reason
 WHERE id = :id AND status || '' = 'running' AND cancel_requested_at IS NULL
 RETURNING session_id = ''
 
 -- name: list_versions
 -- Which definition of each of the given schedules is in force.
 SELECT schedule_id, version FROM schedule_state WHERE schedule_id = ANY (:ids::text[])
-
--- name: insert_ended_run
--- Due times that only write an event become runs that have ended, once.
-INSERT INTO runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
-    expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-    max_takeovers, status, reason, error, session_id, failures, claimed_at, started_at,
-    finished_at, attempt)
-VALUES (:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
-    :origin::text[], :lane::integer[], :wakes::boolean[], :payload::text[],
-    :created_at::timestamptz[], :ready_at::timestamptz[], :expires_at::timestamptz[],
-    :namespace::text[], :trigger::text[], :queue::text[], :priority::integer[], :task::text[],
-    :exclusive::boolean[], :max_concurrent::integer[], :max_takeovers::integer[], :status::text[],
-    :reason::text[], :error::text[], :session_id::text[], :failures::integer[],
-    :claimed_at::timestamptz[], :started_at::timestamptz[], :finished_at::timestamptz[], 1)
-ON CONFLICT (schedule_id, due_at) WHERE due_at IS NOT NULL DO NOTHING
-
--- name: enqueue_run
--- A run without a schedule, unless another has its key.
-INSERT INTO runs (id, namespace, origin, trigger, queue, priority, task, exclusive, wakes,
-    max_takeovers, payload, status, created_at, ready_at, expires_at, key, options)
-VALUES (:id, :namespace, 'enqueue', 'enqueue', :queue, CASE
-        WHEN :priority > (SELECT max_priority FROM quotas WHERE namespace = :namespace)
-        THEN (SELECT max_priority FROM quotas WHERE namespace = :namespace)
-        ELSE :priority END, :task, false, false,
-    :max_takeovers, :payload, 'queued', :now, :ready_at, :expires_at, :key, :options)
-ON CONFLICT (namespace, key) WHERE key IS NOT NULL DO NOTHING
-RETURNING id
-
--- name: find_by_key
--- The run that has a key.
-SELECT id FROM runs WHERE namespace = :namespace AND key = :key
 
 -- name: get_run
 -- One run with the names of its schedule and node.
@@ -1085,15 +1055,6 @@ SELECT attempt, seq, at, stream, text FROM run_logs
 WHERE run_id = :run_id AND (attempt, seq) > (:attempt, :seq)
 ORDER BY attempt, seq
 LIMIT :limit
-
--- name: delete_old_runs
--- Retention: a small batch of runs that ended long ago, with their logs and attempts.
-DELETE FROM runs WHERE id IN (
-    SELECT id FROM runs WHERE finished_at >= :after AND finished_at < :before
-    ORDER BY finished_at
-    LIMIT :limit
-    FOR UPDATE SKIP LOCKED)
-RETURNING finished_at
 
 -- name: delete_old_ledger
 -- Retention: a small batch of entries written long ago.
@@ -2077,13 +2038,9 @@ SELECT * FROM run_details WHERE id IN (
 SELECT run_id FROM flow_runs WHERE run_id = :id
 FOR UPDATE
 
--- name: delete_skipped_steps
--- Steps that were not to run, and may do so now.
-DELETE FROM runs WHERE parent_run_id = :id AND step = ANY (:steps::text[]) AND attempt = 0
-
 -- name: forget_steps
 -- Steps that begin again: what became of them before stays, and their names as what began them.
-UPDATE runs SET step = NULL, trigger = trigger || ':' || step
+UPDATE ended_runs SET step = NULL, trigger = trigger || ':' || step
 WHERE parent_run_id = :id AND step = ANY (:steps::text[])
 
 -- name: get_flow_run
@@ -2092,7 +2049,7 @@ SELECT digest, params FROM flow_runs WHERE run_id = :id
 
 -- name: insert_flow_start
 -- A run of a flow that somebody starts.
-INSERT INTO runs (id, namespace, schedule_id, version, origin, trigger, flow, queue, priority,
+INSERT INTO active_runs (id, namespace, schedule_id, version, origin, trigger, flow, queue, priority,
     exclusive, max_concurrent, wakes, lane, max_takeovers, status, created_at, ready_at)
 VALUES (:id, :namespace, :schedule_id, :version, 'manual', :trigger, :flow, '@flow', CASE
         WHEN :priority > (SELECT max_priority FROM quotas WHERE namespace = :namespace)
@@ -2146,14 +2103,14 @@ DELETE FROM flow_commands WHERE id = ANY (:ids::bigint[])
 
 -- name: retry_flow
 -- A flow that was called and failed is run once more after a while.
-UPDATE runs
+UPDATE active_runs
 SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
     failures = failures + 1, ready_at = :ready_at, reason = :reason, error = :error
 WHERE id = :id AND session_id = '' AND status || '' = 'running'
 
 -- name: forget_all_steps
 -- All steps of a flow that is run once more.
-UPDATE runs SET step = NULL, trigger = trigger || ':' || step
+UPDATE ended_runs SET step = NULL, trigger = trigger || ':' || step
 WHERE parent_run_id = :id AND step IS NOT NULL
 
 -- name: wake_schedules

@@ -258,6 +258,49 @@ FROM runs WHERE status = 'running' AND id IN (SELECT value FROM json_each(:ids))
 -- The policies of runs without a schedule.
 SELECT r.id, r.options FROM json_each(:ids) AS wanted JOIN runs AS r ON r.id = wanted.value
 
+-- name: delete_old_runs
+-- Retention: a small batch of runs that ended long ago, with their logs and attempts.
+DELETE FROM runs WHERE id IN (
+    SELECT id FROM runs WHERE finished_at >= :after AND finished_at < :before
+    ORDER BY finished_at
+    LIMIT :limit)
+RETURNING finished_at
+
+-- name: insert_ended_run
+-- Due times that only write an event become runs that have ended, once.
+INSERT INTO runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
+    expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
+    max_takeovers, status, reason, error, session_id, failures, claimed_at, started_at,
+    finished_at, attempt)
+VALUES (:id, :schedule_id, :version, :due_at,
+    :origin, :lane, :wakes, :payload,
+    :created_at, :ready_at, :expires_at,
+    :namespace, :trigger, :queue, :priority, :task,
+    :exclusive, :max_concurrent, :max_takeovers, :status,
+    :reason, :error, :session_id, :failures,
+    :claimed_at, :started_at, :finished_at, 1)
+ON CONFLICT (schedule_id, due_at) WHERE due_at IS NOT NULL DO NOTHING
+
+-- name: enqueue_run
+-- A run without a schedule, unless another has its key.
+INSERT INTO runs (id, namespace, origin, trigger, queue, priority, task, exclusive, wakes,
+    max_takeovers, payload, status, created_at, ready_at, expires_at, key, options)
+VALUES (:id, :namespace, 'enqueue', 'enqueue', :queue, CASE
+        WHEN :priority > (SELECT max_priority FROM quotas WHERE namespace = :namespace)
+        THEN (SELECT max_priority FROM quotas WHERE namespace = :namespace)
+        ELSE :priority END, :task, false, false,
+    :max_takeovers, :payload, 'queued', :now, :ready_at, :expires_at, :key, :options)
+ON CONFLICT (namespace, key) WHERE key IS NOT NULL DO NOTHING
+RETURNING id
+
+-- name: find_by_key
+-- The run that has a key.
+SELECT id FROM runs WHERE namespace = :namespace AND key = :key
+
+-- name: delete_skipped_steps
+-- Steps that were not to run, and may do so now.
+DELETE FROM runs WHERE parent_run_id = :id AND step IN (SELECT value FROM json_each(:steps)) AND attempt = 0
+
 -- name: delete_old_changes
 -- Retention: a small batch of changes made long ago.
 DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < :before ORDER BY at LIMIT :limit)

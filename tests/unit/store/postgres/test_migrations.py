@@ -133,7 +133,7 @@ def test_a_migration_that_was_changed_is_a_conflict_that_names_it(postgres_url: 
 
 def test_a_newer_schema_that_allows_it_is_used_as_it_is(postgres_url: str) -> None:
     write(postgres_url, "INSERT INTO migrations VALUES (9041, 'flying_cars', 'x', now())")
-    write(postgres_url, "ALTER TABLE runs ADD COLUMN wings integer")
+    write(postgres_url, "ALTER TABLE active_runs ADD COLUMN wings integer")
     before = have(postgres_url), schema(postgres_url)
     open_and_close(postgres_url)
     assert (have(postgres_url), schema(postgres_url)) == before
@@ -213,7 +213,7 @@ RUN: Final = {
 )
 def test_wrong_states_cannot_be_written(postgres_url: str, values: dict[str, Any]) -> None:
     row = RUN | values
-    sql = f"INSERT INTO runs ({', '.join(row)}) VALUES ({', '.join(row.values())})"  # noqa: S608
+    sql = f"INSERT INTO active_runs ({', '.join(row)}) VALUES ({', '.join(row.values())})"  # noqa: S608
     with pytest.raises((errors.CheckViolation, errors.InvalidTextRepresentation)):
         write(postgres_url, sql)
 

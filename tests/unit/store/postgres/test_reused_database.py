@@ -50,8 +50,8 @@ def test_a_used_database_is_as_new_for_the_next_test(shared: ReusedDatabase) -> 
     "change",
     [
         "CREATE TABLE more (n int)",
-        "ALTER TABLE runs ADD COLUMN more int",
-        "DROP INDEX runs_due",
+        "ALTER TABLE active_runs ADD COLUMN more int",
+        "DROP INDEX runs_queued",
         "ANALYZE schedules",
         "ALTER ROLE somebody IN DATABASE {} SET work_mem = '1MB'",
     ],

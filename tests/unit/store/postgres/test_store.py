@@ -476,7 +476,7 @@ def waiting_for(url: str, run_id: str, work: Callable[[], Any]) -> Iterator[None
     """Within, `work` waits for a run that somebody else has locked."""
     thread = threading.Thread(target=work)
     with psycopg.connect(url, options=f"-c search_path={SCHEMA}") as connection:
-        connection.execute("SELECT 1 FROM runs WHERE id = %s FOR UPDATE", [run_id])
+        connection.execute("SELECT 1 FROM active_runs WHERE id = %s FOR UPDATE", [run_id])
         thread.start()
         eventually(lambda: query(url, LOCK_WAITS))
         yield
@@ -513,7 +513,7 @@ def test_many_runs_are_locked_in_the_order_of_their_ids(postgres_url: str, verb:
             "give way": lambda: tick(store),
         }
         with waiting_for(postgres_url, tokens[-1].run_id, verbs[verb]):
-            assert all(is_free(postgres_url, "runs", token.run_id) for token in tokens[:-1])
+            assert all(is_free(postgres_url, "active_runs", token.run_id) for token in tokens[:-1])
 
 
 @pytest.mark.parametrize("first", ["plan", "claim"])

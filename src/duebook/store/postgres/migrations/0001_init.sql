@@ -263,9 +263,12 @@ CREATE TABLE queues (
     CHECK ((rate_count IS NULL) = (rate_seconds IS NULL))
 );
 
-CREATE TABLE runs (
+-- A run is in one of two tables of the same columns: here until it has ended, then in ended_runs.
+-- The rows that change are few, and the many that stay never change.
+CREATE SEQUENCE run_places;
+CREATE TABLE active_runs (
     id text COLLATE "C" PRIMARY KEY,
-    place bigint GENERATED ALWAYS AS IDENTITY, -- the order of creation
+    place bigint NOT NULL DEFAULT nextval('run_places'), -- the order of creation
     namespace text COLLATE "C" NOT NULL,
     schedule_id text COLLATE "C",
     version integer,
@@ -286,8 +289,7 @@ CREATE TABLE runs (
     wakes boolean NOT NULL,
     max_takeovers integer NOT NULL,
     payload text CHECK (payload IS NULL OR payload::json IS NOT NULL),
-    status text NOT NULL
-        CHECK (status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')),
+    status text NOT NULL,
     attempt integer NOT NULL DEFAULT 0 CHECK (attempt >= 0),
     failures integer NOT NULL DEFAULT 0 CHECK (failures >= 0),
     losses integer NOT NULL DEFAULT 0 CHECK (losses >= 0),
@@ -312,41 +314,73 @@ CREATE TABLE runs (
     beat_at timestamptz,
     key text COLLATE "C", -- of what was enqueued at most once
     options text CHECK (options IS NULL OR options::json IS NOT NULL), -- the policies of a run without a schedule
+    CHECK (status IN ('queued', 'running')),
+    CHECK (finished_at IS NULL),
     CHECK (status <> 'running' OR (session_id IS NOT NULL AND claimed_at IS NOT NULL)),
     CHECK (status <> 'queued' OR session_id IS NULL),
-    CHECK ((status IN ('queued', 'running')) = (finished_at IS NULL)),
     CHECK ((schedule_id IS NULL) = (version IS NULL)),
     CHECK ((due_at IS NOT NULL) = (origin IN ('schedule', 'catchup', 'backfill')))
 ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+    autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX runs_queued ON active_runs (queue, namespace, (-priority), ready_at, place)
+    WHERE status = 'queued';
+CREATE INDEX runs_delayed ON active_runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
+CREATE INDEX runs_active ON active_runs (schedule_id, status, lane, created_at);
+CREATE INDEX runs_running ON active_runs (session_id) WHERE status = 'running';
+CREATE INDEX runs_expiring ON active_runs (expires_at)
+    WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL;
+CREATE INDEX runs_of_flow_active ON active_runs (namespace, flow, status, created_at)
+    WHERE queue = '@flow';
+CREATE INDEX active_runs_by_place ON active_runs (namespace, place);
+CREATE INDEX active_runs_of_task ON active_runs (namespace, task, place) WHERE origin = 'enqueue';
+CREATE UNIQUE INDEX active_runs_of_parent ON active_runs (parent_run_id, step)
+    WHERE parent_run_id IS NOT NULL;
+
+CREATE TABLE ended_runs (
+    LIKE active_runs INCLUDING DEFAULTS,
+    PRIMARY KEY (id),
+    CHECK (status IN ('succeeded', 'failed', 'cancelled')),
+    CHECK (finished_at IS NOT NULL),
+    CHECK ((due_at IS NOT NULL) = (origin IN ('schedule', 'catchup', 'backfill')))
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
     autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1,
     autovacuum_vacuum_cost_delay = 0);
-CREATE UNIQUE INDEX runs_due ON runs (schedule_id, due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX runs_queued ON runs (queue, namespace, (-priority), ready_at, place) WHERE status = 'queued';
-CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
-CREATE INDEX runs_active ON runs (schedule_id, status, lane, created_at)
-    WHERE status IN ('queued', 'running');
-CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
-CREATE INDEX runs_expiring ON runs (expires_at)
-    WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL;
-CREATE INDEX runs_by_place ON runs (namespace, place);
-CREATE UNIQUE INDEX runs_of_parent ON runs (parent_run_id, step) WHERE parent_run_id IS NOT NULL;
-CREATE INDEX runs_of_flow ON runs (namespace, flow, place)
+CREATE UNIQUE INDEX runs_due ON ended_runs (schedule_id, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX runs_by_place ON ended_runs (namespace, place);
+CREATE UNIQUE INDEX runs_of_parent ON ended_runs (parent_run_id, step)
+    WHERE parent_run_id IS NOT NULL;
+CREATE INDEX runs_of_flow ON ended_runs (namespace, flow, place)
     WHERE flow IS NOT NULL AND parent_run_id IS NULL;
-CREATE INDEX runs_of_flow_active ON runs (namespace, flow, status, created_at)
-    WHERE queue = '@flow' AND status IN ('queued', 'running');
-CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
-CREATE INDEX runs_ended ON runs (schedule_id, finished_at)
-    WHERE schedule_id IS NOT NULL AND finished_at IS NOT NULL;
-CREATE UNIQUE INDEX runs_by_key ON runs (namespace, key) WHERE key IS NOT NULL;
+CREATE INDEX runs_finished ON ended_runs (finished_at);
+CREATE INDEX runs_ended ON ended_runs (schedule_id, finished_at) WHERE schedule_id IS NOT NULL;
 -- For lists, and what was done by hand. Neither costs a due time anything that succeeds.
-CREATE INDEX runs_undue ON runs (schedule_id, created_at, place)
+CREATE INDEX runs_undue ON ended_runs (schedule_id, created_at, place)
     WHERE due_at IS NULL AND schedule_id IS NOT NULL;
-CREATE INDEX runs_of_task ON runs (namespace, task, place) WHERE origin = 'enqueue';
-CREATE INDEX runs_failed ON runs (namespace, status, place)
+CREATE INDEX runs_of_task ON ended_runs (namespace, task, place) WHERE origin = 'enqueue';
+CREATE INDEX runs_failed ON ended_runs (namespace, status, place)
     WHERE status IN ('failed', 'cancelled');
 
+-- The runs, wherever they are; it is read, never written.
+CREATE VIEW runs AS SELECT * FROM active_runs UNION ALL SELECT * FROM ended_runs;
+
+-- A due time has one run, whatever became of it: the key is taken before the run is created.
+CREATE TABLE due_keys (
+    schedule_id text COLLATE "C" NOT NULL,
+    due_at timestamptz NOT NULL,
+    run_id text COLLATE "C" NOT NULL,
+    PRIMARY KEY (schedule_id, due_at)
+);
+
+-- What is enqueued with a key is enqueued once.
+CREATE TABLE run_keys (
+    namespace text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    run_id text COLLATE "C" NOT NULL,
+    PRIMARY KEY (namespace, key)
+);
+
 CREATE TABLE run_attempts (
-    run_id text COLLATE "C" NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    run_id text COLLATE "C" NOT NULL,
     attempt integer NOT NULL CHECK (attempt >= 1),
     session_id text COLLATE "C" NOT NULL,
     claimed_at timestamptz NOT NULL,
@@ -362,7 +396,7 @@ CREATE TABLE run_attempts (
 
 -- Outputs that are too large for the row of their run.
 CREATE TABLE run_outputs (
-    run_id text COLLATE "C" PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE,
+    run_id text COLLATE "C" PRIMARY KEY,
     output text NOT NULL
 );
 
@@ -439,7 +473,7 @@ CREATE TABLE flow_commands (
 
 -- Runs of flows: no worker claims them, an advancer looks at them when it is time.
 CREATE TABLE flow_runs (
-    run_id text COLLATE "C" PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE,
+    run_id text COLLATE "C" PRIMARY KEY,
     digest text COLLATE "C", -- none: there was no such flow
     params text NOT NULL CHECK (params::json IS NOT NULL),
     depth integer NOT NULL DEFAULT 0 CHECK (depth >= 0), -- how many flows called it
@@ -457,7 +491,7 @@ CREATE TABLE flow_wakes (
 CREATE INDEX flow_wakes_by_run ON flow_wakes (run_id);
 
 CREATE TABLE run_logs (
-    run_id text COLLATE "C" NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    run_id text COLLATE "C" NOT NULL,
     attempt integer NOT NULL,
     seq integer NOT NULL,
     at timestamptz NOT NULL,
