@@ -142,5 +142,5 @@ def _contents(name: str) -> str:
 
 
 def _refill(name: str, text: str) -> str:
-    rows = sql.Literal(text).as_string(None)
-    return f"INSERT INTO {name} OVERRIDING SYSTEM VALUE SELECT * FROM json_populate_recordset(NULL::{name}, {rows});"  # noqa: S608
+    rows = f"json_populate_recordset(NULL::{name}, {sql.Literal(text).as_string(None)})"
+    return f"INSERT INTO {name} OVERRIDING SYSTEM VALUE SELECT * FROM {rows};"  # noqa: S608

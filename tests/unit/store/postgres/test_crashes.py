@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 CUT_OFF = (
     "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
-    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-    f" AND application_name <> '{KEEPER}'"  # noqa: S608
+    " WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name <> %s"
 )
 
 
@@ -105,7 +104,7 @@ def raise_crash(_url: str) -> None:
 
 def cut_off(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as admin:
-        admin.execute(CUT_OFF)
+        admin.execute(CUT_OFF, [KEEPER])
     raise Crash
 
 
