@@ -17,6 +17,7 @@ from duebook.book import Book
 from duebook.store.sqlite import SqliteStore, connection
 from tests.support import new_files
 from tests.support.builders import VirtualClock
+from tests.support.examples import some_of
 from tests.support.postgres import MEMORY, patient
 from tests.support.waiting import PATIENCE
 
@@ -29,7 +30,12 @@ if TYPE_CHECKING:
     from tests.support.postgres import Server
     from tests.support.reused import ReusedDatabase
 
-settings.register_profile("duebook", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "duebook",
+    deadline=None,
+    max_examples=some_of(100),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("duebook")
 
 ROOM = 4_000_000_000
