@@ -78,7 +78,7 @@ unit: $(READY) browser
 test-kills: $(READY) ## 200 workers are killed while they transfer money, and nodes at every point of their work
 	$(BIN)/python -m pytest -n 2 -m kills tests/examples tests/chaos
 
-test-long: $(READY) ## more random histories and requests than make test has time for
+test-long: $(READY) browser ## more than make test has time for: all random examples, long storms, pages without script
 	DUEBOOK_TEST_EXAMPLES=all $(BIN)/python -m pytest -n 2 tests \
 		-m "(long or hypothesis) and not kills and not pgbouncer and not zones"
 

@@ -49,7 +49,7 @@ SAY = (
 """A line in one write to a file opened for appending, so lines of many processes stay whole."""
 
 QUICK = SAY + "say start; say end"
-HELD = SAY + 'say start; while [ ! -e "$GO" ]; do sleep 0.02; done; say end'
+HELD = SAY + 'say start; while [ ! -e "$GO" ]; do sleep 0.1; done; say end'
 BEATING = SAY + 'say start; while [ ! -e "$GO" ]; do sleep 0.02; say beat; done; say end'
 
 
