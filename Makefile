@@ -78,8 +78,9 @@ unit: $(READY) browser
 test-kills: $(READY) ## 200 workers are killed while they transfer money, and nodes at every point of their work
 	$(BIN)/python -m pytest -n 2 -m kills tests/examples tests/chaos
 
-test-long: $(READY) ## more random histories and requests than make test has time for
-	$(BIN)/python -m pytest -n 2 -m long tests
+test-long: $(READY) browser ## more than make test has time for: all random examples, long storms, pages without script
+	DUEBOOK_TEST_EXAMPLES=all $(BIN)/python -m pytest -n 2 tests \
+		-m "(long or hypothesis) and not kills and not pgbouncer and not zones"
 
 test-zones: $(READY) ## the long proof: all IANA zones, 2000 to 2050
 	$(BIN)/python -m pytest -n 2 -m zones tests/zones

@@ -14,8 +14,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from duebook.book import Book
-from duebook.store.sqlite import SqliteStore
+from duebook.store.sqlite import SqliteStore, connection
+from tests.support import new_files
 from tests.support.builders import VirtualClock
+from tests.support.examples import some_of
 from tests.support.postgres import MEMORY, patient
 from tests.support.waiting import PATIENCE
 
@@ -28,7 +30,12 @@ if TYPE_CHECKING:
     from tests.support.postgres import Server
     from tests.support.reused import ReusedDatabase
 
-settings.register_profile("duebook", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "duebook",
+    deadline=None,
+    max_examples=some_of(100),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("duebook")
 
 ROOM = 4_000_000_000
@@ -77,6 +84,18 @@ def pytest_collection_finish() -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if (folder := config.stash.get(_folder, None)) is not None:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def copied_files() -> Iterator[None]:
+    """New SQLite files are copies; `migrated_files` is for tests of how they come to be."""
+    with new_files.copied():
+        yield
+
+
+@pytest.fixture
+def migrated_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_create_privately", new_files.MIGRATE)
 
 
 @pytest.fixture(scope="session")

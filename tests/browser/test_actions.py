@@ -26,6 +26,14 @@ COLOURED = [
     "\x1b[36m<img src=x onerror=alert(1)>\x1b[1m&amp;",
 ]
 BOTH = pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
+MOSTLY = pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(True, id="script"),
+        pytest.param(False, id="no script", marks=pytest.mark.long),
+    ],
+)
+"""Without script tests/contract/web sends such forms too; a browser does in `make test-long`."""
 
 
 def press(page: Page, name: str) -> None:
@@ -45,7 +53,7 @@ def test_pause_with_a_reason_and_undo(demo: Site, script: bool) -> None:
     assert demo.book.schedules.get("orders").status == "active"
 
 
-@BOTH
+@MOSTLY
 def test_skip_and_move_the_next_and_take_it_back(demo: Site, script: bool) -> None:
     page = demo.visit("/schedules/backup", script=script)
     due = demo.book.schedules.get("backup").next_due_at
@@ -119,7 +127,7 @@ def test_make_a_schedule_delete_it_and_undo(demo: Site, script: bool) -> None:
     assert demo.book.schedules.get("nightly").status == "active"
 
 
-@BOTH
+@MOSTLY
 def test_backfill_after_a_count(demo: Site, script: bool) -> None:
     page = demo.visit("/schedules/backup", script=script)
     page.get_by_role("link", name="Backfill…").click()
@@ -135,7 +143,7 @@ def test_backfill_after_a_count(demo: Site, script: bool) -> None:
     page.get_by_text("2 runs are cancelled").wait_for()
 
 
-@BOTH
+@MOSTLY
 def test_pause_everything_of_a_label(demo: Site, script: bool) -> None:
     page = demo.visit("/schedules", script=script)
     page.get_by_role("link", name="team:tenants").first.click()
@@ -158,7 +166,7 @@ def test_pause_chosen_ones_and_undo(demo: Site, script: bool) -> None:
     page.get_by_text("2 schedules resumed").wait_for()
 
 
-@BOTH
+@MOSTLY
 def test_what_a_stranger_looks_for_is_a_few_clicks_away(demo: Site, script: bool) -> None:
     """From the overview, by links that say where they lead."""
     page = demo.visit("/", script=script)
@@ -184,7 +192,7 @@ def test_what_a_stranger_looks_for_is_a_few_clicks_away(demo: Site, script: bool
     page.get_by_text("6 schedules paused").wait_for()
 
 
-@BOTH
+@MOSTLY
 def test_the_log_of_a_failure_is_searched(demo: Site, script: bool) -> None:
     page = demo.visit("/", script=script)
     page.get_by_role("row", name="IntegrityError").get_by_role("link", name="its log").click()
@@ -226,7 +234,7 @@ def test_a_flow_is_started_stopped_and_goes_on_from_a_step(demo: Site, script: b
     page.get_by_text("It is queued again").wait_for()
 
 
-@BOTH
+@MOSTLY
 def test_what_was_not_taken_is_replayed(demo: Site, script: bool) -> None:
     page = demo.visit("/events", script=script)
     page.get_by_role("link", name="Replay…").first.click()
@@ -253,7 +261,7 @@ def test_the_steps_of_a_flow_are_followed_live(site: Site) -> None:
     assert site.book.runs.get(run.id).status == "running"
 
 
-@BOTH
+@MOSTLY
 def test_tokens_are_made_and_revoked(demo: Site, script: bool) -> None:
     page = demo.visit("/tokens", script=script)
     page.get_by_role("link", name="Make a token…").click()

@@ -37,6 +37,7 @@ from tests.support.builders import (
     tick,
 )
 from tests.support.event_builders import append, problems, stamp, step
+from tests.support.examples import some_of
 
 if TYPE_CHECKING:
     from duebook.store.base import Store, Tx
@@ -166,7 +167,7 @@ def test_what_is_no_event_is_refused(book: Book) -> None:
             book.events.publish(topic, **{"data": 1, **more})
 
 
-@hypothesis_settings(max_examples=30, deadline=None)
+@hypothesis_settings(max_examples=some_of(30), deadline=None)
 @given(
     data=st.recursive(
         st.none()

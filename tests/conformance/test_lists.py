@@ -26,6 +26,7 @@ from tests.support.builders import (
     settle,
     tick,
 )
+from tests.support.examples import some_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -415,7 +416,7 @@ RUN_FILTERS: Final[list[dict[str, Any]]] = [
 
 
 @settings(
-    max_examples=25,
+    max_examples=some_of(25),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     deadline=None,
 )

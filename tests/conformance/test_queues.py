@@ -23,6 +23,7 @@ from tests.support.builders import (
     find_work,
     settle,
 )
+from tests.support.examples import some_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -112,7 +113,9 @@ ops = st.tuples(
 
 
 @settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=some_of(10),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.integers(1, 5), st.integers(1, 2), st.lists(ops, min_size=4, max_size=16))
 def test_in_no_window_more_runs_begin_than_the_rate_allows_whichever_node_claims(

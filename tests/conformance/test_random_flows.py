@@ -21,6 +21,7 @@ from duebook.model.flow_target import FlowTarget
 from duebook.model.run import Outcome
 from tests.support.builders import begin, claim, get_run, lose
 from tests.support.event_builders import stamp
+from tests.support.examples import some_of
 from tests.support.flow_builders import steps_of
 from tests.support.random_flows import (
     CODE,
@@ -145,7 +146,7 @@ class Play:
         return ending_handlers(self.performed)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=some_of(25), deadline=None, suppress_health_check=SLOW)
 @given(plan=flow_plans(4), data=st.data())
 def test_a_flow_on_the_books_ends_as_brute_force_says(
     store: Store, plan: FlowPlan, data: st.DataObject
@@ -162,7 +163,7 @@ def test_a_flow_on_the_books_ends_as_brute_force_says(
     assert play.told() == [f"run.{run.status}", "flow.finished"]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=some_of(25), deadline=None, suppress_health_check=SLOW)
 @given(plan=flow_plans(4), stop_at=st.integers(0, 8), data=st.data())
 def test_a_flow_on_the_books_that_is_stopped_ends_once_and_by_what_was_done(
     store: Store, plan: FlowPlan, stop_at: int, data: st.DataObject

@@ -9,6 +9,7 @@ import pytest
 
 from duebook.store.postgres import PostgresStore
 from duebook.store.sqlite import SqliteStore
+from tests.support.api import SharingClient
 from tests.support.cli import Cli
 from tests.support.postgres import be_patient
 
@@ -34,6 +35,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test here is about how long a transaction may take."""
     be_patient(monkeypatch)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def event_loop_of_clients() -> Iterator[None]:
+    with SharingClient.with_loop():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,7 @@ steps:
   - name: first
     command: echo first >> "$EVIDENCE"
   - name: held
-    command: echo held >> "$EVIDENCE"; while [ ! -e "$GO" ]; do sleep 0.02; done
+    command: echo held >> "$EVIDENCE"; while [ ! -e "$GO" ]; do sleep 0.1; done
   - name: last
     command: echo last >> "$EVIDENCE"
 """
@@ -212,7 +212,7 @@ steps:
 
 
 def test_a_flow_is_stopped_while_a_condition_is_judged(world: World) -> None:
-    condition = 'echo asked >> "$EVIDENCE"; while [ ! -e "$GO" ]; do sleep 0.02; done'
+    condition = 'echo asked >> "$EVIDENCE"; while [ ! -e "$GO" ]; do sleep 0.1; done'
     text = f"steps: [{{name: a, command: echo, preconditions: [{json.dumps(condition)}]}}]"
     register(world, write_flow(world, "asking", text))
     world.node()

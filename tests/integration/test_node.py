@@ -133,7 +133,7 @@ def test_run_wait_tells_by_its_exit_code_how_the_run_ended(
 
 
 def test_logs_follow_a_growing_log_to_the_end_of_its_run(world: World, node: NodeProcess) -> None:
-    world.add("chatty", 'echo one; while [ ! -e "$GO" ]; do sleep 0.02; done; echo two >&2')
+    world.add("chatty", 'echo one; while [ ! -e "$GO" ]; do sleep 0.1; done; echo two >&2')
     world.wait_for(world.trigger("chatty"), "running")
     with subprocess.Popen(  # noqa: S603
         world.cli_argv("logs", "-f", "chatty"), env=world.env, stdout=subprocess.PIPE, text=True

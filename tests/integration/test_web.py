@@ -35,7 +35,7 @@ LOCAL = f"dbk_local_{'a' * 43}"
 
 def test_a_schedule_is_made_watched_and_deleted_while_its_log_grows(world: World) -> None:
     node = world.start("up", "--port", "0")
-    target = {"shell": 'echo one; while [ ! -e "$GO" ]; do sleep 0.02; done; echo two'}
+    target = {"shell": 'echo one; while [ ! -e "$GO" ]; do sleep 0.1; done; echo two'}
     with door(node) as api:
         body = {"name": "job", "cron": "0 0 29 2 *", "target": target}
         assert api.post("/api/v1/schedules", json=body).status_code == 201
@@ -55,7 +55,7 @@ def test_a_schedule_is_made_watched_and_deleted_while_its_log_grows(world: World
 
 def test_a_node_that_is_stopping_says_that_it_is_not_ready(world: World) -> None:
     node = world.start("up", "--port", "0")
-    target = {"shell": 'while [ ! -e "$GO" ]; do sleep 0.02; done'}
+    target = {"shell": 'while [ ! -e "$GO" ]; do sleep 0.1; done'}
     with door(node) as api:
         body = {"name": "job", "cron": "0 0 29 2 *", "target": target}
         assert api.post("/api/v1/schedules", json=body).status_code == 201

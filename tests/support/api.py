@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
 
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from starlette.testclient import TestClient
 
 from duebook.api.app import create_app
@@ -19,7 +21,9 @@ from duebook.targets.task import Tasks
 from duebook.web.routes import PAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from starlette.types import ASGIApp
 
     from duebook.api.app import App
     from duebook.api.gate import Authenticator
@@ -109,12 +113,29 @@ class SharedApp:
 shared_app = SharedApp()
 
 
+class SharingClient(TestClient):
+    """All of them use one event loop, once somebody has started it, instead of one per request."""
+
+    loop: ClassVar[BlockingPortal | None] = None
+
+    def __init__(self, app: ASGIApp, *words: Any, **options: Any) -> None:
+        super().__init__(app, *words, **options)
+        self.portal = self.loop
+
+    @classmethod
+    @contextmanager
+    def with_loop(cls) -> Iterator[None]:
+        with start_blocking_portal() as cls.loop:
+            yield
+        cls.loop = None
+
+
 class Api:
     """A client that says JSON and looks at the status."""
 
     def __init__(self, app: App, token: str | None) -> None:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self.client = TestClient(app, BASE, headers=headers, raise_server_exceptions=False)
+        self.client = SharingClient(app, BASE, headers=headers, raise_server_exceptions=False)
 
     def __call__(self, method: str, path: str, body: Any = None, /, **options: Any) -> Any:
         """The answer, whatever its status; `path` is below /api/v1 unless it begins with /."""

@@ -28,6 +28,7 @@ import pytest
 
 from duebook.book import Book
 from duebook.store.opening import open_store
+from tests.support.forked import ForkedNode, can_be_forked
 from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ SAY = (
 """A line in one write to a file opened for appending, so lines of many processes stay whole."""
 
 QUICK = SAY + "say start; say end"
-HELD = SAY + 'say start; while [ ! -e "$GO" ]; do sleep 0.02; done; say end'
+HELD = SAY + 'say start; while [ ! -e "$GO" ]; do sleep 0.1; done; say end'
 BEATING = SAY + 'say start; while [ ! -e "$GO" ]; do sleep 0.02; say beat; done; say end'
 
 
@@ -75,7 +76,7 @@ class NodeProcess:
         self._out, self._err = folder / f"{self.mark}.out", folder / f"{self.mark}.err"
         self.started_at = time.monotonic()
         with self._out.open("wb") as out, self._err.open("wb") as err:
-            self.process = subprocess.Popen(  # noqa: S603
+            self.process = (ForkedNode if can_be_forked(argv) else subprocess.Popen)(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=out,

@@ -7,13 +7,11 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
-from starlette.testclient import TestClient
-
 from duebook.api.computing import Computing
 from duebook.web.forecast import Calendar
 from duebook.web.site import create_site
 from duebook.web.watching import Watches
-from tests.support.api import BASE, SharedApp
+from tests.support.api import BASE, SharedApp, SharingClient
 from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
@@ -89,7 +87,7 @@ class Browser:
     """A browser with a session; it sends forms as pages made them."""
 
     def __init__(self, app: App, token: str) -> None:
-        self.client = TestClient(app, BASE, headers={"Accept": "text/html"})
+        self.client = SharingClient(app, BASE, headers={"Accept": "text/html"})
         self.client.cookies.set("duebook_session", token)
 
     def get(self, path: str, **query: Any) -> Page:

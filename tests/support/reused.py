@@ -52,25 +52,30 @@ _ROWS: Final = [
 ]
 MARK: Final = " UNION ALL ".join([_SIZES, *_ROWS])
 """What is not the same after the schema, settings or statistics changed."""
-RESTART: Final = (
-    "SELECT setval(format('%I.%I', schemaname, sequencename)::regclass, start_value, false)"
-    " FROM pg_sequences WHERE last_value IS NOT NULL;"
-)
+KEEPER: Final = "duebook-test-keeper"
+"""The name of the session that empties a database; who ends all others leaves it alone."""
+NUMBERS: Final = """
+SELECT format('SELECT setval(%L, %s, %L);', format('%I.%I', schemaname, sequencename),
+    coalesce(last_value, start_value), last_value IS NOT NULL)
+FROM pg_sequences
+"""
+"""A statement for each sequence, that makes it go on from here."""
 
 
 class ReusedDatabase:
-    """Databases with empty books, each used by many tests."""
+    """Databases with empty books, each used by many tests; or with those of another template."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, template: str = "template") -> None:
         self._server = server
+        self._template = template
         self._open = ExitStack()
         self._kept: _Kept | None = None
 
     @contextmanager
     def books(self) -> Iterator[str]:
-        """The URL of a database with empty books, for one test."""
+        """The URL of a database that is as the template is, for one test."""
         if self._kept is None:
-            url = self._open.enter_context(self._server.database())
+            url = self._open.enter_context(self._server.database(self._template))
             self._kept = self._open.enter_context(_kept(url))
         yield self._kept.url
         if not self._kept.empty():
@@ -83,7 +88,10 @@ class ReusedDatabase:
 
 @contextmanager
 def _kept(url: str) -> Iterator[_Kept]:
-    with psycopg.connect(url, autocommit=True, options=f"-c search_path={SCHEMA}") as connection:
+    options = f"-c search_path={SCHEMA}"
+    with psycopg.connect(
+        url, autocommit=True, options=options, application_name=KEEPER
+    ) as connection:
         yield _Kept(url, connection)
 
 
@@ -104,6 +112,7 @@ class _Kept:
         looks = [f"EXISTS (TABLE {name})" for name in self._empty]
         looks += map(_contents, self._new)
         self._look = f"SELECT {', '.join(looks)}".encode()
+        self._restart = "".join(words for (words,) in connection.execute(NUMBERS.encode()))
 
     def empty(self) -> bool:
         """Whether it is as new again; else it is good for nothing any more."""
@@ -125,7 +134,7 @@ class _Kept:
         changed = [name for (name, text), now in texts if now != text]
         words = [f"DELETE FROM {name};" for name in (*used, *changed)]  # noqa: S608
         words += [_refill(name, self._new[name]) for name in changed]
-        self._connection.execute("".join([*words, RESTART]).encode(), prepare=False)
+        self._connection.execute("".join([*words, self._restart]).encode(), prepare=False)
 
 
 def _contents(name: str) -> str:
@@ -133,5 +142,5 @@ def _contents(name: str) -> str:
 
 
 def _refill(name: str, text: str) -> str:
-    rows = sql.Literal(text).as_string(None)
-    return f"INSERT INTO {name} SELECT * FROM json_populate_recordset(NULL::{name}, {rows});"  # noqa: S608
+    rows = f"json_populate_recordset(NULL::{name}, {sql.Literal(text).as_string(None)})"
+    return f"INSERT INTO {name} OVERRIDING SYSTEM VALUE SELECT * FROM {rows};"  # noqa: S608

@@ -19,6 +19,7 @@ from duebook.model.consumer import Report, new_consumer
 from duebook.model.event import new_draft
 from duebook.store.sqlite import SqliteStore
 from tests.support.builders import LEASE, VirtualClock
+from tests.support.examples import some_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,7 +128,7 @@ class World:
         raise AssertionError("it does not come to rest")
 
 
-@settings(max_examples=60)
+@settings(max_examples=some_of(60))
 @given(acts=st.lists(ACTS, max_size=40))
 def test_every_event_is_delivered_in_the_order_of_its_key_or_is_a_dead_letter(
     acts: list[tuple[str, Any]],

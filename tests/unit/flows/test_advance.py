@@ -25,6 +25,7 @@ from duebook.model.flow import (
 )
 from duebook.model.flow_run import Advance, FlowEnd, Skip, Standing, StepState
 from duebook.model.target import TaskTarget
+from tests.support.examples import some_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -305,7 +306,7 @@ def flows(draw: Any) -> Flow:
     )
 
 
-@settings(max_examples=150)
+@settings(max_examples=some_of(150))
 @given(flows(), st.data())
 def test_every_flow_ends_and_begins_no_step_too_early(of: Flow, data: st.DataObject) -> None:
     history = History(of)
@@ -318,7 +319,7 @@ def test_every_flow_ends_and_begins_no_step_too_early(of: Flow, data: st.DataObj
         assert not end.failed
 
 
-@settings(max_examples=100)
+@settings(max_examples=some_of(100))
 @given(flows(), st.data())
 def test_a_retry_keeps_what_succeeded_and_ends_too(of: Flow, data: st.DataObject) -> None:
     history = History(of)
@@ -387,7 +388,7 @@ def test_conditions_that_could_not_be_judged_are_judged_again_before_all_steps()
     assert retried(of, states) == again(of, states, "a") == {CHECK, "a", "b"}
 
 
-@settings(max_examples=150)
+@settings(max_examples=some_of(150))
 @given(flows(), st.data())
 def test_a_step_that_is_begun_again_runs_or_that_is_refused(of: Flow, data: st.DataObject) -> None:
     history = History(of)

@@ -17,6 +17,7 @@ from duebook.flows.words import TABLES, camel
 from duebook.model.flow import Condition, ContinueOn, Flow, FlowTarget, Param, Script
 from duebook.model.retry import Retry
 from duebook.model.target import CommandTarget, HttpTarget, TaskTarget
+from tests.support.examples import some_of
 from tests.support.waiting import takes_less_than
 
 
@@ -554,7 +555,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=some_of(150))
 @given(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6), VALUES)
 def test_any_document_is_built_or_has_problems(form: dict[str, Any], steps: Any) -> None:
     built = build(json.dumps({**form, "steps": steps}), "f.yaml", "f")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from duebook.flows.advance import advance
 from duebook.flows.build import build
 from duebook.model.flow_run import FlowEnd, Standing, StepState
+from tests.support.examples import some_of
 from tests.support.random_flows import (
     CODE,
     FlowPlan,
@@ -91,7 +92,7 @@ class Play:
         return state_of(self.plan, step, found.status, found.reason)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=some_of(150), deadline=None)
 @given(flow_plans(), st.data())
 def test_a_flow_ends_as_brute_force_says_in_whichever_order_its_steps_end(
     plan: FlowPlan, data: st.DataObject
@@ -109,7 +110,7 @@ def test_a_flow_ends_as_brute_force_says_in_whichever_order_its_steps_end(
         assert not set(play.begun) & set(plan.steps)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=some_of(150), deadline=None)
 @given(flow_plans(), st.integers(0, 12), st.data())
 def test_a_flow_that_is_stopped_begins_nothing_more_and_ends_as_what_was_done_says(
     plan: FlowPlan, stop_at: int, data: st.DataObject

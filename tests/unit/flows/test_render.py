@@ -20,6 +20,7 @@ from duebook.model.flow import Condition, FlowTarget
 from duebook.model.flow_run import StepEnd
 from duebook.model.target import CommandTarget, HttpTarget
 from duebook.targets.templates import TemplateFailed
+from tests.support.examples import some_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,7 +88,7 @@ def test_a_value_stays_data_whatever_it_is(command: str, value: str, tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=some_of(50), deadline=None)
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=50))
 def test_any_text_arrives_as_it_is(value: str) -> None:
     text = "steps: [{name: a, command: a, output: A}, {command: 'printf %s \"$A\"'}]"

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from duebook.model.plan import Delay, DueException, Fire, Lane
 from duebook.planner import walk
+from tests.support.examples import some_of
 from tests.unit.planner.histories import HOUR, MINUTE, NOON, History, clock, history
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ extra_work = st.lists(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=some_of(100))
 @given(
     st.lists(MINUTES, min_size=1, max_size=5),
     extra_work,

@@ -19,6 +19,7 @@ from duebook.model.plan import Defer, DueException, Fire, Skip
 from duebook.model.schedule import ScheduleSpec
 from duebook.planner import DueTimes, plan
 from duebook.planner.plan import _by_all_rules, _on_time
+from tests.support.examples import some_of
 from tests.support.waiting import takes_less_than
 from tests.unit.planner.histories import (
     MINUTE,
@@ -180,7 +181,7 @@ def check_account(life: History, expected: set[datetime]) -> None:
     assert life.decided() == len(expected), f"{told([*life.fires, *life.skips])}"
 
 
-@settings(max_examples=200)
+@settings(max_examples=some_of(200))
 @given(definitions, steps)
 def test_every_due_time_is_decided_once_over_a_whole_life(
     definition: dict[str, Any], life_steps: list[tuple[str, timedelta]]
@@ -197,7 +198,7 @@ def test_every_due_time_is_decided_once_over_a_whole_life(
     assert over or life.snapshot.watermark == life.now, "all up to now is decided"
 
 
-@settings(max_examples=200)
+@settings(max_examples=some_of(200))
 @given(
     definitions,
     st.lists(
@@ -233,7 +234,7 @@ def test_what_people_say_about_single_due_times_is_accounted_for(
     check_account(life, yielded(life.snapshot.spec, NOON, life.snapshot.watermark) | moved)
 
 
-@settings(max_examples=150)
+@settings(max_examples=some_of(150))
 @given(definitions, st.lists(st.tuples(definitions, steps), min_size=1, max_size=3))
 def test_an_edit_loses_and_doubles_nothing(
     definition: dict[str, Any], parts: list[tuple[dict[str, Any], list[tuple[str, timedelta]]]]
@@ -260,7 +261,7 @@ def test_an_edit_loses_and_doubles_nothing(
     check_account(life, yielded(life.snapshot.spec, NOON, life.snapshot.watermark))
 
 
-@settings(max_examples=200)
+@settings(max_examples=some_of(200))
 @given(definitions, definitions, steps, steps)
 def test_another_trigger_applies_to_what_is_pending(
     old: dict[str, Any],
@@ -295,7 +296,7 @@ def test_another_trigger_applies_to_what_is_pending(
     assert all(life.covers(due) for due in expected)
 
 
-@settings(max_examples=400)
+@settings(max_examples=some_of(400))
 @given(
     specs,
     st.integers(0, 2_000).map(lambda minutes: NOON + minutes * MINUTE),

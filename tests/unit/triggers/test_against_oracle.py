@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from duebook import at, cron, daily, every, rrule, weekly
 from tests.support import oracle
+from tests.support.examples import some_of
 from tests.support.oracle import DAY, DAY_NAMES, HOUR, MONTH_NAMES, SECOND, Rule
 from tests.support.zone_sweep import (
     Trigger,
@@ -168,7 +169,7 @@ def instants_around_landmark(moment: Moment) -> list[datetime]:
 
 
 @pytest.mark.lengthy
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=some_of(200))
 @given(st.data(), moments(), gaps, folds)
 def test_a_cron_trigger_agrees_with_the_oracle(
     data: st.DataObject, moment: Moment, gap: Gap, fold: Fold
@@ -180,7 +181,7 @@ def test_a_cron_trigger_agrees_with_the_oracle(
 
 
 @pytest.mark.lengthy
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=some_of(30))
 @given(st.data(), moments(), gaps, folds)
 def test_a_cron_trigger_with_seconds_agrees_with_the_oracle(
     data: st.DataObject, moment: Moment, gap: Gap, fold: Fold
@@ -202,7 +203,7 @@ def clock_times(draw: st.DrawFn, moment: Moment) -> str:
     return (wall + timedelta(minutes=minutes)).strftime("%H:%M")
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=some_of(100))
 @given(st.data(), moments(), gaps, folds)
 def test_a_daily_trigger_agrees_with_the_oracle(
     data: st.DataObject, moment: Moment, gap: Gap, fold: Fold
@@ -212,7 +213,7 @@ def test_a_daily_trigger_agrees_with_the_oracle(
     assert_agrees_around(daily(*times, tz=moment.tz, gap=gap, fold=fold), rule, moment)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=some_of(100))
 @given(st.data(), moments(), gaps, folds)
 def test_a_weekly_trigger_agrees_with_the_oracle(
     data: st.DataObject, moment: Moment, gap: Gap, fold: Fold
@@ -223,7 +224,7 @@ def test_a_weekly_trigger_agrees_with_the_oracle(
     assert_agrees_around(weekly(text, tz=moment.tz, gap=gap, fold=fold), rule, moment)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=some_of(100))
 @given(moments(), st.integers(1, 10), st.integers(-40, 40), st.booleans(), gaps, folds)
 def test_a_calendar_every_agrees_with_the_oracle_before_and_after_its_anchor(
     moment: Moment, number: int, days_away: int, in_weeks: bool, gap: Gap, fold: Fold
@@ -243,7 +244,7 @@ def steps_from(anchor: datetime, period: timedelta, first: int, last: int) -> li
     return [anchor + step * period for step in range(first, last + 1)]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=some_of(100))
 @given(any_instants, periods, st.integers(-1000, 1000), st.sampled_from([0, 1, 999_999]))
 def test_an_anchored_every_yields_the_anchor_and_whole_periods_away_from_it(
     anchor: datetime, period: timedelta, step: int, microseconds: int
@@ -261,7 +262,7 @@ def test_an_anchored_every_yields_the_anchor_and_whole_periods_away_from_it(
     assert not trigger.omitted(start, due[-1])
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=some_of(50))
 @given(any_instants, periods)
 def test_an_unanchored_every_counts_from_the_instant_asked_about(
     instant: datetime, period: timedelta
@@ -300,7 +301,7 @@ SAME_AS_CRON = [
 
 
 @pytest.mark.parametrize(("text", "same"), SAME_AS_CRON)
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=some_of(15))
 @given(moment=moments(), gap=gaps, fold=folds)
 def test_a_recurrence_rule_obeys_the_gap_and_fold_rules(
     text: str, same: str, moment: Moment, gap: Gap, fold: Fold
@@ -332,7 +333,7 @@ def repeating(draw: st.DrawFn, moment: Moment) -> Trigger:
     return draw(st.sampled_from(kinds))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=some_of(200))
 @given(st.data(), moments())
 def test_the_next_is_later_and_the_previous_earlier_wherever_one_asks(
     data: st.DataObject, moment: Moment
@@ -346,7 +347,7 @@ def test_the_next_is_later_and_the_previous_earlier_wherever_one_asks(
         assert preceding is None or preceding < instant
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=some_of(200))
 @given(st.data(), moments())
 def test_the_previous_mirrors_the_next(data: st.DataObject, moment: Moment) -> None:
     trigger = data.draw(repeating(moment))
@@ -356,7 +357,7 @@ def test_the_previous_mirrors_the_next(data: st.DataObject, moment: Moment) -> N
         assert list(chain_before(trigger, end, 4)) == forwards[::-1]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=some_of(200))
 @given(st.data(), moments())
 def test_between_equals_repeated_next(data: st.DataObject, moment: Moment) -> None:
     unanchored: list[Trigger] = [every("1d", tz=moment.tz), every("5h")]
@@ -369,7 +370,7 @@ def test_between_equals_repeated_next(data: st.DataObject, moment: Moment) -> No
     assert int(trigger.count(start, end)) == len(expected)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=some_of(100))
 @given(st.data(), moments(), zones)
 def test_it_does_not_matter_in_which_zone_one_asks(
     data: st.DataObject, moment: Moment, other: str

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from duebook import cron, rrule
 from tests.support import oracle
+from tests.support.examples import some_of
 from tests.support.oracle import DAY, DAY_NAMES, MONTH_NAMES
 from tests.support.zone_sweep import chain_after, chain_before
 
@@ -71,7 +72,7 @@ def first_of(found: Iterable[datetime]) -> list[datetime]:
     return list(islice(found, SOME))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=some_of(200))
 @given(expressions | expressions_with_seconds, instants)
 def test_cronsim_agrees_in_utc(text: str, instant: datetime) -> None:
     assume(fires_within_a_decade(text, instant))
@@ -81,7 +82,7 @@ def test_cronsim_agrees_in_utc(text: str, instant: datetime) -> None:
     assert [due for due in ours if due <= horizon] == first_of(theirs)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=some_of(100))
 @given(expressions, instants)
 def test_cronsim_agrees_backwards_in_utc(text: str, instant: datetime) -> None:
     assume(fires_within_a_decade(text, instant - 3700 * DAY))
@@ -91,7 +92,7 @@ def test_cronsim_agrees_backwards_in_utc(text: str, instant: datetime) -> None:
     assert [due for due in ours if due >= horizon] == first_of(theirs)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=some_of(100))
 @given(times, instants, st.sampled_from(ZONES))
 def test_cronsim_agrees_in_a_zone_far_from_its_transitions(
     text: str, instant: datetime, tz: str
@@ -115,7 +116,7 @@ times_for_croniter = times.filter(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=some_of(100))
 @given(times_for_croniter, st.sampled_from(["* *", "JAN-JUN *", "* MON-FRI", "*/3 SUN"]), instants)
 def test_croniter_agrees_in_utc(text: str, month_and_weekday: str, instant: datetime) -> None:
     expression = f"{text} * {month_and_weekday}"
@@ -160,7 +161,7 @@ def test_dateutil_agrees_on_recurrence_rules_in_utc(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", RECURRENCES)
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=some_of(20))
 @given(instant=st.datetimes(datetime(2019, 1, 1), datetime(2024, 1, 1), timezones=st.just(UTC)))
 def test_dateutil_agrees_wherever_one_asks(text: str, instant: datetime) -> None:
     theirs = dateutil.rrulestr(text, dtstart=DTSTART)

@@ -15,6 +15,7 @@ from duebook.book import Book
 from duebook.errors import DuebookError
 from duebook.model.run import LogLine, Outcome
 from tests.support.builders import BEGIN, VirtualClock, tick
+from tests.support.examples import some_of
 from tests.support.histories import HOUR, LEASE, History
 from tests.unit.store.moving.conftest import Move
 
@@ -71,7 +72,7 @@ def say(tx: Tx, history: History, text: str) -> None:
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize("ends", [True, False], ids=["at the end", "in the middle"])
-@settings(max_examples=8)
+@settings(max_examples=some_of(8))
 @given(seed=st.integers(0, 2**32), steps=st.integers(1, 60), text=TEXT)
 def test_the_copy_of_any_books_answers_as_they_did(
     postgres_server: Server, seed: int, steps: int, text: str, ends: bool

@@ -7,6 +7,7 @@ The steps are those of the SQLite store. `raised`: the hook raises and the proce
 
 from __future__ import annotations
 
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -18,15 +19,18 @@ from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.connection import SCHEMA
 from tests.support.builders import VirtualClock
 from tests.support.crash_steps import STEPS, TABLES, Crash, Points, Tables
+from tests.support.reused import KEEPER, ReusedDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.support.postgres import Server
 
+    Books = psycopg.Connection[dict[str, Any]]
+
 CUT_OFF = (
     "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
-    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name <> %s"
 )
 
 
@@ -35,46 +39,57 @@ class Base:
 
     def __init__(self, server: Server, url: str, step: str) -> None:
         prepare, self.work = STEPS[step]
-        self.clock, self._server = VirtualClock(), server
-        self.name = str(conninfo_to_dict(url)["dbname"])
+        self.clock = VirtualClock()
         store = PostgresStore(url, self.clock)
         prepare(store, self.clock)
         store.close()
-        self.before = contents(url)
+        with look_into(url) as books:
+            self.before = contents(books)
         points = Points()
-        with server.database(template=self.name) as copy:
+        self.copies = ReusedDatabase(server, str(conninfo_to_dict(url)["dbname"]))
+        with self.copies.books() as copy:
             store = PostgresStore(copy, self.clock, points)
             store.transact(self.work)
             store.close()
-            self.points, self.after = points.seen, contents(copy)
+            with look_into(copy) as books:
+                self.points, self.after = points.seen, contents(books)
+
+    def close(self) -> None:
+        self.copies.close()
 
     def crash(self, number: int, act: Callable[[str], None]) -> None:
         """The step, interrupted at a point; then twice more, to the end."""
-        with self._server.database(template=self.name) as url:
+        with self.copies.books() as url:
             store = PostgresStore(url, self.clock, Points(number, lambda: act(url)))
             with pytest.raises(Crash):
                 store.transact(self.work)
             store.close()
             committed = self.points[number] == "after:COMMIT"
-            assert contents(url) == (self.after if committed else self.before), self.points[number]
-            store = PostgresStore(url, self.clock)
-            for _ in range(2):
-                store.transact(self.work)
-                assert contents(url) == self.after, self.points[number]
-            store.close()
+            with look_into(url) as books:
+                left = self.after if committed else self.before
+                assert contents(books) == left, self.points[number]
+                store = PostgresStore(url, self.clock)
+                for _ in range(2):
+                    store.transact(self.work)
+                    assert contents(books) == self.after, self.points[number]
+                store.close()
 
 
-def contents(url: str) -> Tables:
+@contextmanager
+def look_into(url: str) -> Iterator[Books]:
+    options = f"-c search_path={SCHEMA}"
+    with psycopg.connect(url, options=options, row_factory=dict_row, autocommit=True) as books:
+        yield books
+
+
+def contents(books: Books) -> Tables:
     """Every row, with the ids of runs, which each attempt at a step makes anew, left out."""
-    with psycopg.connect(url, options=f"-c search_path={SCHEMA}", row_factory=dict_row) as books:
-        schedules = books.execute("SELECT id, name FROM schedules").fetchall()
-        names = {row["id"]: row["name"] for row in schedules}
-        return {table: _rows(books, table, names) for table in TABLES}
+    schedules = books.execute("SELECT id, name FROM schedules").fetchall()
+    names = {row["id"]: row["name"] for row in schedules}
+    return {table: _rows(books, table, names) for table in TABLES}
 
 
-def _rows(
-    books: psycopg.Connection[dict[str, Any]], table: str, names: dict[str, str]
-) -> list[tuple[Any, ...]]:
+def _rows(books: Books, table: str, names: dict[str, str]) -> list[tuple[Any, ...]]:
     found = books.execute(f"SELECT * FROM {table}".encode()).fetchall()  # noqa: S608
     for row in found:
         for made_anew in ("id", "run_id", "place"):
@@ -89,14 +104,17 @@ def raise_crash(_url: str) -> None:
 
 def cut_off(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as admin:
-        admin.execute(CUT_OFF)
+        admin.execute(CUT_OFF, [KEEPER])
     raise Crash
 
 
 @pytest.fixture(params=STEPS)
 def base(request: pytest.FixtureRequest, postgres_server: Server) -> Iterator[Base]:
-    with postgres_server.database() as url:
-        yield Base(postgres_server, url, request.param)
+    with (
+        postgres_server.database() as url,
+        closing(Base(postgres_server, url, request.param)) as made,
+    ):
+        yield made
 
 
 def test_a_step_has_a_point_around_each_statement_and_the_commit(base: Base) -> None:
@@ -115,14 +133,13 @@ def test_a_step_that_is_interrupted_leaves_nothing_half_written(
         base.crash(number, act)
 
 
-def test_a_store_that_was_interrupted_goes_on_without_being_opened_again(
-    base: Base, postgres_server: Server
-) -> None:
-    with postgres_server.database(template=base.name) as url:
+def test_a_store_that_was_interrupted_goes_on_without_being_opened_again(base: Base) -> None:
+    with base.copies.books() as url:
         points = Points(len(base.points) // 2, lambda: cut_off(url))
         store = PostgresStore(url, base.clock, points)
         with pytest.raises(Crash):
             store.transact(base.work)
         store.transact(base.work)
         store.close()
-        assert contents(url) == base.after
+        with look_into(url) as books:
+            assert contents(books) == base.after

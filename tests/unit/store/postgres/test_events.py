@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from duebook.ids import new_id
 from duebook.model.event import Event, new_draft
 from duebook.store.postgres import PostgresStore
+from tests.support.examples import some_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +85,7 @@ class History:
             self.committed |= dict.fromkeys(done, when) if what == "commit" else {}
 
 
-@settings(max_examples=40)
+@settings(max_examples=some_of(40))
 @given(acts=st.lists(ACTS, min_size=5, max_size=40))
 def test_nothing_is_lost_and_no_order_is_broken_however_transactions_commit(
     acts: list[tuple[str, int, str]], stores: list[PostgresStore], postgres_module_url: str

@@ -21,6 +21,8 @@ from duebook.store.sqlite.migrate import Migration, applied, available
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.usefixtures("migrated_files")
+
 GOLDEN: Final = Path(__file__).with_name("golden_schema.sql")
 SCHEMA: Final = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type DESC, name"
 
