@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+RUNS := $(VENV)/.runs
 PEERS := $(VENV)/.peers
 PEERS_NODE := $(VENV)/peers-node
 GRAPHILE_WORKER := graphile-worker@0.17.3
@@ -17,13 +18,23 @@ help: ## show the targets
 
 setup: $(READY) ## make .venv with the package and its development tools
 
+NEW_ENOUGH = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo "Duebook needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+
 $(READY): pyproject.toml constraints.txt requirements-dev.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Duebook needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(NEW_ENOUGH)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install $(QUIETLY) --require-hashes --no-deps -r requirements-dev.txt
 	$(BIN)/python -m pip install $(QUIETLY) --no-build-isolation --no-deps -e .
 	$(BIN)/python -m compileall -q src
+	@touch $@
+
+# what running needs is installed in a few seconds; make setup adds the tools of the tests
+$(RUNS): pyproject.toml constraints.txt requirements.txt
+	@$(NEW_ENOUGH)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install $(QUIETLY) --require-hashes --no-deps -r requirements.txt
+	$(BIN)/python -m pip install $(QUIETLY) --no-build-isolation --no-deps -e .
 	@touch $@
 
 # types and contracts are looked at beside the tests, many of which wait
@@ -97,7 +108,7 @@ chaos: $(READY) ## a long storm of faults over a fleet on PostgreSQL: SEED=… r
 attack: $(READY) ## every attack in its long form, on both databases; prints counts: SECONDS_EACH=20
 	@SECONDS_EACH="$(SECONDS_EACH)" $(BIN)/python -m tests.attack
 
-lock: $(READY) ## write requirements-dev.txt anew: the pins of constraints.txt with their hashes
+lock: $(READY) ## write requirements*.txt anew: the pins of constraints.txt with their hashes
 	$(BIN)/python -m tools.lock
 
 audit: $(READY) ## look for known vulnerabilities in what is pinned, where advisories can be reached
@@ -106,7 +117,7 @@ audit: $(READY) ## look for known vulnerabilities in what is pinned, where advis
 licences: $(READY) ## write docs/licences.md anew
 	$(BIN)/python -m tools.licences
 
-run: $(READY) ## start a node with the samples of examples/; Ctrl-C ends it
+run: $(if $(wildcard $(READY)),$(READY),$(RUNS)) ## start a node with the samples of examples/; Ctrl-C stops it
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/add_samples.sh
 	@$(BIN)/duebook up
 

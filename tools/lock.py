@@ -1,4 +1,5 @@
-"""Writes requirements-dev.txt: what the tests are run with, each with the hashes of its files.
+"""Writes requirements-dev.txt, what the tests need, and requirements.txt, what running needs: every
+package with the hashes of its files.
 
 `make lock` asks the index that pip is set up with, so that no address stands in the repository.
 Versions are those of constraints.txt; hashes are of the files for CPython 3.11 to 3.14 on Linux and
@@ -19,12 +20,18 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 LOCK: Final = ROOT / "requirements-dev.txt"
+RUN_LOCK: Final = ROOT / "requirements.txt"
+"""The part of it that `make run` installs."""
 BUILD: Final = ("hatchling", "editables")
 """What builds the package itself, which is installed without an isolated environment."""
 VERSIONS: Final = ("311", "312", "313", "314")
 HEAD: Final = """\
 # What the tests run with: versions of constraints.txt, with the hashes of their files.
 # Written by `make lock`; installed by `make setup`.
+"""
+RUN_HEAD: Final = """\
+# What running from this folder needs: the part of requirements-dev.txt without the tests' tools.
+# Written by `make lock`; installed by `make run`.
 """
 _WHEEL: Final = re.compile(
     r".+?-.+?(?:-\d[^-]*)?-(?P<python>[^-]+)-(?P<abi>[^-]+)-(?P<platform>.+)\.whl"
@@ -110,11 +117,12 @@ def pinned() -> dict[str, str]:
     return {normal(name): version for name, _, version in (line.partition("==") for line in lines)}
 
 
-def resolved() -> list[tuple[str, str]]:
-    """The names and versions that pip would install for the tests."""
+def resolved(extra: str = "") -> list[tuple[str, str]]:
+    """The names and versions that pip would install for the package with an `extra`, and to build
+    it."""
     command = [
         *(sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"),
-        *("--report", "-", "-c", str(ROOT / "constraints.txt"), *BUILD, f"{ROOT}[dev]"),
+        *("--report", "-", "-c", str(ROOT / "constraints.txt"), *BUILD, f"{ROOT}{extra}"),
     ]
     told = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
     found = (one["metadata"] for one in json.loads(told.stdout)["install"])
@@ -134,13 +142,15 @@ def block(url: str, name: str, version: str) -> str:
 
 
 def main() -> None:
-    found = resolved()
+    found, needed = resolved("[dev]"), {name for name, _ in resolved()}
     if missing := sorted({name for name, _ in found} - pinned().keys()):
         raise SystemExit(f"constraints.txt does not pin {', '.join(missing)}; add them")
     url = index_url()
     with ThreadPoolExecutor(8) as pool:
         blocks = list(pool.map(lambda one: block(url, *one), found))
     LOCK.write_text(HEAD + "\n".join(blocks) + "\n")
+    kept = [text for text, (name, _) in zip(blocks, found, strict=True) if name in needed]
+    RUN_LOCK.write_text(RUN_HEAD + "\n".join(kept) + "\n")
 
 
 if __name__ == "__main__":

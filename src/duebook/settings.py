@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COORDINATIONS",
     "KEYS_KEPT",
+    "LOG_FORMATS",
     "RETENTION",
     "ROLES",
     "Settings",
@@ -26,6 +27,8 @@ __all__ = [
 ]
 
 COORDINATIONS: Final = ("all", "leader")
+LOG_FORMATS: Final = ("text", "json")
+"""How a node writes its log."""
 ROLES: Final = ("scheduler", "worker", "relay")
 """What a node can do: plan, work, pass events on."""
 RETENTION: Final = timedelta(days=90)
@@ -71,6 +74,9 @@ class Settings:
     max_connections: str = ""
     """that the API has open at once; empty: 1,000, or as many as the descriptors allow"""
 
+    log_format: str = "text"
+    """how a node writes its log: `text` or `json`"""
+
     given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     """the names of those that are not left to their defaults"""
 
@@ -87,6 +93,9 @@ class Settings:
         if self.coordination not in COORDINATIONS:
             known = ", ".join(COORDINATIONS)
             raise Invalid(f'coordination "{shorten(self.coordination)}" is not one of {known}')
+        if self.log_format not in LOG_FORMATS:
+            known = ", ".join(LOG_FORMATS)
+            raise Invalid(f'log_format "{shorten(self.log_format)}" is not one of {known}')
         if self.listen_url is not None and not is_postgres(self.listen_url):
             raise Invalid("listen_url must begin with postgresql://, as database_url does")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import duebook.cli.terminal
 from duebook.store.postgres import PostgresStore
 from duebook.store.sqlite import SqliteStore
 from tests.support.api import SharingClient
@@ -14,7 +15,7 @@ from tests.support.cli import Cli
 from tests.support.postgres import be_patient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from duebook.store.base import Store
@@ -63,6 +64,18 @@ def cli(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cli]:
     store = server.use(path)
     yield Cli(path, "--url", server.url, "--token", "admin")
     store.close()
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Commands print to a terminal, whose width a test may set; without colours."""
+
+    def resize(columns: int) -> None:
+        monkeypatch.setenv("COLUMNS", str(columns))
+
+    monkeypatch.setattr(duebook.cli.terminal, "at_terminal", lambda: True)
+    resize(80)
+    return resize
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

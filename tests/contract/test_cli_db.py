@@ -76,7 +76,7 @@ def test_status_tells_what_is_in_the_books(cli: Cli) -> None:
     claim(store)
     store.close()
     shown = cli.ok("db", "status")
-    for words in ("schema        1 of 1", "1 active", "0 queued, 1 running", "none is running"):
+    for words in ("schema         1 of 1", "1 active", "0 queued, 1 running", "no node is running"):
         assert words in shown
     assert "behind" in shown
     found = cli.json("db", "status")
@@ -89,7 +89,7 @@ def test_status_tells_what_is_in_the_books(cli: Cli) -> None:
 def test_status_of_postgresql(postgres_url: str) -> None:
     result = CliRunner().invoke(main, ["--database", postgres_url, "db", "status"])
     assert result.exit_code == 0, result.output
-    assert "1 of 1; nodes of schema 1 or newer may use it" in " ".join(result.stdout.split())
+    assert "1 of 1; nodes with schema 1 or newer may use it" in " ".join(result.stdout.split())
     assert "planning" in result.stdout
 
 

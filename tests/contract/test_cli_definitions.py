@@ -66,15 +66,15 @@ def test_update_takes_another_trigger_and_command(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ((), "give what shall change"),
-        (("--tz", "UTC"), "give one of --cron, --every"),
+        ((), "give at least one option to change"),
+        (("--tz", "UTC"), "give exactly one of --cron, --every"),
         (("--retry-delay", "5s"), "give --retry N as well"),
         (("--depends-on", "extract"), "is not NAME:WITHIN[:WAIT]"),
         (("--depends-on", "job:1h"), "cannot wait for itself"),
         (("--label", "team"), '--label "team" is not NAME=VALUE'),
         (("--reset", "trigger"), '--reset "trigger" is not a policy'),
         (("--exclude", "2026-13-01"), "exclude"),
-        (("--env", "A=b"), "--cwd and --env go with a COMMAND"),
+        (("--env", "A=b"), "--cwd and --env need a COMMAND"),
         (("--catchup-limit", "0"), "catchup_limit 0 is not a whole number"),
         (("--retry", "0"), "retry attempts 0"),
     ],
@@ -97,7 +97,7 @@ def test_a_dry_run_of_an_update_shows_how_due_times_would_change(cli: Cli) -> No
     assert not set(gone["was_due"]) & set(gone["will_be_due"])
     assert len(gone["will_be_due"]) == 10
     same = cli.ok("update", "job", "--overlap", "queue", "--dry-run")
-    assert same.endswith("no due time would change\n")
+    assert same.endswith("no due times would change\n")
     assert cli("update", "job", "--cron", "99 * * * *", "--dry-run").exit_code == 2
     assert cli.json("show", "job")["version"] == 1
 
@@ -114,7 +114,7 @@ def test_the_words_of_another_scheduler_are_options(cli: Cli) -> None:
     assert (changed["status"], changed["trigger"]["every"]) == ("active", "15h")
     clash = cli("update", "stock", "--cron", "@daily", *frequency)
     assert clash.exit_code == 2
-    assert "give either --frequency-unit or --cron" in clash.output
+    assert "--frequency-unit cannot be combined with --cron" in clash.output
 
 
 def test_a_file_may_use_the_words_of_another_scheduler(cli: Cli, tmp_path: Path) -> None:

@@ -73,13 +73,13 @@ def test_explain_tells_times_in_a_zone(cli: Cli) -> None:
 def test_explain_lists_a_range(cli: Cli) -> None:
     cli.ok(*HOURLY)
     cli.ok("backfill", "job", "--from", hours_ago(3), "--to", "now", "--yes")
-    told = cli.json("explain", "job", "--from", hours_ago(3), "--to", "2h")
+    told = cli.json("explain", "job", "--from", hours_ago(3), "--to", hours_ago(-2))
     assert [t["verdict"] for t in told] == ["queued"] * 4 + ["to_come"] * 2
-    lines = cli.ok("explain", "job", "--from", hours_ago(3), "--to", "2h").splitlines()
+    lines = cli.ok("explain", "job", "--from", hours_ago(3), "--to", hours_ago(-2)).splitlines()
     assert max(map(len, lines)) <= 80
     assert "queued by backfill" in lines[0]
     assert cli.ok("explain", "job", "--from", hours_ago(9), "--to", hours_ago(8)) == (
-        "no due times there\n"
+        "no due times in that period\n"
     )
 
 
@@ -98,9 +98,9 @@ def test_preview_marks_what_moved(cli: Cli) -> None:
     shown = cli.ok("preview", "job", "--count", "400")
     lines = shown.splitlines()
     assert lines[0] == "At 02:30 every day (America/New_York)"
-    assert lines[1].endswith("by hand")
+    assert lines[1].endswith("moved")
     assert sum(line.endswith("moved from 02:30") for line in lines) == 1, "the gap in March"
-    assert lines[-1].startswith("  left out by hand: ")
+    assert lines[-1].startswith("  skipped: ")
     assert len(cli.json("preview", "job", "--count", "3")) == 3
     assert max(map(len, cli.ok("preview", "job").splitlines())) <= 80
 
@@ -122,20 +122,20 @@ def test_backfill_says_what_it_would_do_and_does_it_when_told(cli: Cli) -> None:
     assert cli.json("backfill", "job", *span, "--dry-run")[0] == hours_ago(5)
     assert cli.json("runs") == []
     done = cli.ok("backfill", "job", *span, "--yes")
-    assert "queued 4 runs; see: duebook runs job\n" in done
+    assert "queued 4 runs; to see them: duebook runs job\n" in done
     assert {run["origin"] for run in cli.json("runs", "job")} == {"backfill"}
     again = cli.ok("backfill", "job", *span)
-    assert again == "nothing to fill: every due time there has a run\n"
+    assert again == "nothing to backfill: every due time in that period has a run\n"
 
 
 def test_backfill_says_how_it_is_taken_back(cli: Cli) -> None:
     cli.ok(*HOURLY)
     span = ("--from", hours_ago(3), "--to", hours_ago(1))
     hint = cli.ok("backfill", "job", *span, "--yes").splitlines()[-1]
-    command = shlex.split(hint.removeprefix("to take that back: duebook "))
+    command = shlex.split(hint.removeprefix("to undo: duebook "))
     assert cli.ok(*command) == "cancelled 3 runs\n"
     assert {run["status"] for run in cli.json("runs", "job")} == {"cancelled"}
-    nothing = "nothing to take back: no backfill of that range was at that instant\n"
+    nothing = "nothing to undo: there was no backfill of that period at that instant\n"
     assert cli.ok(*command) == nothing
     (run,) = cli.json("backfill", "job", "--from", hours_ago(4), "--to", hours_ago(4), "--yes")
     undone = cli.json(*command[:3], hours_ago(4), *command[4:-1], run["created_at"])
@@ -150,7 +150,7 @@ def test_what_has_begun_is_not_taken_back(cli: Cli) -> None:
         begin(store)
         claim(store, limit=1)
     said = cli.ok("backfill", "job", *span, "--undo", runs[0]["created_at"])
-    assert said == "cancelled 2 runs; 1 run had begun already\n"
+    assert said == "cancelled 2 runs; 1 run had already started\n"
 
 
 def test_backfill_asks_at_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +173,7 @@ def test_backfill_reprocesses_and_retry_opens_a_run_again(cli: Cli) -> None:
     (run,) = cli.json("backfill", "job", *span, "--yes")
     assert "has not ended: queued" in cli("retry", run["id"]).stderr
     cli.ok("cancel", run["id"])
-    assert cli.ok("retry", run["id"][:18]) == f"run {run['id']} is queued again, for attempt 1\n"
+    assert cli.ok("retry", run["id"][:18]) == f"run {run['id']} is queued again as attempt 1\n"
     cli.ok("cancel", run["id"])
     (again,) = cli.json("backfill", "job", *span, "--reprocess", "failed", "--yes")
     assert (again["id"], again["status"]) == (run["id"], "queued")
@@ -189,17 +189,17 @@ def test_backfill_reprocesses_and_retry_opens_a_run_again(cli: Cli) -> None:
         (
             ("backfill", "job", "--from", "now", "--to", "now", "--undo", "now", "--yes"),
             2,
-            "--undo goes with --from, --to and --json alone",
+            "--undo goes with --from, --to and --json only",
         ),
         (("explain", "nobody", "--at", "now"), 3, 'schedule "nobody" does not exist'),
         (("preview", "nobody"), 3, 'schedule "nobody" does not exist'),
-        (("backfill", "job", "--from", "now", "--to", "2h"), 2, "is not over yet"),
+        (("backfill", "job", "--from", "now", "--to", hours_ago(-2)), 2, "is not over yet"),
         (
             ("backfill", "job", "--from", "2020-01-01T00:00Z", "--to", "now"),
             2,
             "where the history starts; choose a later start",
         ),
-        (("retry", "no-such-run"), 3, "task with enqueued runs, nor the id of a run"),
+        (("retry", "no-such-run"), 3, "task with enqueued runs, and not the id of a run"),
         (("pause", "job", "--until", "2020-01-01T00:00Z"), 2, "is in the past"),
     ],
 )
@@ -218,5 +218,5 @@ def test_backfill_does_not_act_where_nobody_can_be_asked(cli: Cli) -> None:
     cli.ok(*HOURLY)
     result = cli("backfill", "job", "--from", hours_ago(1), "--to", "now")
     assert result.exit_code == 2
-    assert "nobody can be asked here; give --yes" in result.stderr
+    assert "cannot ask for confirmation here; add --yes" in result.stderr
     assert cli.json("runs") == []

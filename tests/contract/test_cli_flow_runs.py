@@ -71,7 +71,7 @@ def test_what_is_wrong_with_the_file_of_a_flow_is_shown_at_its_line(greet: Cli) 
     store.transact(lambda tx: tx.flows.save_problems("default", ["flows"], files))
     store.close()
     shown = greet.ok("flow", "show", "greet")
-    assert "its last good text stays in force" in shown
+    assert "the last valid version stays in use" in shown
     lines = shown.splitlines()
     place = lines.index("flows/greet.yaml:3:5: unknown key `retires`; did you mean `retries`?")
     assert lines[place + 1 : place + 3] == ["  3 |     retires: 3", "    |     ^"]
@@ -122,7 +122,7 @@ def test_a_flow_whose_directory_no_node_reads_says_so(greet: Cli) -> None:
 def test_flows_of_a_directory_that_is_no_more_are_forgotten(greet: Cli) -> None:
     assert greet("flow", "forget", "flows").exit_code == 1, "a node attends it"
     leave(greet)
-    assert greet.ok("flow", "forget", "flows") == "forgot greet\n"
+    assert greet.ok("flow", "forget", "flows") == "deleted greet\n"
     assert greet.json("flow", "ls") == []
     assert greet("flow", "forget", "flows").exit_code == 3
 
@@ -130,12 +130,12 @@ def test_flows_of_a_directory_that_is_no_more_are_forgotten(greet: Cli) -> None:
 def test_a_flow_is_started_stopped_and_retried(greet: Cli) -> None:
     run = greet.json("flow", "start", "greet", "--param", "WHO=moon")
     assert (run["flow"], run["status"]) == ("greet", "queued")
-    assert f"run {run['id']} is cancelled" in greet.ok("flow", "stop", "greet")
-    assert f"run {run['id']} of flow greet goes on" in greet.ok(
+    assert f"run {run['id']} cancelled" in greet.ok("flow", "stop", "greet")
+    assert f"run {run['id']} of flow greet continues" in greet.ok(
         "flow", "retry", "greet", "--step", "think"
     )
     assert greet("flow", "retry", run["id"]).exit_code == 1
-    assert "flow greet is restarted" in greet.ok("flow", "restart", "greet")
+    assert "flow greet restarts" in greet.ok("flow", "restart", "greet")
 
 
 def test_a_retry_tells_of_a_file_that_changed_since(greet: Cli) -> None:
@@ -145,8 +145,8 @@ def test_a_retry_tells_of_a_file_that_changed_since(greet: Cli) -> None:
     put_flow(store, GREET + "\n# mended\n", "greet")
     store.close()
     told = greet.ok("flow", "retry", "greet", "--step", "think")
-    assert "its file has changed since this run began; the run keeps to the former" in told
-    assert "to use the new one: duebook flow start greet\n" in told
+    assert "the file has changed since this run started; the run uses the old version" in told
+    assert "to use the new version: duebook flow start greet\n" in told
 
 
 def test_a_retry_does_not_tell_of_a_file_that_says_the_same_under_another_name(greet: Cli) -> None:
@@ -168,7 +168,10 @@ def test_mistakes_have_their_exit_codes(greet: Cli) -> None:
     assert greet("flow", "start", "greet", "--param", "WHAT=1").exit_code == 2
     assert greet("flow", "stop", "greet").exit_code == 1
     greet.ok("flow", "restart", "greet")
-    assert greet.ok("flow", "stop", "greet") == "flow greet is not started again\n"
+    assert (
+        greet.ok("flow", "stop", "greet")
+        == "flow greet has no active runs; it will not be restarted\n"
+    )
 
 
 TALK = """
@@ -231,7 +234,7 @@ def test_a_step_that_is_none_is_named_with_what_was_meant(talk: tuple[Cli, str])
     (hear,) = [step for step in cli.json("logs", "talk") if step["step"] == "hear"]
     result = cli("logs", hear["run_id"], "--step", "hear")
     assert result.exit_code == 2
-    assert "--step goes with flows" in result.stderr
+    assert "--step is for runs of flows" in result.stderr
 
 
 def test_a_flow_is_shown_with_the_runs_of_its_steps_and_how_to_read_them(
@@ -243,7 +246,7 @@ def test_a_flow_is_shown_with_the_runs_of_its_steps_and_how_to_read_them(
     row = next(line for line in shown.splitlines() if line.startswith("hear "))
     short = next(word for word in row.split() if hear.startswith(word))
     assert cli.ok("logs", short) == "hear says hi\n"
-    assert "what they printed: duebook logs talk" in shown
+    assert "to see their logs: duebook logs talk" in shown
     assert cli.json("runs", "talk")[0]["id"] == run_id
     assert len(cli.json("runs", "talk")) == 1
     assert "flow  " in cli.ok("show", run_id)
@@ -258,13 +261,16 @@ def test_a_flow_without_a_schedule_is_found_by_what_is_said_about_runs(cli: Cli)
     assert cli("logs", "talk").stderr.strip().endswith('flow "talk" has no run yet')
     run = cli.json("flow", "start", "talk")
     assert f"run {run['id']} (queued) has printed nothing" in cli("logs", "talk").stderr
-    assert '"hear" (not begun) has printed nothing' in cli("logs", "talk", "--step", "hear").stderr
+    assert (
+        '"hear" (not started) has printed nothing' in cli("logs", "talk", "--step", "hear").stderr
+    )
     assert f"run {run['id']}" in cli.ok("cancel", "talk")
     assert 'flow "talk" has no active run' in cli("cancel", "talk").stderr
-    assert '"ghost" is neither a schedule, a flow nor a task' in cli("runs", "ghost").stderr
+    assert '"ghost" is not a schedule, a flow or a task' in cli("runs", "ghost").stderr
     assert "duebook flow show talk" in cli("show", "talk").stderr
 
 
+@pytest.mark.usefixtures("terminal")
 def test_steps_with_long_names_and_reasons_are_shown_in_eighty_columns(cli: Cli) -> None:
     cli.ok("flow", "ls")
     first, second = "fetch " * 6 + "1", "fetch " * 6 + "2"
@@ -306,7 +312,7 @@ def test_what_the_steps_of_a_flow_wait_for_is_explained(talk: tuple[Cli, str]) -
 def test_a_flow_that_never_ran_cannot_be_explained(greet: Cli) -> None:
     result = greet("explain", "greet")
     assert result.exit_code == 3
-    assert 'flow "greet" has no run yet; start it: duebook flow start greet' in result.stderr
+    assert 'flow "greet" has no runs yet; start it: duebook flow start greet' in result.stderr
     assert greet("explain", "ghost").exit_code == 3
 
 
@@ -346,7 +352,7 @@ def test_the_output_of_a_step_is_printed_however_large(greet: Cli) -> None:
     settle(store, step.token, output=f'"{"x" * 300_000}"')
     store.close()
     assert greet.ok("output", run_id, "--step", "make") == "x" * 300_000 + "\n"
-    assert "300,002 bytes; duebook output" in greet.ok("show", step.run.id)
+    assert "300,002 bytes; to print it: duebook output" in greet.ok("show", step.run.id)
     told = greet("output", run_id, "--step", "nope")
     assert told.exit_code == 3
     assert 'has no step "nope"; its steps are make' in told.stderr

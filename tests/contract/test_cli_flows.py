@@ -42,7 +42,7 @@ def test_a_file_in_order_is_told_in_a_line(cli: Cli, etl: Path) -> None:
     assert result.exit_code == 0
     words = " ".join(result.stdout.split())
     assert words == f"{etl}: etl, 4 steps, At 02:00 every day (Europe/Brussels)"
-    assert result.stderr == "note: etl runs report, which is in none of these files\n"
+    assert result.stderr == "note: etl runs report, which is not in these files\n"
 
 
 def test_all_problems_of_all_files_are_told_at_once(
@@ -61,7 +61,7 @@ def test_all_problems_of_all_files_are_told_at_once(
         'a.yaml:2:35: "step-2" depends on "c", which is not a step; the steps are step-1, step-2',
         "  2 | steps: [a, {command: b, depends: [c]}]",
         "    |                                   ^",
-        "b.yaml: b, 1 step, started by hand",
+        "b.yaml: b, 1 step, started manually",
         'c.yaml:1:1: flow "b" is in b.yaml already; give one another name',
     ]
     assert result.stderr == "3 problems in 2 files\n"
@@ -113,7 +113,7 @@ def test_a_check_tells_when_a_flow_is_stopped_and_restarted(cli: Cli, tmp_path: 
     path.write_text('schedule: {stop: "0 18 * * *", restart: "0 12 * * *"}\nsteps: [a]')
     told = " ".join(cli.ok("flow", "check", str(path)).split())
     assert told.endswith(
-        "service, 1 step, started by hand, stopped: At 18:00 every day (UTC), "
+        "service, 1 step, started manually, stopped: At 18:00 every day (UTC), "
         "restarted: At 12:00 every day (UTC)"
     )
     (flow,) = cli.json("flow", "check", str(path))[0]["flows"]

@@ -62,12 +62,15 @@ def test_details_alone_change_a_request_and_keep_its_headers(cli: Cli) -> None:
     [
         (
             ("--http", "https://a.test", "--shell", "b"),
-            "give either a COMMAND after --, or --shell",
+            "give exactly one of: a COMMAND after --, --shell",
         ),
-        (("--http", "https://a.test", "--", "b"), "give either a COMMAND after --, or --shell"),
-        (("--http", "https://a.test", "--cwd", "/"), "--cwd and --env go with a COMMAND"),
-        (("--method", "GET", "--", "true"), "--method goes with --http URL"),
-        (("--body-json", "{}"), "--body-json goes with --http URL"),
+        (
+            ("--http", "https://a.test", "--", "b"),
+            "give exactly one of: a COMMAND after --, --shell",
+        ),
+        (("--http", "https://a.test", "--cwd", "/"), "--cwd and --env need a COMMAND"),
+        (("--method", "GET", "--", "true"), "--method needs --http URL"),
+        (("--body-json", "{}"), "--body-json needs --http URL"),
         (("--http", "https://a.test", "--header", "X-Key"), "is not 'NAME: VALUE'"),
         (("--http", "https://a.test", "--body-json", "{"), "--body-json is not valid JSON"),
         (("--http", "https://a.test", "--body", "a", "--body-json", "{}"), "give one of them"),

@@ -71,7 +71,7 @@ def test_a_list_goes_on_where_it_ended(team: Cli) -> None:
             break
         cursor = ["--cursor", more[1]]
     assert seen == [f"job-{number}" for number in range(5)]
-    assert team.ok("ls", "--text", "nothing") == "no schedule is like that\n"
+    assert team.ok("ls", "--text", "nothing") == "no matching schedules\n"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_runs_are_found_by_options(team: Cli) -> None:
     ]
     assert team.json("runs", "--queue", "other") == []
     assert team.json("runs", "job-1", "--until", "1h") == []
-    assert team.ok("runs", "--origin", "backfill") == "no run is like that\n"
+    assert team.ok("runs", "--origin", "backfill") == "no matching runs\n"
 
 
 def test_many_are_paused_resumed_skipped_and_deleted(team: Cli) -> None:
@@ -219,7 +219,7 @@ def test_completed_schedules_are_left_out(cli: Cli, exported: Path) -> None:
     exported.write_text(json.dumps(forms))
     result = cli("--namespace", "copy", "add", "--file", str(exported))
     assert result.stdout == "added 3 schedules\n"
-    assert f"left out 1 schedule that had completed: {forms[0]['name']}" in result.stderr
+    assert f"1 completed schedule not added: {forms[0]['name']}" in result.stderr
 
 
 def test_a_hidden_value_is_not_taken_for_a_value(cli: Cli, tmp_path: Path) -> None:

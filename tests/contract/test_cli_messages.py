@@ -13,7 +13,7 @@ import pytest
 
 from duebook.api.server import bind
 from duebook.book import Book
-from duebook.cli import schedules
+from duebook.cli import run as running
 from duebook.clock import utc_now
 from duebook.errors import counted
 from duebook.store.sqlite import SqliteStore
@@ -54,6 +54,9 @@ class Told:
     def get(self, _: str) -> Run:
         return next(self._states)
 
+    def log(self, *_: object) -> list[Any]:
+        return []
+
     def monotonic(self) -> float:
         return self.now
 
@@ -63,8 +66,8 @@ class Told:
 
 def follow(run: Run, states: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
     told: Any = Told(*states)
-    monkeypatch.setattr(schedules, "time", told)
-    schedules._await(told, run, quiet=False)
+    monkeypatch.setattr(running, "time", told)
+    running._await(told, run, quiet=False)
 
 
 def test_waiting_for_a_run_tells_of_its_next_attempt(
@@ -82,7 +85,7 @@ def test_waiting_for_a_run_tells_of_its_next_attempt(
     assert [line.removeprefix(f"run {run.id} ").split(",")[0] for line in lines] == [
         "queued",
         "running",
-        "waits for attempt 2",
+        "waiting for attempt 2",
         "running",
     ]
     assert "in 10 min" in lines[2]
@@ -106,7 +109,10 @@ def live(cli: Cli, tasks: tuple[str, ...] = (), queues: tuple[str, ...] = ("defa
 def test_what_a_new_schedule_lacks_is_noted(cli: Cli) -> None:
     added = ("add", "--every", "1h")
     told = cli(*added, "a", "--cwd", "/no/such/place", "--", "true").stderr
-    assert told == 'note: there is no directory "/no/such/place" on this machine\n'
+    assert told == (
+        'note: there is no directory "/no/such/place" on this machine\n'
+        "note: no node is running, so nothing is planned or run; start one: duebook up\n"
+    )
     told = cli(*added, "b", "--queue", "reports", "--", "true").stderr
     assert 'no live worker serves queue "reports"; start one: duebook up' in told
     told = cli(*added, "c", "--task", "digest").stderr
@@ -151,8 +157,8 @@ PROGRAMS = {
         'File "…/deep.py", line 2, in <module>',
         "JSONDecodeError",
     ),
-    "leaves": ("raise SystemExit(3)\n", "", "ends the process when it is imported"),
-    "text": ("book = 'x'\n", "", "text:book is not a Duebook, but a value of type str"),
+    "leaves": ("raise SystemExit(3)\n", "", "exits when it is imported"),
+    "text": ("book = 'x'\n", "", "text:book is not a Duebook but a str"),
     "empty": ("", "", "there is no empty:book"),
 }
 

@@ -13,16 +13,16 @@ ANYWHERE = True
 
 
 def test_queues_are_limited_listed_and_freed(cli: Cli) -> None:
-    assert cli.ok("queue", "ls") == "no queue has limits or work\n"
+    assert cli.ok("queue", "ls") == "no queues have limits or work\n"
     said = cli.ok("queue", "limit", "mail", "--concurrency", "4", "--rate", "10/s")
-    assert said == "limited mail: at most 4 at once, at most 10/s begin\n"
+    assert said == "limited mail: at most 4 at once, at most 10/s started\n"
     cli.ok("add", "job", "--every", "1h", "--queue", "mail", "--", "true")
     cli.ok("run", "job")
     assert cli.ok("queue", "ls").splitlines()[1].split() == ["mail", "1", "0", "4", "10/s"]
     assert cli.json("queue", "ls") == [
         {"name": "mail", "concurrency": 4, "rate": "10/s", "queued": 1, "running": 0}
     ]
-    assert cli.ok("queue", "free", "mail") == "freed mail: it has no limits\n"
+    assert cli.ok("queue", "free", "mail") == "removed the limits of mail\n"
     assert cli.json("queue", "ls")[0]["concurrency"] is None
 
 

@@ -66,7 +66,7 @@ def test_a_database_that_is_named_on_the_command_line_wins(
 def test_a_server_and_a_database_at_once_are_refused(server: Served) -> None:
     result = duebook("--url", server.url, "--database", "mine.db", "ls")
     assert result.exit_code == 2
-    assert "--url names a server, --database a database; give one of them" in result.stderr
+    assert "give either --database or --url, not both" in result.stderr
 
 
 def test_the_token_of_a_node_on_this_machine_is_found(
@@ -93,7 +93,7 @@ def test_a_link_to_a_node_that_has_ended_is_refused_and_another_can_be_named(
     LoginLinks(path, lambda: token).announce(NOBODY)
     result = duebook("token", "link")
     assert (result.exit_code, f"nothing answers at {NOBODY}" in result.stderr) == (4, True)
-    assert "or name one that runs: duebook --url" in result.stderr
+    assert "or name a running one: duebook token link --url" in result.stderr
     named = duebook("--url", server.url, "token", "link")
     assert named.stdout.startswith(f"{server.url}/login?code=")
 

@@ -43,9 +43,9 @@ def test_progress_is_shown_while_a_run_is_under_way(cli: Cli, book: Book) -> Non
     )
     assert "40% loading" in cli.ok("runs")
     shown = cli.ok("show", claim.run.id)
-    assert "task      etl" in shown
-    assert "progress  40% loading" in shown
-    assert "alive     " in shown
+    assert "task       etl" in shown
+    assert "progress   40% loading" in shown
+    assert "heartbeat  " in shown
     (run,) = cli.json("runs")
     assert (run["progress"], run["progress_text"]) == (0.4, "loading")
 
@@ -73,9 +73,9 @@ def test_a_task_that_no_live_worker_knows_is_a_problem(cli: Cli, book: Book) -> 
 @pytest.mark.parametrize(
     ("app", "told"),
     [
-        ("reports", 'app "reports" is not written as MODULE:BOOK, such as reports:book'),
+        ("reports", 'app "reports" is not in the form MODULE:BOOK, such as reports:book'),
         ("no_such_module:book", 'app: there is no module "no_such_module" in '),
-        ("duebook:book", "app: duebook:book is not a Duebook, but a value of type module"),
+        ("duebook:book", "app: duebook:book is not a Duebook but a module"),
         ("a_program:boook", "app: there is no a_program:boook; did you mean a_program:book?"),
         ("a_broken_program:book", "cannot be imported: RuntimeError: no luck"),
     ],
@@ -99,7 +99,7 @@ def test_a_schedule_of_a_task_is_added_and_changed(cli: Cli) -> None:
     assert cli.json("show", "news")["target"] == {"task": "other"}
     result = cli("update", "news", "--task", "digest", "--", "true")
     assert result.exit_code == 2
-    assert "or --task NAME" in result.stderr
+    assert "--task NAME" in result.stderr
     assert cli("update", "news", "--task", "digest", "--method", "POST").exit_code == 2
 
 

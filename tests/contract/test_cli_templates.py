@@ -29,7 +29,7 @@ def test_templates_are_saved_listed_shown_and_removed(cli: Cli) -> None:
     assert "cron H 2 * * *, tz Europe/Brussels" in shown
     assert "pg_dump all" in shown
     assert "timeout 1h, retry 3 attempts" in shown
-    assert cli.ok("template", "rm", "nightly") == "removed nightly\n"
+    assert cli.ok("template", "rm", "nightly") == "deleted nightly\n"
     assert [template["name"] for template in cli.json("template", "ls")] == ["hourly"]
 
 
@@ -123,15 +123,15 @@ def test_a_command_with_variables_is_told_without_their_values(cli: Cli) -> None
         (("template", "save", "t"), 2, 'template "t" has no defaults'),
         (("template", "save", "T!", "--queue", "slow"), 2, 'name "T!" is not valid: use 1 to 128'),
         (("template", "save", "t", "--cron", "99 * * * *"), 2, "99"),
-        (("template", "save", "t", "--tz", "UTC"), 2, "give one of --cron, --every"),
+        (("template", "save", "t", "--tz", "UTC"), 2, "give exactly one of --cron, --every"),
         (("template", "save", "t", "--retry-delay", "5s"), 2, "give --retry N as well"),
-        (("template", "save", "t", "--method", "PUT"), 2, "--method goes with --http URL"),
+        (("template", "save", "t", "--method", "PUT"), 2, "--method needs --http URL"),
         (("template", "show", "nihgtly"), 3, "did you mean nightly?"),
         (("template", "rm", "weekly"), 3, 'template "weekly" does not exist'),
         (("add", "job", "--template", "nihgtly", "--", "true"), 3, "did you mean nightly?"),
         (("add", "job", "--template", "nightly"), 2, "target is missing"),
-        (("add", "job", "--template", "nightly", "--tz", "UTC"), 2, "give one of --cron"),
-        (("add", "job", "--cron", "@daily"), 2, "give either a COMMAND after --"),
+        (("add", "job", "--template", "nightly", "--tz", "UTC"), 2, "give exactly one of --cron"),
+        (("add", "job", "--cron", "@daily"), 2, "give exactly one of: a COMMAND after --"),
     ],
 )
 def test_a_mistake_about_a_template_is_one_line(

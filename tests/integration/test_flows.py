@@ -338,7 +338,7 @@ def test_start_with_wait_tells_of_each_step_and_how_it_ended(world: World) -> No
     assert "work  failed" in told.stdout
     assert "optional" not in told.stdout, "that stays as it was"
     former = [run for run in world.book.runs.list(limit=100) if run.parent_run_id and not run.step]
-    assert "handlers: work (before)" in map(run_name, former)
+    assert "handlers: work (earlier)" in map(run_name, former)
 
 
 # ------------------------------------------------------------ scenarios with a directory

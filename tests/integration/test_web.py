@@ -168,7 +168,7 @@ def test_the_local_token_stays_over_restarts_until_it_is_rotated(world: World) -
     node = world.start("web", "--port", "0").wait_ready()
     assert file.read_text() == first
     assert file.stat().st_mode & 0o777 == 0o600
-    assert f"duebook --database {world.place} token link" in node.output
+    assert f"duebook token link --database {world.place}" in node.output
     link = world.cli("token", "link").stdout.strip()
     with door(node) as api, httpx2.Client(timeout=PATIENCE) as browser:
         assert browser.get(link).status_code == 303
@@ -185,7 +185,7 @@ def test_the_local_token_stays_over_restarts_until_it_is_rotated(world: World) -
     node.end()
     result = world.cli("token", "link")
     assert result.returncode == 4
-    assert "start a node with duebook up" in result.stderr
+    assert "start a node: duebook up" in result.stderr
 
 
 def test_on_a_terminal_a_link_is_printed_that_works_once(world: World) -> None:
@@ -248,7 +248,7 @@ def test_binding_beyond_loopback_without_a_token_is_refused(world: World, host: 
         pytest.skip("no IPv6 here")
     result = world.cli("up", "--host", host, "--port", "0")
     assert result.returncode == 2
-    assert "there is no token yet; make one with: duebook token create" in result.stderr
+    assert "there are no tokens yet; create one: duebook token create" in result.stderr
     assert not (world.folder / ".duebook").exists()
 
 

@@ -1,5 +1,4 @@
-"""The arguments that several commands share: names of schedules and templates, runs, instants,
-JSON."""
+"""The arguments that several commands share: names of schedules and templates, runs, JSON."""
 
 from __future__ import annotations
 
@@ -10,13 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from duebook.clock import utc_now
-from duebook.errors import DuebookError, Invalid, InvalidTime, NotFound, shorten
-from duebook.timetext import parse_duration, parse_instant
+from duebook.errors import DuebookError, Invalid, NotFound, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import datetime
 
     from duebook.client import Client
     from duebook.model.run import Run
@@ -30,10 +26,8 @@ __all__ = [
     "name_argument",
     "optional_name_argument",
     "read_json",
-    "read_moment",
     "read_object",
     "read_pair",
-    "read_past",
     "runs_of",
     "user",
 ]
@@ -53,7 +47,7 @@ def _complete(
     incomplete: str,
     ask: Callable[[Client], Sequence[Schedule | ScheduleTemplate]],
 ) -> list[str]:
-    """Names for the shell; whatever goes wrong there is not the time to complain."""
+    """Names for the shell; errors are not shown while somebody types."""
     from duebook.cli.opening import open_book
 
     try:
@@ -68,24 +62,26 @@ count_option = click.option(
     "--count",
     "-n",
     type=click.IntRange(1, 10_000),
+    metavar="N",
     default=5,
     show_default=True,
-    help="How many due times.",
+    help="How many due times to show.",
 )
 name_argument = click.argument("name", shell_complete=_complete_name)
 optional_name_argument = click.argument("name", required=False, shell_complete=_complete_name)
 
 
 def runs_of(book: Client, name: str, most: int) -> tuple[str, list[Run]]:
-    """What NAME means, and its newest runs: a schedule, a flow, or a task with enqueued runs, the
-    first that there is. Raises NotFound."""
+    """What NAME is (a schedule, a flow or a task with enqueued runs) and its newest runs.
+
+    Raises NotFound."""
     try:
         return "schedule", list(book.runs.list(book.schedules.get(name).id, limit=most))
     except NotFound as unknown:
         for what, list_runs in (("flow", _of_flow), ("task", _of_task), ("schedule", _of_deleted)):
             with suppress(NotFound, Invalid):
                 return what, list_runs(book, name, most)
-        told = f'"{shorten(name)}" is neither a schedule, a flow nor a task with enqueued runs'
+        told = f'"{shorten(name)}" is not a schedule, a flow or a task with enqueued runs'
         raise NotFound(told) from unknown
 
 
@@ -104,43 +100,18 @@ def _of_deleted(book: Client, name: str, most: int) -> list[Run]:
 
 
 def find_run(book: Client, text: str) -> str:
-    """The run that RUN|NAME means: an id, the beginning of one, or the latest of what NAME is."""
+    """The id of the run that RUN|NAME means: an id or its first characters, or the latest run of
+    NAME."""
     try:
         what, runs = runs_of(book, text, 20)
     except NotFound as unknown:
         try:
             return book.runs.get(text).id
         except NotFound:
-            raise NotFound(f"{unknown}, nor the id of a run") from unknown
+            raise NotFound(f"{unknown}, and not the id of a run") from unknown
     if not runs:
         raise NotFound(f'{what} "{text}" has no run yet')
     return next((run for run in runs if run.status != "queued"), runs[0]).id
-
-
-def read_moment(text: str) -> datetime:
-    """An instant, `now`, or a length from now on."""
-    if text == "now":
-        return utc_now()
-    try:
-        length = parse_duration(text)
-    except InvalidTime:
-        return parse_instant(text)
-    try:
-        return utc_now().replace(microsecond=0) + length
-    except OverflowError:
-        raise InvalidTime(f'"{text}" from now is beyond the year 9999') from None
-
-
-def read_past(text: str) -> datetime:
-    """An instant, `now`, or a length back from now."""
-    try:
-        length = parse_duration(text)
-    except InvalidTime:
-        return read_moment(text)
-    try:
-        return utc_now() - length
-    except OverflowError:
-        raise InvalidTime(f'"{text}" ago is before the year 1') from None
 
 
 def read_pair(item: str, flag: str = "--env") -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The command that tells who changed what."""
+"""The command that lists who changed what."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from duebook.cli.arguments import read_past
+from duebook.cli.commands import command
+from duebook.cli.instants import read_past
 from duebook.cli.opening import open_book
 from duebook.cli.output import cut, json_option, print_json, print_table
 from duebook.model.codec import encode
@@ -18,17 +19,31 @@ if TYPE_CHECKING:
 __all__ = ["audit_command"]
 
 
-@click.command("audit")
+@command("audit")
 @click.argument("subject", required=False)
 @click.option(
-    "--kind", help="Of what: schedule, run, template, queue, token, namespace, sink, group, event."
+    "--kind",
+    metavar="KIND",
+    help="Only changes to: schedule, run, template, queue, token, namespace, sink, group or event.",
 )
-@click.option("--by", help="Who did it, such as cli:alice or token:ci.")
-@click.option("--since", metavar="INSTANT|LENGTH", help="From when on; 1d is a day ago.")
-@click.option("--until", metavar="INSTANT|LENGTH", help="Up to when.")
-@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True)
+@click.option("--by", metavar="WHO", help="Only changes by WHO, such as cli:alice or token:ci.")
 @click.option(
-    "--all", "everywhere", is_flag=True, help="Of all namespaces, with tokens and queues."
+    "--since",
+    metavar="TIME",
+    help="Only changes since then: 1d ago, a date, or a time (in your time zone).",
+)
+@click.option("--until", metavar="TIME", help="Only changes until then.")
+@click.option(
+    "--limit",
+    "-n",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    default=20,
+    show_default=True,
+    help="How many changes to list.",
+)
+@click.option(
+    "--all", "everywhere", is_flag=True, help="All namespaces, including tokens and queues."
 )
 @json_option
 def audit_command(
@@ -40,7 +55,7 @@ def audit_command(
     as_json: bool,
     **filters: str | None,
 ) -> None:
-    """Tell who changed what, the newest first.
+    """List who changed what, newest first.
 
     SUBJECT is the name of a schedule, template, queue, token or namespace.
 
@@ -53,8 +68,8 @@ def audit_command(
     wanted: dict[str, Any] = {
         **filters,
         "subject": subject,
-        "since": since and read_past(since),
-        "until": until and read_past(until),
+        "since": since and read_past("--since", since),
+        "until": until and read_past("--until", until),
         "everywhere": everywhere,
     }
     changes: list[Change] = []
@@ -72,9 +87,9 @@ def audit_command(
         head = ("AT", "BY", "ACTION", "SUBJECT", "CHANGED")
         print_table(head, [_row(change) for change in changes], shrinks=3)
         if cursor is not None:
-            click.echo("note: there is more; see --limit and --until", err=True)
+            click.echo("note: there are more; use --limit or --until", err=True)
     else:
-        click.echo("nothing was changed, as far as the audit tells")
+        click.echo("no matching changes")
 
 
 def _row(change: Change) -> tuple[str, ...]:
@@ -84,7 +99,7 @@ def _row(change: Change) -> tuple[str, ...]:
 
 
 def _words(change: Change) -> str:
-    """What is different, or which fields there are."""
+    """The fields that changed, or all of them."""
     before, after = change.before or {}, change.after or {}
     if change.before is None or change.after is None:
         return ", ".join(before or after)

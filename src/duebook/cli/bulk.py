@@ -1,4 +1,4 @@
-"""What a command does to one schedule by its name, or to all that options find."""
+"""What a command does to one schedule by its name, or to all that match a filter."""
 
 from __future__ import annotations
 
@@ -23,22 +23,26 @@ Command = TypeVar("Command", bound="Callable[..., Any]")
 
 
 def bulk_options(command: Command) -> Command:
-    """Add the options that stand for many schedules instead of NAME."""
-    command = click.option("--yes", "-y", is_flag=True, help="Do not ask.")(command)
-    command = click.option("--dry-run", is_flag=True, help="Only tell how many there are.")(command)
+    """Add the options that choose many schedules instead of NAME."""
+    command = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")(
+        command
+    )
+    command = click.option("--dry-run", is_flag=True, help="Only print which schedules match.")(
+        command
+    )
     return filter_options(command)
 
 
 def read_many(name: str | None, options: dict[str, Any]) -> dict[str, Any]:
-    """The filter that stands for NAME; empty when that is given. Raises UsageError."""
+    """The filter that replaces NAME; empty when NAME is given. Raises UsageError."""
     wanted = read_filter(options)
     if (name is None) == (not wanted):
         raise click.UsageError(
-            "give either NAME, or what finds many: --label, --text, --status, --target, "
-            "--due-before or --problem; --text '*' means all"
+            "give either NAME, or a filter: --label, --text, --status, --target, --due-before or "
+            "--problem; --text '*' matches all"
         )
     if name is not None and (options["dry_run"] or options["yes"]):
-        raise click.UsageError("--dry-run and --yes go with what finds many, not with NAME")
+        raise click.UsageError("--dry-run and --yes need a filter; they do not go with NAME")
     return wanted
 
 
@@ -50,7 +54,7 @@ def act_on_many(
     as_json: bool,
     **pause: Any,
 ) -> None:
-    """Do it to all that the filter finds, once somebody agreed; `pause` is what a pause has."""
+    """Do it to all that match, after confirmation; `pause` holds the details of a pause."""
     verb, done = _VERBS[action]
     if options["dry_run"] or not options["yes"]:
         tried = book.schedules.act(action, wanted, dry_run=True, **pause)
@@ -59,7 +63,7 @@ def act_on_many(
             return
         click.echo(wrapped(_words(tried, f"about to {verb}")), err=True)
         if not _agreed():
-            click.echo("nothing was done", err=True)
+            click.echo("cancelled; nothing was changed", err=True)
             click.get_current_context().exit(1)
     _print_acted(book.schedules.act(action, wanted, **pause), done, as_json)
 
@@ -74,9 +78,9 @@ _VERBS: Final = {
 
 def _agreed() -> bool:
     try:
-        return click.confirm("go on?", err=True)
+        return click.confirm("continue?", err=True)
     except click.Abort:
-        raise click.UsageError("nobody answered; --yes does it without asking") from None
+        raise click.UsageError("cannot ask for confirmation here; add --yes") from None
 
 
 def _print_acted(acted: Acted, words: str, as_json: bool) -> None:

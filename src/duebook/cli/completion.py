@@ -1,4 +1,4 @@
-"""The command `completion`: prints what makes a shell complete duebook's words."""
+"""The command `completion`: prints a script that makes a shell complete duebook's commands."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from typing import Final
 import click
 from click.shell_completion import get_completion_class
 
+from duebook.cli.commands import command
+
 __all__ = ["completion_command"]
 
 SHELLS: Final = ("bash", "zsh", "fish")
 
 
-@click.command("completion")
+@command("completion")
 @click.argument("shell", metavar="[bash|zsh|fish]", required=False, type=click.Choice(SHELLS))
 def completion_command(shell: str | None) -> None:
-    """Print the completion script of a shell; without a name, of the one you use.
+    """Print the completion script for your shell.
 
     \b
     Examples:
@@ -31,5 +33,5 @@ def completion_command(shell: str | None) -> None:
     complete = get_completion_class(shell)
     root = click.get_current_context().find_root().command
     if complete is None:
-        raise click.UsageError(f"no completion for {shell}")
+        raise click.UsageError(f"there is no completion for {shell}")
     click.echo(complete(root, {}, "duebook", "_DUEBOOK_COMPLETE").source())

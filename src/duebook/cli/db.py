@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from duebook.balance import check_books
+from duebook.cli.commands import group
 from duebook.cli.db_copy import copy_command, reopen_command
 from duebook.cli.db_status import status_command
 from duebook.cli.opening import open_database
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["db_group"]
 
-MOST_TOLD: Final = 20
-"""Findings of one rule that people read; programs get all of them."""
+MOST_PRINTED: Final = 20
+"""Findings of one rule that are printed; --json prints all."""
 
 
-@click.group("db")
+@group("db")
 def db_group() -> None:
-    """Look after the database."""
+    """Create, check and move the database."""
 
 
 db_group.add_command(status_command)
@@ -39,16 +40,17 @@ db_group.add_command(reopen_command)
 def migrate_command() -> None:
     """Create the database, or bring its schema up to date."""
     with open_database(create=True):
-        click.echo(f"schema {available()[-1].number} is in force")
+        click.echo(f"the database has schema {available()[-1].number}")
 
 
 @db_group.command("check")
 @click.option("--deep", is_flag=True, help="Check all history, not only the last day.")
 @json_option
 def check_command(deep: bool, as_json: bool) -> None:
-    """Verify that the books balance; exit code 1 when they do not.
+    """Check that every due time is accounted for; exit code 1 if not.
 
-    Reads one consistent view, while nodes work. Notes are no problems.
+    Nodes may keep running: it reads one consistent snapshot. Notes are not
+    problems.
     """
     with open_database() as book:
         checked = check_books(book.store, deep)
@@ -72,15 +74,15 @@ def _as_json(checked: Checked) -> dict[str, object]:
 
 
 def _print(checked: Checked, deep: bool) -> None:
-    for (problem, rule), group in groupby(checked.findings, lambda f: (f.problem, f.rule)):
-        findings = list(group)
+    for (problem, rule), same in groupby(checked.findings, lambda f: (f.problem, f.rule)):
+        findings = list(same)
         kind = "problem" if problem else "note"
-        for finding in findings[:MOST_TOLD]:
+        for finding in findings[:MOST_PRINTED]:
             click.echo(wrapped(printable(f"{kind} {rule}: {finding}")))
-        if len(findings) > MOST_TOLD:
-            click.echo(f"{kind} {rule}: and {len(findings) - MOST_TOLD:,} more; see --json")
+        if len(findings) > MOST_PRINTED:
+            click.echo(f"{kind} {rule}: and {len(findings) - MOST_PRINTED:,} more; see --json")
     if not checked.complete:
-        click.echo("note: only the newest due times were checked; --deep checks all of them")
+        click.echo("note: only the newest due times were checked; --deep checks all")
     many = f"schedules: {checked.schedules:,}, due times: {checked.due_times:,}"
     since = "" if deep else " since yesterday"
     click.echo(f"checked {many}{since}", err=True)

@@ -1,4 +1,4 @@
-"""The commands that move the books: copy to PostgreSQL, and open the old ones again."""
+"""The commands that move a database to PostgreSQL, and reopen the old one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from duebook.cli.commands import command
 from duebook.cli.opening import database_settings
 from duebook.cli.output import json_option, print_json, wrapped
 from duebook.errors import Conflict, Invalid
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["copy_command", "reopen_command"]
 
 
-@click.command("copy")
+@command("copy")
 @click.argument("source", metavar="SQLITE")
 @click.argument("target", metavar="POSTGRESQL")
 @click.option(
@@ -31,30 +32,32 @@ __all__ = ["copy_command", "reopen_command"]
     default="1m",
     show_default=True,
     metavar="LENGTH",
-    help="How long runs under way may take to end.",
+    help="How long running runs may take to end.",
 )
 @click.option(
     "--with-table",
     "tables",
     multiple=True,
     metavar="NAME",
-    help="Also copy this table of your own; repeatable.",
+    help="Also copy this table of yours; repeatable.",
 )
 @json_option
 def copy_command(
     source: str, target: str, wait: str, tables: tuple[str, ...], as_json: bool
 ) -> None:
-    """Move the books of a file to PostgreSQL, while nodes work on them.
+    """Move a SQLite database to PostgreSQL while nodes run.
 
-    No run begins while those under way end; then the file is closed, and whoever
-    uses it is told where the books are. Nodes may wait at the new place already.
+    No run starts while the running ones end. Then the file is closed, and clients
+    that use it get an error that names the new database. Nodes may already wait
+    there.
 
-    Tables of your own stay in the file, and are listed, unless --with-table names them.
+    Your own tables stay in the file unless --with-table names them; they are
+    listed.
     """
     path, longest = _path_of(source), parse_duration(wait)
     began = time.monotonic()
     with Source(path) as old, open_target(target) as new:
-        copied = copy_books(old, new, longest, Progress(_say), tables)
+        copied = copy_books(old, new, longest, Progress(_print), tables)
         place = new.place
     took = timedelta(seconds=time.monotonic() - began)
     if as_json:
@@ -72,44 +75,45 @@ def copy_command(
         )
         return
     number = sum(copied.rows.values()) + sum(copied.tables.values())
-    what = f"{number:,} rows" if copied.rows else "all of it, by an earlier call"
+    what = f"{number:,} rows" if copied.rows else "an earlier call had copied everything"
     click.echo(wrapped(f"copied {path} to the {place}: {what}"))
-    click.echo(wrapped("the old books are closed; point nodes and clients to the new ones"))
+    click.echo(wrapped("the old database is closed; point nodes and clients to the new one"))
 
 
-@click.command("reopen")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@command("reopen")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def reopen_command(yes: bool, as_json: bool) -> None:
-    """Work with the old books again after they were copied to PostgreSQL.
+    """Reopen a SQLite database that was moved to PostgreSQL.
 
-    What was decided there since is unknown here: its due times may run again.
+    It does not know what ran in PostgreSQL since then: those due times may run
+    again.
     """
     with Source(_path_of(database_settings().database_url)) as old:
         move = old.move()
         if move is None:
-            raise Conflict(f"the books of {old.path} were not moved; they are open")
+            raise Conflict(f"{old.path} was not moved; it is open")
         warning = (
-            f"warning: whatever ran or changed in the {move.place} since "
-            f"{move.at:%Y-%m-%d %H:%M:%S} UTC is unknown here, and its due times may run again. "
-            "End the nodes there first."
+            f"warning: what ran or changed in the {move.place} since "
+            f"{move.at:%Y-%m-%d %H:%M:%S} UTC is not known here, and its due times may run again. "
+            "Stop the nodes there first."
         )
         click.echo(wrapped(warning), err=True)
         if not yes:
-            click.confirm(f"open {old.path} again?", abort=True, err=True)
+            click.confirm(f"reopen {old.path}?", abort=True, err=True)
         old.reopen()
     if as_json:
         closed_at = format_instant(move.at)
         print_json({"reopened": str(old.path), "moved_to": move.place, "closed_at": closed_at})
         return
-    click.echo(wrapped(f"{old.path} is open again; the {move.place} is as it was"))
+    click.echo(wrapped(f"reopened {old.path}; the {move.place} is unchanged"))
 
 
 def _path_of(url: str) -> Path:
     if is_postgres(url):
-        raise Invalid("only the books of a SQLite file can be moved; this names PostgreSQL")
+        raise Invalid("only a SQLite database can be moved; this one is PostgreSQL")
     return database_path(url)
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     click.echo(wrapped(text), err=True)

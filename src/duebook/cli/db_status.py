@@ -1,4 +1,4 @@
-"""The command that shows where the books are and what is in them; it brings nothing up to date."""
+"""The command that shows where the database is and what is in it; it changes nothing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from duebook.cli.commands import command
 from duebook.cli.opening import database_settings
 from duebook.cli.output import json_option, print_json, print_pairs
 from duebook.errors import Conflict, Unavailable
@@ -23,17 +24,17 @@ if TYPE_CHECKING:
 __all__ = ["status_command"]
 
 
-@click.command("status")
+@command("status")
 @json_option
 def status_command(as_json: bool) -> None:
-    """Show where the books are, what is in them, and who works on them."""
+    """Show the database: its size, contents and nodes."""
     url = database_settings().database_url
     about = _about_postgres(url) if is_postgres(url) else _about_file(database_path(url))
     if about["schema"] is None:
         if as_json:
             print_json(about)
         else:
-            missing = f"the {about.get('books')} has no schema of Duebook yet"
+            missing = f"the {about.get('books')} has no Duebook schema yet"
             if "file" in about:
                 missing = f"there is no database at {about['file']} yet"
             click.echo(f"{missing}; create it: duebook up, or duebook db migrate")
@@ -70,7 +71,7 @@ def _about_file(path: Path) -> dict[str, Any]:
             return about
         size = path.stat().st_size
     except OSError as error:
-        raise Unavailable(f"{path} cannot be looked at: {error.strerror}") from error
+        raise Unavailable(f"{path} cannot be read: {error.strerror}") from error
     connection = connect(path, readonly=True)
     try:
         return about | {"size_bytes": size, "schema": max(applied(connection), default=0)}
@@ -79,7 +80,7 @@ def _about_file(path: Path) -> dict[str, Any]:
 
 
 def _look(url: str) -> tuple[Inventory | None, str | None]:
-    """What is in the books; or why they are closed."""
+    """What is in the database; or why it is closed."""
     try:
         store = open_store(url)
     except (Conflict, Unavailable) as error:
@@ -92,10 +93,10 @@ def _look(url: str) -> tuple[Inventory | None, str | None]:
 
 def _head(about: dict[str, Any], closed: str | None) -> list[tuple[str, str]]:
     compatible = about.get("min_compatible")
-    oldest = f"; nodes of schema {compatible} or newer may use it" if compatible else ""
+    oldest = f"; nodes with schema {compatible} or newer may use it" if compatible else ""
     return [
         ("file", about.get("file", "")),
-        ("books", about.get("books", "")),
+        ("location", about.get("books", "")),
         ("size", f"{about['size_bytes']:,} bytes"),
         ("schema", f"{about['schema']} of {about['newest_schema']}{oldest}"),
         ("closed", closed or ""),
@@ -106,24 +107,26 @@ def _pairs(found: Inventory) -> list[tuple[str, str]]:
     active = found.active_runs
     runs = [f"{active.get(status, 0):,} {status}" for status in ("queued", "running")]
     nodes = ", ".join(f"{node} ({roles}; {version})" for node, roles, version in found.nodes)
-    history = f"{found.runs:,} runs, {found.entries:,} entries, {found.log_lines:,} lines of logs"
+    history = (
+        f"{found.runs:,} runs, {found.entries:,} ledger entries, {found.log_lines:,} log lines"
+    )
     return [
         ("schedules", ", ".join(f"{n:,} {status}" for status, n in found.schedules.items()) or "0"),
         ("runs", ", ".join(runs)),
         ("history", history),
-        ("nodes", nodes or "none is running"),
-        ("oldest waits", _length(found.now, found.waits_since) or "nothing waits"),
+        ("nodes", nodes or "no node is running"),
+        ("oldest queued", _length(found.now, found.waits_since) or "none"),
         ("planning", _lag(found)),
     ]
 
 
 def _lag(found: Inventory) -> str:
     behind = _length(found.now, found.wake_at)
-    return f"{behind} behind" if behind else "in time"
+    return f"{behind} behind" if behind else "on time"
 
 
 def _length(now: datetime, since: datetime | None) -> str | None:
-    """How long ago that was; None when it was not, or less than a second."""
+    """How long ago that was; None for less than a second."""
     if since is None or now - since < timedelta(seconds=1):
         return None
     return format_duration(timedelta(seconds=int((now - since).total_seconds())))

@@ -1,4 +1,4 @@
-"""The options by which commands define a schedule: what it runs and its policies."""
+"""The options that define a schedule: what it runs and its policies."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from duebook.cli.arguments import read_object, read_pair
+from duebook.cli.commands import ABOUT, LIMITS, MISSED, WHAT, WHEN, in_section, option
 from duebook.cli.event_options import event_decorators, read_event
 from duebook.cli.http_options import http_decorators, read_http
 from duebook.errors import Invalid, InvalidTime
@@ -49,57 +50,78 @@ POLICIES: Final = {
 }
 
 _RETRY: Final[dict[str, dict[str, Any]]] = {
-    "retry_delay": {"metavar": "LENGTH", "help": "Before the second attempt. [default: 10s]"},
-    "retry_backoff": {"type": float, "metavar": "FACTOR", "help": "Growth. [default: 2]"},
+    "retry_delay": {"metavar": "LENGTH", "help": "Wait before the second attempt. [default: 10s]"},
+    "retry_backoff": {
+        "type": float,
+        "metavar": "FACTOR",
+        "help": "Multiply the delay by this after each failure. [default: 2]",
+    },
     "retry_max_delay": {"metavar": "LENGTH", "help": "The longest delay. [default: 10m]"},
     "retry_on": {
         "metavar": "FAILURE",
         "multiple": True,
-        "help": "Only after this exit code or reason.",
+        "help": "Retry only after this exit code or reason; repeatable.",
     },
-    "retry_jitter": {"default": None, "help": "Vary the delay. [default: yes]"},
+    "retry_jitter": {"default": None, "help": "Vary the delay at random. [default: yes]"},
 }
+RETRY_HELP: Final = (
+    "Attempts per run, counting the first: --retry 3 runs it at most 3 times. (In a flow file, "
+    "retries counts only the later ones: retries: 3 runs a step at most 4 times.)"
+)
+_SECTIONS_FROM: Final = {
+    "payload": WHAT,
+    "title": ABOUT,
+    "start_at": WHEN,
+    "grace": MISSED,
+    "max_concurrent": LIMITS,
+}
+"""In the order in which policies are declared: where each section starts."""
 
 ONE_TARGET: Final = (
-    "give either a COMMAND after --, or --shell TEXT, or --http URL, or --task NAME, "
-    "or --event TOPIC"
+    "give exactly one of: a COMMAND after --, --shell TEXT, --http URL, --task NAME or "
+    "--event TOPIC"
 )
 
 
 def _policy_options() -> Iterator[Callable[[Any], Any]]:
-    """One for each policy, by what it is."""
+    """One option for each policy."""
+    section = WHAT
     for name, known in model.POLICIES.items():
+        section = _SECTIONS_FROM.get(name, section)
         if known.kind.shape == _OF_FLOWS:
             continue
-        yield _option(name, known)
+        yield from in_section(section, _option(name, known))
         if known.kind.shape == "retry":
-            yield from (click.option(_flag(part), **extra) for part, extra in _RETRY.items())
+            parts = (option(_flag(part), **extra) for part, extra in _RETRY.items())
+            yield from in_section(section, *parts)
 
 
 def _option(name: str, known: DefinitionField) -> Callable[[Any], Any]:
     shape, text = known.kind.shape, known.help + _default_text(known)
     match shape:
         case "choice":
-            return click.option(_flag(name), type=click.Choice(known.kind.choices), help=text)
+            return option(_flag(name), type=click.Choice(known.kind.choices), help=text)
         case "flag":
-            return click.option(_switch(name), default=None, help=text)
+            return option(_switch(name), default=None, help=text)
         case "whole":
-            return click.option(_flag(name), type=int, metavar="N", help=text)
+            return option(_flag(name), type=int, metavar="N", help=text)
         case "days" | "dependencies" | "labels":
             metavar, more = _REPEATED[shape]
-            return click.option(_flag(name), name, metavar=metavar, multiple=True, help=text + more)
+            return option(_flag(name), name, metavar=metavar, multiple=True, help=text + more)
         case "retry":
-            said = "How many attempts a run has, the first one included."
-            return click.option(_flag(name), type=int, metavar="N", help=said)
-    return click.option(_flag(name), metavar=_METAVARS[shape], help=text)
+            return option(_flag(name), type=int, metavar="N", help=RETRY_HELP)
+    return option(_flag(name), metavar=_METAVARS[shape], help=text)
 
 
 _REPEATED: Final[dict[Shape, tuple[str, str]]] = {
-    "days": ("DAYS", " A day, or a range such as 2026-12-24/2027-01-02."),
-    "dependencies": ("NAME:WITHIN[:WAIT]", " extract:1h, or extract:1h:10m to wait for it."),
-    "labels": ("NAME=VALUE", ""),
+    "days": ("DAYS", " A day, or a range such as 2026-12-24/2027-01-02; repeatable."),
+    "dependencies": (
+        "NAME:WITHIN[:WAIT]",
+        " Such as extract:1h, or extract:1h:10m to wait up to 10m for it; repeatable.",
+    ),
+    "labels": ("NAME=VALUE", " Repeatable."),
 }
-"""Options that are given once for each part of their value: what each takes."""
+"""Options that may be repeated: their values, and what the help text adds."""
 
 
 def _default_text(known: DefinitionField) -> str:
@@ -120,23 +142,25 @@ def _switch(name: str) -> str:
 
 
 def _decorators() -> list[Callable[[Any], Any]]:
-    return [
-        click.option("--shell", metavar="TEXT", help="Text for /bin/sh, instead of COMMAND."),
-        click.option("--cwd", metavar="DIR", help="Where the command runs."),
-        click.option(
-            "--env", metavar="NAME=VALUE", multiple=True, help="A variable for the command."
+    commands = in_section(
+        WHAT,
+        option("--shell", metavar="TEXT", help="Run this text with /bin/sh instead of a COMMAND."),
+        option("--cwd", metavar="DIR", help="The directory in which the command runs."),
+        option(
+            "--env",
+            metavar="NAME=VALUE",
+            multiple=True,
+            help="An environment variable for the command; repeatable.",
         ),
-        *http_decorators(),
-        click.option("--task", metavar="NAME", help="A Python function, instead of COMMAND."),
-        *event_decorators(),
-        *_policy_options(),
-    ]
+        option("--task", metavar="NAME", help="Run a Python task instead of a COMMAND."),
+    )
+    return [*commands, *http_decorators(), *event_decorators(), *_policy_options()]
 
 
 def definition_options(command: Command) -> Command:
     """Add the options of a definition, all but its trigger, to a command."""
-    for option in reversed(_decorators()):
-        command = option(command)
+    for decorate in reversed(_decorators()):
+        command = decorate(command)
     return command
 
 
@@ -175,9 +199,9 @@ def _dependency(text: str) -> Dependency:
 
 
 def read_retry(options: dict[str, Any], former: dict[str, Any] | None) -> dict[str, Any]:
-    """The field `retry`, with what the options leave as it was `former`ly; empty: not given.
+    """The field `retry`; what the options do not name stays as in `former`. Empty when not given.
 
-    Raises UsageError for details of a retry that there is not.
+    Raises UsageError for details without a number of attempts.
     """
     form: dict[str, Any] = {}
     for name in _RETRY:
@@ -188,7 +212,7 @@ def read_retry(options: dict[str, Any], former: dict[str, Any] | None) -> dict[s
     if options["retry"] is not None:
         form["attempts"] = options["retry"]
     if form and "attempts" not in form and former is None:
-        raise click.UsageError("give --retry N as well: how many attempts there are")
+        raise click.UsageError("give --retry N as well, the number of attempts counting the first")
     return {"retry": {**(former or {}), **form}} if form else {}
 
 
@@ -199,7 +223,7 @@ def _failure(text: str) -> int | str:
 def read_target(
     command: tuple[str, ...], options: dict[str, Any], former: Target | None = None
 ) -> dict[str, Any] | None:
-    """The target that COMMAND, --shell, --http, --task or --event names; None: none is given.
+    """The target that COMMAND, --shell, --http, --task or --event defines; None when none is given.
 
     Details alone change a `former` request or event. Raises UsageError.
     """
@@ -208,11 +232,11 @@ def read_target(
     if len(named) + bool(command) > 1:
         raise click.UsageError(ONE_TARGET)
     if command or named:
-        former = None  # details of another kind would be lost
+        former = None  # of another kind: its details do not apply
     request, event = read_http(options, former), read_event(options, former)
     if not command and shell is None:
         if cwd is not None or env:
-            raise click.UsageError("--cwd and --env go with a COMMAND after --, or --shell TEXT")
+            raise click.UsageError("--cwd and --env need a COMMAND after --, or --shell TEXT")
         return {"task": options["task"]} if named == ["task"] else request or event
     target: dict[str, Any] = {"command": list(command)} if command else {"shell": shell}
     if cwd is not None:

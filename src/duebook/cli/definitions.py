@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 import click
 
 from duebook.cli.arguments import complete_template, name_argument
+from duebook.cli.commands import command
 from duebook.cli.definition_options import (
     ONE_TARGET,
     POLICIES,
@@ -35,7 +36,7 @@ __all__ = ["add_command", "update_command"]
 MOST_NOTED: Final = 5
 
 
-@click.command("add")
+@command("add")
 @click.argument("name", required=False)
 @trigger_options(cron_option=True)
 @definition_options
@@ -43,15 +44,17 @@ MOST_NOTED: Final = 5
     "--template",
     metavar="NAME",
     shell_complete=complete_template,
-    help="Start from its defaults; see duebook template.",
+    help="Use the defaults of this template; see duebook template.",
 )
 @click.option(
     "--file",
     metavar="FILE",
     type=click.File("rb"),
-    help="Add all schedules of a JSON list instead, all or none; ls --json prints one.",
+    help="Add all schedules of a JSON list, such as ls --json prints; all or none.",
 )
-@click.option("--active/--no-active", default=None, help="Add it paused with --no-active.")
+@click.option(
+    "--active/--no-active", default=None, help="Start active or paused. [default: active]"
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @json_option
 def add_command(
@@ -62,7 +65,7 @@ def add_command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Add a schedule: when due, it runs COMMAND or a task, or sends a request.
+    """Add a schedule that runs a command, task or request.
 
     \b
     Examples:
@@ -77,11 +80,11 @@ def add_command(
     """
     if file is not None:
         if name is not None:
-            raise click.UsageError("give either --file or NAME")
+            raise click.UsageError("give either NAME or --file, not both")
         _add_all(file, as_json)
         return
     if name is None:
-        raise click.UsageError("give NAME, or --file with a list of schedules")
+        raise click.UsageError("give a NAME, or --file with a list of schedules")
     definition = read_policies(options) | read_retry(options, None) | _active(options)
     target = read_target(command, options)
     if target is not None:
@@ -128,7 +131,7 @@ def _add_all(file: BinaryIO, as_json: bool) -> None:
 
 
 def _read_file(file: BinaryIO) -> list[Any]:
-    """A list of definitions, or of whole schedules as `ls --json` and the API show them."""
+    """A list of definitions, or of whole schedules as `ls --json` and the API print them."""
     try:
         forms = json.load(file)
     except (ValueError, RecursionError) as error:
@@ -145,17 +148,17 @@ def _is_completed(form: Any) -> bool:
 
 
 def _left_out(forms: list[Any]) -> Iterator[str]:
-    """What of the state of schedules is not added with them, and matters."""
+    """What was not added with the schedules and matters."""
     completed = [str(form.get("name")) for form in forms if _is_completed(form)]
     if completed:
         names = shorten(", ".join(completed))
-        yield f"left out {counted(len(completed), 'schedule')} that had completed: {names}"
+        yield f"{counted(len(completed), 'completed schedule')} not added: {names}"
     until = [form for form in forms if isinstance(form, dict) and form.get("paused_until")]
     for name in [form.get("name") for form in until][:MOST_NOTED]:
         yield f'"{name}" stays paused until you resume it: duebook resume {name}'
 
 
-@click.command("update")
+@command("update")
 @name_argument
 @trigger_options(cron_option=True)
 @definition_options
@@ -163,10 +166,10 @@ def _left_out(forms: list[Any]) -> Iterator[str]:
     "--reset",
     metavar="POLICY",
     multiple=True,
-    help="Put a policy back to its default, such as catchup-window.",
+    help="Reset a policy to its default, such as catchup-window; repeatable.",
 )
 @click.option("--active/--no-active", default=None, help="Resume or pause it.")
-@click.option("--dry-run", is_flag=True, help="Only show which due times that would change.")
+@click.option("--dry-run", is_flag=True, help="Only show which due times would change.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @json_option
 def update_command(
@@ -177,10 +180,10 @@ def update_command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Change what is given of a schedule's definition; the rest stays.
+    """Change a schedule; only the options you pass change.
 
-    What is pending follows the new definition; what only the old one knew is
-    recorded as edited.
+    Pending due times follow the new definition. Due times that only the old
+    definition had are recorded as `edited`.
 
     \b
     Examples:
@@ -199,7 +202,7 @@ def update_command(
         if names_trigger(options):
             changes |= trigger_fields(options)
         if not changes:
-            raise click.UsageError("give what shall change")
+            raise click.UsageError("give at least one option to change")
         if dry_run:
             edit = book.schedules.preview_update(former.id, **changes)
             print_json(encode(edit)) if as_json else _print_edit(edit)
@@ -223,21 +226,21 @@ def _print_notes(notes: Sequence[Note]) -> None:
 
 
 def _print_edit(edit: Edited) -> None:
-    """The next due times in order, with those that go and those that come."""
+    """The next due times in order: - is removed, + is added."""
     was, will = set(edit.was_due), set(edit.will_be_due)
     last = min((due[-1] for due in (edit.was_due, edit.will_be_due) if due), default=None)
     for at in sorted(was | will):
         if last is not None and at <= last:
             click.echo(f"{' ' if at in was & will else '-' if at in was else '+'} {when(at)}")
     if was == will:
-        click.echo("no due time would change")
+        click.echo("no due times would change")
     _print_notes(edit.notes)
 
 
 def _reset(names: tuple[str, ...], current: ScheduleSpec | None) -> dict[str, None]:
-    """A definition that cannot be read may have policies that only a newer Duebook knows."""
+    """The policies to reset; one that this version cannot read may have unknown policies."""
     known = {name.replace("_", "-"): name for name in (*POLICIES, "payload")}
     for name in names:
         if name not in known and current is not None:
-            raise Invalid(f'--reset "{name}" is not a policy; known are {", ".join(known)}')
+            raise Invalid(f'--reset "{name}" is not a policy; use one of {", ".join(known)}')
     return {known.get(name, name.replace("-", "_")): None for name in names}

@@ -1,4 +1,4 @@
-"""The commands about the log of events."""
+"""The commands about the event log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 
 from duebook.cli.arguments import read_pair
-from duebook.cli.filters import gather, tell_more
+from duebook.cli.commands import group
+from duebook.cli.filters import cursor_option, gather, print_more
+from duebook.cli.instants import read_past
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_table, when
 from duebook.clock import utc_now
@@ -29,19 +31,36 @@ OWNER: Final = 18
 """Characters of an owner's id that a table shows."""
 
 
-@click.group("events")
+_since_option = click.option(
+    "--since",
+    metavar="TIME",
+    help="Only events since then: 1h ago, a date, or a time (in your time zone).",
+)
+
+
+@group("events")
 def events_group() -> None:
-    """The log of events: what due times, tasks and people told."""
+    """Read and publish the event log."""
 
 
 @events_group.command("tail")
 @click.argument("topic", required=False)
-@click.option("-f", "--follow", is_flag=True, help="Go on with what comes.")
-@click.option("--after", type=click.IntRange(0), metavar="POSITION", help="From there on.")
-@click.option("--since", metavar="INSTANT", help="What was written then or later.")
-@click.option("--type", "type_", metavar="TEXT", help="Of this type only.")
-@click.option("--key", metavar="TEXT", help="Of this key only.")
-@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True)
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new events until Ctrl-C.")
+@click.option(
+    "--after", type=click.IntRange(0), metavar="POSITION", help="Only events after this position."
+)
+@_since_option
+@click.option("--type", "type_", metavar="TEXT", help="Only events of this type.")
+@click.option("--key", metavar="TEXT", help="Only events with this key.")
+@click.option(
+    "--limit",
+    "-n",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    default=20,
+    show_default=True,
+    help="How many events to print.",
+)
 @json_option
 def tail_command(
     topic: str | None,
@@ -53,17 +72,24 @@ def tail_command(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Show the latest events, of all topics or of TOPIC; or those from a place on.
+    """Print the latest events, of all topics or of TOPIC.
 
-    With --follow and --json one object per line. What is secret in the data, by its name, is
-    hidden; those who receive the events get it.
+    With --after or --since, prints the first events from there on. With --follow
+    and --json, prints one object per line. Values with secret names are hidden
+    here, but not from consumers.
+
+    \b
+    Examples:
+      duebook events tail orders --follow
+      duebook events tail --since 1h
     """
+    begin = None if since is None else read_past("--since", since)
     with open_book() as book:
         end = book.events.position() if follow else 0
         if after is None and since is None:
             events = book.events.latest(topic, limit, type=type_, key=key)
         else:
-            events = book.events.list(topic, after, since, limit, type=type_, key=key)
+            events = book.events.list(topic, after, begin, limit, type=type_, key=key)
         if follow:
             place = events[-1].position if events else max(end, after or 0)
             for event in events:
@@ -82,7 +108,7 @@ def tail_command(
 @events_group.command("topics")
 @json_option
 def topics_command(as_json: bool) -> None:
-    """List the topics at the end of the log: its last 50,000 positions."""
+    """List the topics of the last 50,000 events."""
     with open_book() as book:
         topics = book.events.topics()
         if as_json:
@@ -98,8 +124,10 @@ def topics_command(as_json: bool) -> None:
 @click.argument("name", required=False)
 @json_option
 def groups_command(name: str | None, as_json: bool) -> None:
-    """List who reads the log, groups and sinks, and how far each is behind; or the partitions of
-    NAME."""
+    """List consumers and how far behind they are.
+
+    Consumers are groups and sinks. With NAME, lists the partitions of one.
+    """
     with open_book() as book:
         if name is not None:
             _print_partitions(book.events.partitions(name), as_json)
@@ -108,7 +136,7 @@ def groups_command(name: str | None, as_json: bool) -> None:
         if as_json:
             print_json([lag._asdict() for lag in lags])
         elif not lags:
-            click.echo("nobody reads the log")
+            click.echo("no consumers")
         else:
             rows = [
                 (lag.consumer, lag.kind, str(lag.behind), str(lag.failing), str(lag.dead))
@@ -119,19 +147,38 @@ def groups_command(name: str | None, as_json: bool) -> None:
 
 @events_group.group("sink")
 def sink_group() -> None:
-    """Where relays publish events: Kafka, or webhooks."""
+    """Publish events to Kafka or webhooks."""
 
 
 @sink_group.command("add")
 @click.argument("name")
-@click.option("--webhook", metavar="URL", help="CloudEvents as JSON, signed.")
-@click.option("--secret", metavar="whsec_…", help="Of the signature. [default: a new one]")
-@click.option("--kafka", metavar="HOST:PORT,…", help="Messages with the keys of the events.")
-@click.option("--prefix", metavar="TEXT", help="Before each topic, for Kafka.")
-@click.option("--config", metavar="NAME=VALUE", multiple=True, help="A setting of librdkafka.")
-@click.option("--topic", metavar="NAME", multiple=True, help="[default: all topics]")
-@click.option("--start", default="end", show_default=True, help="beginning, end or a position.")
-@click.option("--attempts", type=int, default=ATTEMPTS, show_default=True)
+@click.option("--webhook", metavar="URL", help="Send CloudEvents as signed JSON to this URL.")
+@click.option("--secret", metavar="whsec_…", help="The secret for signatures. [default: a new one]")
+@click.option(
+    "--kafka", metavar="HOST:PORT,…", help="Send messages to Kafka, with the events' keys."
+)
+@click.option("--prefix", metavar="TEXT", help="A prefix for Kafka topics.")
+@click.option(
+    "--config", metavar="NAME=VALUE", multiple=True, help="A librdkafka setting; repeatable."
+)
+@click.option(
+    "--topic", metavar="NAME", multiple=True, help="Only this topic; repeatable. [default: all]"
+)
+@click.option(
+    "--start",
+    default="end",
+    show_default=True,
+    metavar="PLACE",
+    help="Where a new sink starts: beginning, end or a position.",
+)
+@click.option(
+    "--attempts",
+    type=int,
+    metavar="N",
+    default=ATTEMPTS,
+    show_default=True,
+    help="Delivery attempts, counting the first, before an event becomes a dead letter.",
+)
 @json_option
 def sink_add_command(
     name: str,
@@ -145,7 +192,7 @@ def sink_add_command(
     attempts: int,
     as_json: bool,
 ) -> None:
-    """Publish events from now on, or change how: the sink goes on where it is.
+    """Add or change a sink; an existing one keeps its position.
 
     \b
     Examples:
@@ -170,15 +217,15 @@ def sink_add_command(
         if as_json:
             print_json(encode(sink) | ({} if made is None else {"secret": made}))
             return
-        click.echo(f"{name} {'was changed' if name in known else 'is published from now on'}")
+        click.echo(f"{'changed' if name in known else 'added'} {name}")
         if made is not None:
-            click.echo(f"its secret, shown once: {made}")
+            click.echo(f"its secret, which is shown only once: {made}")
 
 
 @sink_group.command("ls")
 @json_option
 def sink_ls_command(as_json: bool) -> None:
-    """List the sinks."""
+    """List sinks."""
     with open_book() as book:
         sinks = [encode(sink) for sink in book.events.sinks()]
         if as_json:
@@ -195,43 +242,54 @@ def sink_ls_command(as_json: bool) -> None:
                 )
                 for sink in sinks
             ]
-            print_table(("NAME", "KIND", "TOPICS", "WHERE"), rows)
+            print_table(("NAME", "KIND", "TOPICS", "ADDRESS"), rows)
 
 
 @events_group.command("rm")
 @click.argument("name")
 def rm_command(name: str) -> None:
-    """Forget the group or sink NAME: where it was, and its dead letters."""
+    """Delete a group or sink, its position and its dead letters."""
     with open_book() as book:
         book.events.remove(name)
-        click.echo(f"{name} is forgotten")
+        click.echo(f"deleted {name}")
 
 
 @events_group.command("replay")
 @click.argument("name")
-@click.option("--after", type=click.IntRange(0), metavar="POSITION", help="From there on.")
-@click.option("--since", metavar="INSTANT", help="What was written then or later.")
+@click.option(
+    "--after", type=click.IntRange(0), metavar="POSITION", help="Only events after this position."
+)
+@_since_option
 def replay_command(name: str, after: int | None, since: str | None) -> None:
-    """Have the group or sink NAME get again what it got, marked as a replay.
+    """Deliver past events again to a group or sink.
 
-    What is no longer kept does not come again.
+    They are marked as a replay. Events past their retention are not delivered.
     """
     if (after is None) == (since is None):
-        raise click.UsageError("give either --after POSITION or --since INSTANT")
+        raise click.UsageError("give either --after POSITION or --since TIME")
+    begin = None if since is None else read_past("--since", since)
     with open_book() as book:
-        place, parts = book.events.replay(name, after, since)
-        click.echo(f"{name} goes back to position {place}, in {parts} partitions")
+        place, parts = book.events.replay(name, after, begin)
+        click.echo(f"{name} continues from position {place} in {counted(parts, 'partition')}")
         if after is not None and place > after:
-            click.echo("what comes before is no longer kept", err=True)
+            click.echo("note: earlier events are past their retention", err=True)
 
 
 @events_group.command("dlq")
 @click.argument("name", required=False)
 @click.argument("event", required=False)
-@click.option("--replay", is_flag=True, help="Deliver EVENT, or all of NAME, once more.")
-@click.option("--drop", is_flag=True, help="Give EVENT, or all of NAME, up.")
-@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=100, show_default=True)
-@click.option("--cursor", metavar="TEXT", help="Go on where a list ended.")
+@click.option("--replay", is_flag=True, help="Deliver EVENT, or all of NAME, again.")
+@click.option("--drop", is_flag=True, help="Discard EVENT, or all of NAME.")
+@click.option(
+    "--limit",
+    "-n",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    default=100,
+    show_default=True,
+    help="How many dead letters to list.",
+)
+@cursor_option
 @json_option
 def dlq_command(
     name: str | None,
@@ -242,13 +300,16 @@ def dlq_command(
     cursor: str | None,
     as_json: bool,
 ) -> None:
-    """List the dead letters, of all or of the group or sink NAME; or decide about them."""
+    """List, replay or discard dead letters.
+
+    Lists those of all consumers, or of the group or sink NAME.
+    """
     if (replay or drop) and (name is None or replay == drop):
-        raise click.UsageError("give a NAME, and either --replay or --drop")
+        raise click.UsageError("give NAME, and either --replay or --drop")
     with open_book() as book:
         if replay:
             number = book.events.replay_dead(name or "", event)
-            click.echo(f"{counted(number, 'dead letter')} will be delivered once more")
+            click.echo(f"{counted(number, 'dead letter')} will be delivered again")
         elif drop:
             number = book.events.drop_dead(name or "", event)
             click.echo(f"discarded {counted(number, 'dead letter')}")
@@ -259,7 +320,7 @@ def dlq_command(
                 limit,
             )
             _print_letters(letters, as_json)
-            tell_more(letters)
+            print_more(letters)
 
 
 def _print_letters(letters: list[DeadLetter], as_json: bool) -> None:
@@ -273,7 +334,7 @@ def _print_letters(letters: list[DeadLetter], as_json: bool) -> None:
             (letter.event.id, letter.consumer, relative(letter.at - now), letter.error)
             for letter in letters
         ]
-        print_table(("EVENT", "OF", "SINCE", "WHY"), rows, shrinks=1)
+        print_table(("EVENT", "CONSUMER", "SINCE", "ERROR"), rows, shrinks=1)
 
 
 def _print_partitions(partitions: list[Partition], as_json: bool) -> None:
@@ -285,13 +346,13 @@ def _print_partitions(partitions: list[Partition], as_json: bool) -> None:
             str(one.part),
             str(one.position),
             str(one.behind),
-            (one.owner or "nobody")[:OWNER],
+            (one.owner or "-")[:OWNER],
             str(one.held),
             one.error or "",
         )
         for one in partitions
     ]
-    print_table(("PARTITION", "POSITION", "BEHIND", "OWNER", "WAITING KEYS", "WHY"), rows)
+    print_table(("PARTITION", "POSITION", "BEHIND", "OWNER", "WAITING KEYS", "ERROR"), rows)
 
 
 def _print(event: Event, as_json: bool) -> None:

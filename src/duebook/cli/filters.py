@@ -1,4 +1,4 @@
-"""The options that say which schedules and runs are meant, and the pages of lists."""
+"""The options that filter schedules and runs, and the pages of lists."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
-from duebook.cli.arguments import read_moment, read_past
+from duebook.cli.commands import FILTERS, in_section, option
+from duebook.cli.instants import read_future, read_past
 from duebook.model.filters import ScheduleSort, Status
 from duebook.model.listing import Listing
 from duebook.model.run import Origin, RunStatus
@@ -18,83 +19,108 @@ __all__ = [
     "cursor_option",
     "filter_options",
     "gather",
+    "print_more",
     "read_filter",
     "read_run_filter",
     "run_filter_options",
     "sort_option",
-    "tell_more",
 ]
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
-cursor_option = click.option("--cursor", metavar="TEXT", help="Go on where a list ended.")
+cursor_option = click.option(
+    "--cursor", metavar="TEXT", help="Continue a list; the end of each page prints it."
+)
 sort_option = click.option(
-    "--sort", type=click.Choice(get_args(ScheduleSort)), default="name", show_default=True
+    "--sort",
+    type=click.Choice(get_args(ScheduleSort)),
+    default="name",
+    show_default=True,
+    help="The order of the list.",
 )
 
 
 def filter_options(command: Command) -> Command:
-    """Add the options that say which schedules are meant."""
+    """Add the options that filter schedules."""
     return _added(
         command,
-        click.option("--status", type=click.Choice(get_args(Status))),
-        click.option("--label", metavar="NAME=VALUE", multiple=True, help="With this label."),
-        click.option("--text", metavar="TEXT", help="A part of the name; etl-* is its beginning."),
-        click.option("--due-before", metavar="TIME|LENGTH", help="Due next before that."),
-        click.option(
+        option(
+            "--status", type=click.Choice(get_args(Status)), help="Only schedules in this state."
+        ),
+        option(
+            "--label",
+            metavar="NAME=VALUE",
+            multiple=True,
+            help="Only schedules with this label; repeatable.",
+        ),
+        option("--text", metavar="TEXT", help="Only names that contain TEXT, or match etl-*."),
+        option(
+            "--due-before",
+            metavar="TIME",
+            help="Only schedules due before then: in 2h, a date, or a time (in your time zone).",
+        ),
+        option(
             "--target",
             metavar="KIND",
-            help="task, task:NAME, flow, flow:NAME, command, http, event.",
+            help="Only these: task, task:NAME, flow, flow:NAME, command, http or event.",
         ),
-        click.option("--problem/--no-problem", default=None, help="With or without a problem."),
+        option(
+            "--problem/--no-problem",
+            default=None,
+            help="Only schedules with, or without, a problem.",
+        ),
     )
 
 
 def read_filter(options: dict[str, Any]) -> dict[str, Any]:
-    """The filter that the options give, as `schedules.list` takes it; they leave the options."""
+    """The filter that `schedules.list` takes; removes these options from `options`."""
     given = {
         name: options.pop(name)
         for name in ("status", "label", "text", "due_before", "target", "problem")
     }
     if given["due_before"] is not None:
-        given["due_before"] = read_moment(given["due_before"])
+        given["due_before"] = read_future("--due-before", given["due_before"])
     return {
         name: list(v) if name == "label" else v for name, v in given.items() if v not in (None, ())
     }
 
 
 def run_filter_options(command: Command) -> Command:
-    """Add the options that say which runs are meant."""
+    """Add the options that filter runs."""
     return _added(
         command,
-        click.option("--status", type=click.Choice(get_args(RunStatus))),
-        click.option("--origin", type=click.Choice(get_args(Origin))),
-        click.option("--queue", metavar="NAME"),
-        click.option("--since", metavar="TIME|LENGTH", help="An instant, or 2h for 2 hours ago."),
-        click.option("--until", metavar="TIME|LENGTH"),
+        option("--status", type=click.Choice(get_args(RunStatus)), help="Only runs in this state."),
+        option("--origin", type=click.Choice(get_args(Origin)), help="Only runs created this way."),
+        option("--queue", metavar="NAME", help="Only runs of this queue."),
+        option(
+            "--since",
+            metavar="TIME",
+            help="Only runs created since then: 2h ago, a date, or a time (in your time zone).",
+        ),
+        option("--until", metavar="TIME", help="Only runs created until then."),
     )
 
 
 def read_run_filter(options: dict[str, Any]) -> dict[str, Any]:
-    """The filter that the options give, as `runs.list` takes it."""
+    """The filter that `runs.list` takes."""
     return {
-        name: read_past(value) if name in ("since", "until") else value
+        name: read_past(f"--{name}", value) if name in ("since", "until") else value
         for name, value in options.items()
         if value is not None
     }
 
 
 def _added(command: Command, *options: Callable[[Command], Command]) -> Command:
-    for option in reversed(options):
-        command = option(command)
+    for decorate in reversed(in_section(FILTERS, *options)):
+        command = decorate(command)
     return command
 
 
 def gather(
     ask: Callable[[str | None, int], Listing[T]], cursor: str | None, limit: int
 ) -> Listing[T]:
-    """As many as asked for, if there are: short pages are followed by their next."""
+    """Up to `limit` items; a short page is followed by the next one."""
     page = ask(cursor, limit)
     found = list(page)
     while len(found) < limit and page.next_cursor is not None:
@@ -103,7 +129,7 @@ def gather(
     return Listing(found, page.next_cursor)
 
 
-def tell_more(listing: Listing[Any]) -> None:
-    """Where a list goes on, for people and programs alike."""
+def print_more(listing: Listing[Any]) -> None:
+    """Print how to continue a list that has more pages."""
     if listing.next_cursor is not None:
-        click.echo(f"there are more; go on with --cursor {listing.next_cursor}", err=True)
+        click.echo(f"there are more; continue with --cursor {listing.next_cursor}", err=True)

@@ -1,4 +1,4 @@
-"""The commands about flows on the books: ls, show, start, stop, restart, retry, forget."""
+"""The commands about stored flows: ls, show, start, stop, restart, retry, forget."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from duebook.cli.arguments import read_pair
+from duebook.cli.commands import command
 from duebook.cli.opening import open_book
 from duebook.cli.output import (
-    WIDEST_STEP,
-    cut,
     json_option,
     print_json,
     print_pairs,
@@ -22,6 +21,7 @@ from duebook.cli.output import (
     when,
     wrapped,
 )
+from duebook.cli.run import RUN_FAILED, until_interrupted
 from duebook.clock import utc_now
 from duebook.errors import NotFound, printable
 from duebook.flows.problems import Problem
@@ -39,17 +39,19 @@ __all__ = ["COMMANDS"]
 
 PAGE: Final = 1_000
 POLL: Final = 0.2
-PATIENCE: Final = 3.0
-"""Seconds between two looks whether steps wait for a worker that there is not."""
-FAILED: Final = 5
-"""The exit code when a run that was waited for did not end well."""
-_wait_option = click.option("--wait", is_flag=True, help="Show each step until the run has ended.")
+CHECK_EVERY: Final = 3.0
+"""Seconds between two checks whether steps wait for a missing worker."""
+_wait_option = click.option(
+    "--wait",
+    is_flag=True,
+    help="Print each step until the run ends; exit code 5 unless it succeeded.",
+)
 
 
-@click.command("ls")
+@command("ls")
 @json_option
 def ls_command(as_json: bool) -> None:
-    """List the flows that the books know, each with its latest run."""
+    """List flows, each with its latest run."""
     with open_book() as book:
         views = page = book.flows.list(PAGE)
         while page.next_cursor is not None:
@@ -60,24 +62,24 @@ def ls_command(as_json: bool) -> None:
             return
         problems = book.flows.problems()
         if not views and not problems:
-            click.echo("no flows yet; start a node with: duebook up --flows DIR")
+            click.echo("no flows yet; start a node that reads some: duebook up --flows DIR")
             return
         now, rows = utc_now(), []
         for view in views:
             run = view.last_run
             last = "" if run is None else f"{run.state} {relative(run.created_at - now)}"
-            rows.append((view.name, view.starts or "by hand", last, view.problem or ""))
+            rows.append((view.name, view.starts or "manually", last, view.problem or ""))
         if rows:
-            print_table(("FLOW", "STARTS", "LAST RUN", "PROBLEM"), rows, shrinks=1)
+            print_table(("FLOW", "STARTS", "LAST RUN", "PROBLEM"), rows, shrinks=1, states=2)
         for told in problems:
             print_problem(Problem(**told), err=True)
 
 
-@click.command("show")
+@command("show")
 @click.argument("name")
 @json_option
 def show_command(name: str, as_json: bool) -> None:
-    """Show a flow: where it comes from, its steps, and how its newest runs went."""
+    """Show a flow, its steps and its latest runs."""
     with open_book() as book:
         view = book.flows.get(name)
         if as_json:
@@ -87,7 +89,7 @@ def show_command(name: str, as_json: bool) -> None:
             [
                 ("flow", view.name),
                 ("file", f"{view.place}, since {when(view.updated_at)}"),
-                ("starts", view.starts or "by hand"),
+                ("starts", view.starts or "manually"),
                 ("stops", view.stops or ""),
                 ("restarts", view.restarts or ""),
                 ("params", ", ".join(param["name"] for param in view.params)),
@@ -100,18 +102,18 @@ def show_command(name: str, as_json: bool) -> None:
         for told in (*view.waits, *([view.unread] if view.unread else [])):
             click.echo(wrapped(printable(told)))
         if view.last_run is not None and view.last_run.is_active:
-            click.echo(f"what each step waits for: duebook explain {view.name}")
+            click.echo(f"to see what each step waits for: duebook explain {view.name}")
 
 
-@click.command("start")
+@command("start")
 @click.argument("name")
-@click.option("--param", "params", metavar="NAME=VALUE", multiple=True, help="May be repeated.")
+@click.option(
+    "--param", "params", metavar="NAME=VALUE", multiple=True, help="A parameter; repeatable."
+)
 @_wait_option
 @json_option
 def start_command(name: str, params: tuple[str, ...], wait: bool, as_json: bool) -> None:
     """Start a flow now.
-
-    With --wait the exit code is 5 when it does not end well.
 
     \b
     Examples:
@@ -123,78 +125,91 @@ def start_command(name: str, params: tuple[str, ...], wait: bool, as_json: bool)
         run = book.flows.start(name, given)
         if (unread := book.flows.get(name).unread) is not None:
             click.echo(wrapped(printable(f"note: {unread}")), err=True)
-        _follow(book, run, wait, as_json, "is started")
+        _follow(book, run, wait, as_json, "started")
 
 
-@click.command("stop")
+@command("stop")
 @click.argument("name")
 @json_option
 def stop_command(name: str, as_json: bool) -> None:
-    """Cancel the runs of a flow that have not ended; its `abort` handler runs."""
+    """Cancel the active runs of a flow.
+
+    Its `abort` handler runs.
+    """
     with open_book() as book:
         runs = book.flows.stop(name)
         if as_json:
             print_json([encode(run) for run in runs])
             return
         if not runs:
-            click.echo(f"flow {name} is not started again")
+            click.echo(f"flow {name} has no active runs; it will not be restarted")
         for run in runs:
-            told = "is cancelled" if run.status == "cancelled" else "is asked to stop"
+            told = "cancelled" if run.status == "cancelled" else "was asked to stop"
             click.echo(f"run {run.id} {told}")
 
 
-@click.command("forget")
+@command("forget")
 @click.argument("directory")
 def forget_command(directory: str) -> None:
-    """Delete the flows of a directory that no node uses any more, with their schedules.
+    """Delete the flows of a directory that no node reads.
 
-    \b
-    DIRECTORY is its name, as files of flows are shown: `flows` of flows/etl.yaml.
+    Deletes their schedules too. DIRECTORY is its name, as in the paths of flow
+    files: `flows` for flows/etl.yaml.
     """
     with open_book() as book:
         for name in book.flows.forget(directory):
-            click.echo(f"forgot {name}")
+            click.echo(f"deleted {name}")
 
 
-@click.command("restart")
+@command("restart")
 @click.argument("name")
 @json_option
 def restart_command(name: str, as_json: bool) -> None:
-    """Stop a flow if it is running, wait as its file says, and start it."""
+    """Stop a flow if it is running, and start it again.
+
+    Waits between the two as long as its file says.
+    """
     with open_book() as book:
         view = book.flows.restart(name)
         if as_json:
             print_json(encode(view))
         else:
-            click.echo(f"flow {view.name} is restarted")
+            click.echo(f"flow {view.name} restarts")
 
 
-@click.command("retry")
+@command("retry")
 @click.argument("run", metavar="RUN|NAME")
-@click.option("--step", metavar="STEP", help="From this step on; else from where it failed.")
+@click.option("--step", metavar="STEP", help="Start at this step instead of those that failed.")
 @_wait_option
 @json_option
 def retry_command(run: str, step: str | None, wait: bool, as_json: bool) -> None:
-    """Go on with a run of a flow that has ended; NAME means the latest. What succeeded stays."""
+    """Continue a finished run of a flow from where it failed.
+
+    NAME means its latest run. Steps that succeeded are not run again. To retry
+    failed steps by themselves, use retries in the flow file: retries: 3 runs a step
+    at most 4 times. (--retry 3 of duebook add counts the first: at most 3 times.)
+    """
     with open_book() as book:
         run_id = _latest(book, run) or run
         before = book.flows.steps(run_id)
         again = book.flows.retry(run_id, step)
         if not as_json:
             _print_newer(book, again)
-        _follow(book, again, wait, as_json, "goes on", before)
+        _follow(book, again, wait, as_json, "continues", before)
 
 
 def _print_newer(book: Client, run: Run) -> None:
-    """A run goes on with the file that it began with, which may not be what people expect."""
+    """A run keeps the file that it started with, which may surprise."""
     name = run.flow or ""
     try:
         newest = book.flows.get(name)
     except NotFound:
         return
     if newest.digest != book.flows.performed(run.id).digest:
-        click.echo("note: its file has changed since this run began; the run keeps to the former")
-        click.echo(f"to use the new one: duebook flow start {name}")
+        click.echo(
+            "note: the file has changed since this run started; the run uses the old version"
+        )
+        click.echo(f"to use the new version: duebook flow start {name}")
 
 
 def _latest(book: Client, name: str) -> str | None:
@@ -207,11 +222,12 @@ def _latest(book: Client, name: str) -> str | None:
 def _follow(
     book: Client, run: Run, wait: bool, as_json: bool, told: str, before: Iterable[Run] = ()
 ) -> None:
-    """`before`: its steps so far, which are told of once they go on."""
+    """`before`: its steps so far, which are printed once they change."""
     if not as_json:
         click.echo(f"run {run.id} of flow {run.flow} {told}")
     if wait:
-        run = _watch(book, run, {step.id: _progress(step) for step in before}, quiet=as_json)
+        with until_interrupted(run.id):
+            run = _watch(book, run, {step.id: _progress(step) for step in before}, quiet=as_json)
     if as_json:
         print_json(encode(run))
     if wait:
@@ -219,11 +235,11 @@ def _follow(
             why = f": {run.why}" if run.why else ""
             click.echo(wrapped(printable(f"{run.flow} {run.state}{why}")))
         if run.status != "succeeded":
-            raise SystemExit(FAILED)
+            raise SystemExit(RUN_FAILED)
 
 
 def _watch(book: Client, run: Run, seen: dict[str, tuple[str, int]], quiet: bool) -> Run:
-    """Tell of each step as it begins and ends, until the run has ended; returns it."""
+    """Print each step as it starts and ends, until the run has ended; returns the run."""
     told: set[str] = set()
     looked_at = time.monotonic()
     while True:
@@ -237,7 +253,7 @@ def _watch(book: Client, run: Run, seen: dict[str, tuple[str, int]], quiet: bool
                 click.echo(wrapped(printable(_line(step)), 4))
         if ended:
             return current
-        if not quiet and run.flow is not None and time.monotonic() - looked_at > PATIENCE:
+        if not quiet and run.flow is not None and time.monotonic() - looked_at > CHECK_EVERY:
             looked_at = time.monotonic()
             waits = set(book.flows.get(run.flow).waits)
             for line in sorted(waits - told):
@@ -251,10 +267,10 @@ def _progress(step: Run) -> tuple[str, int]:
 
 
 def _print_problems(book: Client, view: FlowView) -> None:
-    """What is wrong with the file of a flow, which stays as it was."""
+    """What is wrong with the file of a flow."""
     found = [Problem(**told) for told in book.flows.problems() if told["file"] == view.place]
     if found or view.problem:
-        click.echo("\nsomething is wrong with its file; its last good text stays in force")
+        click.echo("\nits file has problems; the last valid version stays in use")
     for problem in found:
         print_problem(problem)
     if view.problem and not found:
@@ -263,7 +279,7 @@ def _print_problems(book: Client, view: FlowView) -> None:
 
 
 def _print_steps(book: Client, view: FlowView) -> None:
-    """The steps of a flow, and how far its latest run has come with each."""
+    """The steps of a flow, and their state in its latest run."""
     done = {} if view.last_run is None else {s.step: s for s in book.flows.steps(view.last_run.id)}
     begun = [run for run in done.values() if run.step is not None and run.attempt]
     short = book.runs.short_ids(begun)
@@ -273,18 +289,18 @@ def _print_steps(book: Client, view: FlowView) -> None:
         status, length, why = ("", "", "") if run is None else _state(run)
         own = "" if run is None else short.get(run.id, "")
         after = ", ".join(step["depends"])
-        rows.append((cut(step["name"], WIDEST_STEP), status, length, own, after))
+        rows.append((step["name"], status, length, own, after))
         reasons += [f"{step['name']}: {why}"] if why else []
-    print_table(("STEP", "LAST", "TOOK", "RUN", "AFTER"), rows)
+    print_table(("STEP", "LAST RUN", "TOOK", "RUN", "AFTER"), rows, shrinks=0, states=1)
     for reason in reasons:
         click.echo(wrapped(printable(reason)))
     if begun:
-        click.echo(f"what they printed: duebook logs {view.name}, or logs RUN for one of them")
+        click.echo(f"to see their logs: duebook logs {view.name}, or duebook logs RUN for one")
     click.echo()
 
 
 def _line(step: Run) -> str:
-    """How far a step has come."""
+    """A step and its state."""
     status, length, why = _state(step)
     tries = f" (attempt {step.attempt})" if step.attempt > 1 else ""
     within = f" in {length}" if length else ""

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from duebook.cli.arguments import read_pair, user
+from duebook.cli.commands import group
 from duebook.cli.flow_runs import COMMANDS
 from duebook.cli.output import cut, json_option, print_json, print_problem, wrapped
+from duebook.cli.terminal import table_width
 from duebook.clock import utc_now
 from duebook.errors import Invalid, counted, printable
 from duebook.flows.check import Checked, check_files, unknown_calls
@@ -30,13 +32,14 @@ if TYPE_CHECKING:
 __all__ = ["flow_group"]
 
 _file_argument = click.argument("file", type=click.Path(path_type=Path))
-_name_option = click.option("--flow", "name", metavar="NAME", help="Of several in the file.")
-WIDTH = 80
+_name_option = click.option(
+    "--flow", "name", metavar="NAME", help="Which flow, if the file has several."
+)
 
 
-@click.group("flow")
+@group("flow")
 def flow_group() -> None:
-    """Look at flows, graphs of steps in YAML files; start and stop them."""
+    """Check, start and stop flows: graphs of steps in YAML files."""
 
 
 for _command in COMMANDS:
@@ -47,7 +50,7 @@ for _command in COMMANDS:
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @json_option
 def check_command(files: tuple[Path, ...], as_json: bool) -> None:
-    """Say everything that is wrong with files, or with all of a directory.
+    """Check flow files, or all of a directory.
 
     \b
     Examples:
@@ -92,10 +95,10 @@ def _print_checked(checked: Sequence[Checked]) -> None:
     known = [flow.name for each in checked for flow in each.flows]
     for flow, name in unknown_calls(checked):
         hint = did_you_mean(name, known)
-        told = f"note: {flow} runs {name}, which is in none of these files"
+        told = f"note: {flow} runs {name}, which is not in these files"
         click.echo(f"{told}; {hint}" if hint else told, err=True)
     if not checked:
-        click.echo("no flow files there; their names end with .yaml or .yml", err=True)
+        click.echo("no flow files found; their names end with .yaml or .yml", err=True)
     broken = [each for each in checked if each.problems]
     if broken:
         count = sum(len(each.problems) for each in broken)
@@ -103,7 +106,7 @@ def _print_checked(checked: Sequence[Checked]) -> None:
 
 
 def _words(flow: Flow) -> str:
-    when = ", ".join(trigger.describe() for trigger in flow.start) or "started by hand"
+    when = ", ".join(trigger.describe() for trigger in flow.start) or "started manually"
     ways = [("stopped", flow.stop), ("restarted", flow.restart)]
     more = [f", {how}: {trigger.describe()}" for how, found in ways for trigger in found]
     return f"{flow.name}, {counted(len(flow.steps), 'step')}, {when}{''.join(more)}"
@@ -112,9 +115,9 @@ def _words(flow: Flow) -> str:
 @flow_group.command("graph")
 @_file_argument
 @_name_option
-@click.option("--svg", is_flag=True, help="Print it as SVG.")
+@click.option("--svg", is_flag=True, help="Print SVG.")
 def graph_command(file: Path, name: str | None, svg: bool) -> None:
-    """Draw the graph of a flow, here or as SVG.
+    """Draw the graph of a flow, as text or SVG.
 
     \b
     Examples:
@@ -125,20 +128,23 @@ def graph_command(file: Path, name: str | None, svg: bool) -> None:
     if svg:
         click.echo(draw_svg(flow), nl=False)
         return
+    width = table_width()
     for line in draw_lines(flow):
-        click.echo(cut(line, WIDTH))
+        click.echo(line if width is None else cut(line, width))
 
 
 @flow_group.command("dry")
 @_file_argument
 @_name_option
-@click.option("--param", "params", metavar="NAME=VALUE", multiple=True, help="May be repeated.")
+@click.option(
+    "--param", "params", metavar="NAME=VALUE", multiple=True, help="A parameter; repeatable."
+)
 @json_option
 def dry_command(file: Path, name: str | None, params: tuple[str, ...], as_json: bool) -> None:
-    """Show what would run, with its values; nothing is.
+    """Show what would run, with its values, without running it.
 
-    What only a run can know is shown by its name: the output of a step, and
-    the variables of a worker.
+    What only a run knows is shown by its name: the output of a step, and the
+    environment variables of a worker.
 
     \b
     Example:
@@ -192,11 +198,11 @@ def _json(value: Any) -> str:
 
 
 def _find(path: Path, name: str | None) -> Flow:
-    """The flow that a command is about; raises Invalid for a file with problems."""
+    """The flow of a file; raises Invalid for a file with problems."""
     [checked] = check_files([path]) if not path.is_dir() else [_no_directory(path)]
     if checked.problems:
         rest = len(checked.problems) - 1
-        more = f" (and {rest} more; see: duebook flow check)" if rest else ""
+        more = f" (and {rest} more: duebook flow check {path})" if rest else ""
         raise Invalid(f"{checked.problems[0]}{more}")
     if name is None:
         return checked.flows[0]

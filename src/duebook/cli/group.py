@@ -9,27 +9,30 @@ from typing import Any, Final, NoReturn
 
 import click
 
+from duebook.cli.commands import Group
 from duebook.errors import DuebookError, Invalid, NotFound, Unavailable, counted, printable
 
 __all__ = ["DuebookGroup"]
 
 _EXIT_CODES: Final[dict[type[DuebookError], int]] = {Invalid: 2, NotFound: 3, Unavailable: 4}
 
-MOST_TOLD: Final = 5
-"""Problems that are told when there are several."""
-_BEFORE: Final = ("--database", "--url", "--token", "--namespace")
-"""Options of the whole command line, which people put behind the command as well."""
+MOST_PROBLEMS: Final = 5
+"""How many problems are printed when there are several."""
 
 
-class DuebookGroup(click.Group):
+class DuebookGroup(Group):
     """Commands are named as `module:attribute`, so that `--version` imports none of them.
 
-    They may raise DuebookError; nobody sees a traceback for a mistake.
+    They may raise DuebookError, which becomes one line on stderr and an exit code.
     """
 
-    def __init__(self, *args: Any, commands_of: dict[str, str], **extra: Any) -> None:
+    def __init__(self, *args: Any, commands_of: dict[str, dict[str, str]], **extra: Any) -> None:
+        """`commands_of`: by the heading that the help text lists them under."""
         super().__init__(*args, **extra)
-        self._commands_of = commands_of
+        self._headings = commands_of
+        self._commands_of = {
+            name: at for found in commands_of.values() for name, at in found.items()
+        }
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(self._commands_of)
@@ -41,6 +44,10 @@ class DuebookGroup(click.Group):
         command = getattr(import_module(f"duebook.cli.{module}"), attribute)
         assert isinstance(command, click.Command)  # noqa: S101 - our own table
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for heading, names in self._headings.items():
+            self.write_commands(ctx, formatter, heading, names)
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         extra["standalone_mode"] = False
@@ -76,17 +83,15 @@ def _first_of(error: DuebookError) -> str:
     if len(problems) < 2:
         return str(error).replace("\n", " ")
     told = [text.replace("\n", " ") for text in problems.values()]
-    left = len(told) - MOST_TOLD
+    left = len(told) - MOST_PROBLEMS
     more = [f"and {counted(left, 'more problem')}"] if left > 0 else []
-    return "\n".join([*told[:MOST_TOLD], *more])
+    return "\n".join([*told[:MOST_PROBLEMS], *more])
 
 
 def _explain(error: click.ClickException) -> str:
     message = " ".join(error.format_message().split()).removesuffix(".")  # lists stand on lines
     if "unexpected extra argument" in message:
         message += "; put a cron expression in quotes"
-    if isinstance(error, click.NoSuchOption) and error.option_name in _BEFORE:
-        return f"{message} here: it stands before the command, as in duebook {error.option_name} …"
     if isinstance(error, click.UsageError) and error.ctx is not None:
         message += f" (try: {error.ctx.command_path} --help)"
     return message

@@ -1,4 +1,4 @@
-"""The options by which commands define a request: where it goes, what it sends and expects."""
+"""The options that define a request: where it goes, what it sends and what it expects."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from duebook.cli.commands import WHAT, in_section, option
 from duebook.errors import Invalid, shorten
 from duebook.model.http_target import METHODS, HttpTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from duebook.model.target import Target
 
@@ -20,33 +21,38 @@ __all__ = ["http_decorators", "read_http"]
 _DETAILS: Final = ("method", "header", "body", "body_json", "expect")
 
 
-def http_decorators() -> list[Callable[[Any], Any]]:
-    return [
-        click.option("--http", metavar="URL", help="Send a request, instead of COMMAND."),
-        click.option(
+def http_decorators() -> Sequence[Callable[[Any], Any]]:
+    return in_section(
+        WHAT,
+        option("--http", metavar="URL", help="Send a request to this URL instead of a COMMAND."),
+        option(
             "--method",
+            metavar="METHOD",
             type=click.Choice(METHODS, case_sensitive=False),
-            help="[default: GET, or POST with a body]",
+            help="The request's method. [default: GET, or POST with a body]",
         ),
-        click.option("--header", metavar="'NAME: VALUE'", multiple=True, help="For the request."),
-        click.option("--body", metavar="TEXT", help="What the request sends."),
-        click.option("--body-json", metavar="JSON", help="The same as JSON."),
-        click.option(
-            "--expect", metavar="STATUS", multiple=True, help="Success: 204, 3xx. [default: 2xx]"
+        option("--header", metavar="'NAME: VALUE'", multiple=True, help="A header; repeatable."),
+        option("--body", metavar="TEXT", help="The request's body."),
+        option("--body-json", metavar="JSON", help="The request's body as JSON."),
+        option(
+            "--expect",
+            metavar="STATUS",
+            multiple=True,
+            help="A status that means success, such as 204 or 3xx; repeatable. [default: 2xx]",
         ),
-    ]
+    )
 
 
 def read_http(options: dict[str, Any], former: Target | None) -> dict[str, Any] | None:
     """The target that --http and its details name; details alone change a `former` request.
 
-    None: none are given. Raises UsageError for details of a request that there is not.
+    Returns None when none are given. Raises UsageError for details without a request.
     """
     given = [name for name in _DETAILS if options[name] not in (None, ())]
     if options["http"] is None and not given:
         return None
     if options["http"] is None and not isinstance(former, HttpTarget):
-        raise click.UsageError(f"--{given[0].replace('_', '-')} goes with --http URL")
+        raise click.UsageError(f"--{given[0].replace('_', '-')} needs --http URL")
     form = former.to_json()["http"] if isinstance(former, HttpTarget) else {}
     if options["http"] is not None:
         form = {"url": options["http"]}

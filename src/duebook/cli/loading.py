@@ -37,7 +37,7 @@ def load_app(text: str | None, settings: Settings) -> Duebook:
         return Duebook(settings.database_url, settings.namespace)
     module, colon, name = text.partition(":")
     if not (module and colon and name):
-        raise Invalid(f"app {quoted(text)} is not written as MODULE:BOOK, such as reports:book")
+        raise Invalid(f"app {quoted(text)} is not in the form MODULE:BOOK, such as reports:book")
     book = _find(_imported(module), name)
     book.move(given.get("database_url"), given.get("namespace"))
     return book
@@ -52,13 +52,13 @@ def _imported(module: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
             raise Invalid(
-                f'app: there is no module "{shorten(module)}" in {here}; go to the directory of '
-                "your program, or install it"
+                f'app: there is no module "{shorten(module)}" in {here}; run this in the '
+                "directory of your program, or install it"
             ) from None
         raise _broken(module, error) from error
     except SystemExit as error:
-        told = f'app: module "{shorten(module)}" ends the process when it is imported'
-        raise Invalid(f'{told}; put that below `if __name__ == "__main__":`') from error
+        told = f'app: module "{shorten(module)}" exits when it is imported'
+        raise Invalid(f'{told}; move that below `if __name__ == "__main__":`') from error
     except Exception as error:
         raise _broken(module, error) from error
 
@@ -98,6 +98,4 @@ def _find(module: ModuleType, name: str) -> Duebook:
     place = f"{module.__name__}:{shorten(name)}"
     if found is _MISSING:
         raise Invalid(f"app: there is no {place}{hint}")
-    raise Invalid(
-        f"app: {place} is not a Duebook, but a value of type {type(found).__name__}{hint}"
-    )
+    raise Invalid(f"app: {place} is not a Duebook but a {type(found).__name__}{hint}")

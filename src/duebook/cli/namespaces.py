@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from duebook.cli.commands import group
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_table, wrapped
 from duebook.errors import counted
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["namespace_group"]
 
 
-@click.group("namespace")
+@group("namespace")
 def namespace_group() -> None:
-    """Look at namespaces, and limit how much they hold."""
+    """List namespaces and set their quotas."""
 
 
 @namespace_group.command("ls")
@@ -36,23 +37,31 @@ def ls_command(as_json: bool) -> None:
         head = ("NAMESPACE", "SCHEDULES", "BYTES", "FIRES/MIN", "PAYLOAD", "PRIORITY")
         print_table(head, [_row(use) for use in uses], shrinks=0)
     else:
-        click.echo("no namespace has schedules or a quota")
+        click.echo("no namespaces have schedules or a quota")
 
 
 @namespace_group.command("limit")
 @click.argument("name")
-@click.option("--schedules", type=int, help="Most schedules.")
-@click.option("--fires-per-minute", type=float, help="Most due times a minute, in the mean.")
-@click.option("--payload-bytes", type=int, help="Most bytes of one payload as JSON.")
-@click.option("--definition-bytes", type=int, help="Most bytes of all definitions as JSON.")
-@click.option("--max-priority", type=int, help="Highest priority of schedules and runs.")
+@click.option("--schedules", type=int, metavar="N", help="At most N schedules.")
+@click.option(
+    "--fires-per-minute", type=float, metavar="N", help="At most N due times a minute on average."
+)
+@click.option(
+    "--payload-bytes", type=int, metavar="N", help="At most N bytes in a payload, as JSON."
+)
+@click.option(
+    "--definition-bytes", type=int, metavar="N", help="At most N bytes in all definitions, as JSON."
+)
+@click.option(
+    "--max-priority", type=int, metavar="N", help="The highest priority of schedules and runs."
+)
 @json_option
 def limit_command(name: str, as_json: bool, **limits: Any) -> None:
-    """Limit a namespace; these limits replace the ones it had.
+    """Set the quota of a namespace; replaces its former quota.
 
     NAME is a namespace, or '*' for all that have no such limit of their own.
-    What is there already stays. A schedule counts with its mean rate over its
-    next hundred due times.
+    Existing schedules stay. The rate of a schedule is its average over the next
+    hundred due times.
 
     \b
     Examples:
@@ -63,7 +72,7 @@ def limit_command(name: str, as_json: bool, **limits: Any) -> None:
     if not any(value is not None for value in limits.values()):
         raise click.UsageError(
             "give --schedules, --fires-per-minute, --payload-bytes, --definition-bytes or "
-            f"--max-priority; to lift the quota: duebook namespace free {shlex.quote(name)}"
+            f"--max-priority; to remove the quota: duebook namespace free {shlex.quote(name)}"
         )
     with open_book(create=True) as book:
         use = book.namespaces.limit(name, **limits)
@@ -85,7 +94,7 @@ def _limits(use: NamespaceUse) -> list[str]:
         limits.append(f"at most {most}" + ("" if everywhere else f" (has {use.schedules:,})"))
     if quota.fires_per_minute is not None:
         has = f"{use.fires_per_minute or 0:,.4g}"
-        limits.append(f"due at most {quota.fires_per_minute:,g} times a minute (is {has})")
+        limits.append(f"at most {quota.fires_per_minute:,g} due times a minute (has {has})")
     if quota.payload_bytes is not None:
         limits.append(f"payloads of at most {quota.payload_bytes:,} bytes")
     if quota.definition_bytes is not None:
@@ -102,21 +111,21 @@ def free_command(name: str) -> None:
     """Remove the quota of a namespace."""
     with open_book() as book:
         book.namespaces.free(name)
-    quota = "the built-in limits apply" if name == EVERYWHERE else "it has no quota"
-    click.echo(f"freed {_whom(name)}: {quota}")
+    then = "; the built-in limits apply" if name == EVERYWHERE else ""
+    click.echo(f"removed the quota of {_whom(name)}{then}")
 
 
 @namespace_group.command("recount")
 @click.argument("name")
 def recount_command(name: str) -> None:
-    """Count anew what a namespace holds.
+    """Recount what a namespace holds.
 
-    Needed only when `duebook db check --deep` finds that the kept numbers are
-    wrong. Writers wait meanwhile.
+    Needed only when `duebook db check --deep` reports wrong counts. Writers wait
+    until it is done.
     """
     with open_book() as book:
         schedules, size = book.namespaces.recount(name)
-    click.echo(f"counted {name}: {counted(schedules, 'schedule')}, {size:,} bytes")
+    click.echo(f"recounted {name}: {counted(schedules, 'schedule')}, {size:,} bytes")
 
 
 def _row(use: NamespaceUse) -> tuple[str, ...]:

@@ -1,5 +1,4 @@
-"""The commands that work: up, worker and web, nodes until Ctrl-C; tick, one step for a cron
-outside."""
+"""The commands that run a node: up, worker and web; and tick, one step for use from cron."""
 
 from __future__ import annotations
 
@@ -13,6 +12,7 @@ import click
 
 from duebook.app import MOST_SLOTS
 from duebook.cli.arguments import read_pair
+from duebook.cli.commands import command
 from duebook.cli.loading import load_app
 from duebook.cli.node_log import begin_log, log_level
 from duebook.cli.opening import database_settings
@@ -23,7 +23,7 @@ from duebook.errors import Invalid, printable, shorten
 from duebook.ids import check_name
 from duebook.model.fields import read_labels
 from duebook.model.serving import choose_serving
-from duebook.settings import COORDINATIONS
+from duebook.settings import COORDINATIONS, LOG_FORMATS
 from duebook.settings import ROLES as NODE_ROLES
 from duebook.store.opening import place_of
 from duebook.targets.addresses import read_networks
@@ -34,7 +34,7 @@ from duebook.timetext import format_instant
 from duebook.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from duebook.app import Duebook
     from duebook.engine.node import NodeOptions
@@ -48,96 +48,103 @@ ROLES: Final = (*NODE_ROLES, "web")
 TICK_LEASE: Final = timedelta(minutes=1)
 
 
-def _take_database(ctx: click.Context, _: click.Parameter, url: str | None) -> None:
-    if url is not None:
-        ctx.find_root().obj["database_url"] = url
+_log_options = (
+    click.option(
+        "--log-format",
+        type=click.Choice(LOG_FORMATS),
+        help="How to write the log on stderr. [env: DUEBOOK_LOG_FORMAT; default: text]",
+    ),
+    click.option(
+        "--verbose", "-v", is_flag=True, help="Also log what was planned and claimed, and why."
+    ),
+)
+_quiet_option = click.option("--quiet", "-q", is_flag=True, help="Log only warnings and errors.")
 
 
-_database_option = click.option(
-    "--database",
-    metavar="URL",
-    expose_value=False,
-    callback=_take_database,
-    help="Where the books are. [env: DUEBOOK_DATABASE_URL]",
+def _with(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Add several options to a command."""
+
+    def decorate(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+_node_options = _with(
+    click.option(
+        "--slots",
+        type=click.IntRange(1, MOST_SLOTS),
+        metavar="N",
+        default=10,
+        show_default=True,
+        help="How many runs to execute at once.",
+    ),
+    click.option(
+        "--label",
+        "labels",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="A label that steps of flows can ask for; repeatable.",
+    ),
+    click.option(
+        "--queue",
+        metavar="NAME",
+        multiple=True,
+        default=("default",),
+        help="A queue to serve; repeatable. [default: default]",
+    ),
+    click.option(
+        "--serve",
+        metavar="NAMESPACES",
+        help="Execute runs of these namespaces, separated by commas, or * for all. [env: "
+        "DUEBOOK_SERVE; default: the namespace of the program or of --namespace, else all]",
+    ),
+    click.option(
+        "--prune", is_flag=True, help="Delete schedules that the program no longer declares."
+    ),
+    click.option(
+        "--pass-env",
+        metavar="NAMES",
+        multiple=True,
+        help="Environment variables to pass to commands, such as EDITOR,AWS_*; repeatable. "
+        "[env: DUEBOOK_PASS_ENV]",
+    ),
+    click.option(
+        "--run-as",
+        metavar="USER",
+        help="Run commands as this user; the node must be root. [env: DUEBOOK_RUN_AS]",
+    ),
+    click.option(
+        "--http-allow",
+        metavar="NETWORKS",
+        help="Private networks that requests may reach, such as 10.0.0.0/8. "
+        "[env: DUEBOOK_HTTP_ALLOW]",
+    ),
+    _quiet_option,
+    *_log_options,
 )
 
-
-_verbose_option = click.option(
-    "--verbose", "-v", is_flag=True, help="Log what was planned and claimed, and why."
+_web_options = _with(
+    click.option(
+        "--host",
+        metavar="HOST",
+        help="The address of the API and the dashboard. [env: DUEBOOK_HOST; default: 127.0.0.1]",
+    ),
+    click.option(
+        "--port",
+        metavar="N",
+        help="Their port; 0 for any free one. [env: DUEBOOK_PORT; default: 7420, or the next free "
+        "one]",
+    ),
+    click.option(
+        "--max-connections",
+        metavar="N",
+        help="At most N open connections. [env: DUEBOOK_MAX_CONNECTIONS; default: 1000, or what "
+        "`ulimit -n` allows]",
+    ),
 )
-
-
-def _node_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What both kinds of nodes can be told."""
-    for option in (
-        _verbose_option,
-        click.option("--quiet", "-q", is_flag=True, help="Show problems only, not every run."),
-        click.option(
-            "--http-allow",
-            metavar="NETWORKS",
-            help="Networks for requests besides the public ones. [env: DUEBOOK_HTTP_ALLOW]",
-        ),
-        click.option(
-            "--run-as",
-            metavar="USER",
-            help="Run commands as another user; the node must be root. [env: DUEBOOK_RUN_AS]",
-        ),
-        click.option(
-            "--pass-env",
-            metavar="NAMES",
-            multiple=True,
-            help="Variables that commands get besides the usual ones, such as EDITOR,AWS_*. [env: "
-            "DUEBOOK_PASS_ENV]",
-        ),
-        click.option(
-            "--prune", is_flag=True, help="Delete schedules that the code no longer declares."
-        ),
-        click.option(
-            "--serve",
-            metavar="NAMESPACES",
-            help="Whose runs it executes: names separated by commas, or * for all. [env: "
-            "DUEBOOK_SERVE; default: the namespace of the program or of --namespace, else all]",
-        ),
-        click.option("--queue", multiple=True, default=("default",), help="Which queues to serve."),
-        click.option(
-            "--label",
-            "labels",
-            metavar="NAME=VALUE",
-            multiple=True,
-            help="For steps of flows that ask for it; may be repeated.",
-        ),
-        click.option(
-            "--slots",
-            type=click.IntRange(1, MOST_SLOTS),
-            default=10,
-            show_default=True,
-            help="How many runs at once.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def _web_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        click.option(
-            "--max-connections",
-            metavar="N",
-            help="Connections that the API has open at once. [env: DUEBOOK_MAX_CONNECTIONS; "
-            "default: 1000, or what `ulimit -n` allows]",
-        ),
-        click.option(
-            "--port",
-            metavar="N",
-            help="Of the API; 0 for any that is free. [env: DUEBOOK_PORT; default: 7420, or the "
-            "next that is free]",
-        ),
-        click.option(
-            "--host", help="Where the API is served. [env: DUEBOOK_HOST; default: 127.0.0.1]"
-        ),
-    ):
-        command = option(command)
-    return command
 
 
 _flows_option = click.option(
@@ -146,49 +153,51 @@ _flows_option = click.option(
     metavar="DIR",
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A directory of flow files to keep and run; may be repeated.",
+    help="A directory of flow files to load and watch; repeatable.",
 )
 
 
-@click.command("up")
-@_database_option
-@click.option("--app", metavar="MODULE:BOOK", help="The program whose tasks it runs.")
+@command("up")
+@click.option("--app", metavar="MODULE:BOOK", help="Also run the tasks of this program.")
 @_node_options
 @_web_options
 @click.option(
     "--roles",
     default=",".join(ROLES),
     show_default=True,
-    help="What the node does: plan, work, pass events on, serve the API.",
+    help="What the node does: plan, execute runs, publish events, serve the API.",
 )
 @_flows_option
 @click.option(
     "--coordination",
     type=click.Choice(COORDINATIONS),
-    help="Who plans: all schedulers, or one leader at a time. [env: DUEBOOK_COORDINATION]",
+    help="Which schedulers plan: all, or one leader at a time. [env: DUEBOOK_COORDINATION; "
+    "default: all]",
 )
 def up_command(app: str | None, roles: str, coordination: str | None, **options: Any) -> None:
-    """Start a node: it plans what is due, runs it and serves the API, until Ctrl-C.
+    """Start a node: plan and run what is due, serve the dashboard.
+
+    It runs until Ctrl-C.
 
     \b
     Examples:
       duebook up
       duebook up --app reports:book
       duebook up --flows flows/
-      duebook --namespace staging up
-      duebook --database sqlite:////var/lib/duebook/books.db up --slots 4 --quiet
+      duebook up --namespace staging
+      duebook up --database sqlite:////var/lib/duebook/books.db --log-format json
     """
     _serve(_Wanted(app, read_roles(roles), coordination, **options))
 
 
-@click.command("worker")
-@_database_option
+@command("worker")
 @click.argument("app", metavar="MODULE:BOOK")
 @_node_options
 def worker_command(app: str, **options: Any) -> None:
-    """Start a node that runs the tasks of a program, until Ctrl-C; others plan.
+    """Start a node that only executes runs, with a program's tasks.
 
-    MODULE is imported from here; BOOK is the Duebook in it that has the tasks.
+    It runs until Ctrl-C; other nodes plan. MODULE is imported from the current
+    directory; BOOK is the Duebook in it that has the tasks.
 
     \b
     Examples:
@@ -198,24 +207,25 @@ def worker_command(app: str, **options: Any) -> None:
     _serve(_Wanted(app, ("worker",), None, **options))
 
 
-@click.command("web")
-@_database_option
-@click.option("--app", metavar="MODULE:BOOK", help="The program whose tasks it knows.")
+@command("web")
+@click.option("--app", metavar="MODULE:BOOK", help="The program whose tasks it can schedule.")
 @_web_options
-@click.option("--quiet", "-q", is_flag=True, help="Show problems only.")
-def web_command(app: str | None, quiet: bool, **options: Any) -> None:
-    """Serve the dashboard and the API alone, until Ctrl-C; others plan and work.
+@_with(_quiet_option, *_log_options)
+def web_command(app: str | None, **options: Any) -> None:
+    """Serve only the dashboard and the API.
+
+    It runs until Ctrl-C; other nodes plan and run.
 
     \b
     Example:
       duebook web --port 8080
     """
-    _serve(_Wanted(app, ("web",), None, quiet=quiet, **options))
+    _serve(_Wanted(app, ("web",), None, **options))
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The node that a command line asks for."""
+    """The node that a command line describes."""
 
     app: str | None
     roles: tuple[str, ...]
@@ -230,6 +240,7 @@ class _Wanted:
     prune: bool = False
     quiet: bool = False
     verbose: bool = False
+    log_format: str | None = None
     host: str | None = None
     port: str | None = None
     max_connections: str | None = None
@@ -245,12 +256,13 @@ class _Wanted:
             host=self.host,
             port=self.port,
             max_connections=self.max_connections,
+            log_format=self.log_format,
         )
 
     def check(self) -> None:
-        """Raises what is wrong with it, before anything begins."""
+        """Raise what is wrong with it before anything starts."""
         if self.quiet and self.verbose:
-            raise click.UsageError("give either --quiet or --verbose")
+            raise click.UsageError("give either --quiet or --verbose, not both")
         for name in self.queue:
             check_name(name, "--queue")
         self._labels()
@@ -282,8 +294,8 @@ def _serve(wanted: _Wanted) -> None:
     settings = wanted.settings()
     wanted.check()
     level = log_level(wanted.quiet, wanted.verbose)
-    begin_log(level)
-    read_networks(settings.http_allow)  # who cannot, hears it now
+    announce = begin_log(level, settings.log_format)
+    read_networks(settings.http_allow)  # so that mistakes are reported now
     setup = command_setup(settings.pass_env, settings.run_as)
     allow_descriptors(wanted.slots * 8 + 256)  # a run needs five
     with ExitStack() as stack:
@@ -310,30 +322,30 @@ def _serve(wanted: _Wanted) -> None:
             web = stack.enter_context(open_web(book, settings, listening))
 
         def ready() -> None:
-            _greet(book, options, setup.user)
+            for line in _greeting(book, options, setup.user):
+                announce(line)
             if web is not None:
-                web.start()
+                web.start(announce)
             collect_seldom()
-            click.echo("ready; Ctrl-C ends it")
+            announce("ready; press Ctrl-C to stop")
 
         book.serve(spawner, options, wanted.prune, ready, measures, wanted.flows)
-    click.echo("ended; nothing is lost, the next start carries on")
+    announce("stopped; the next start continues where this one ended")
 
 
-def _greet(book: Duebook, options: NodeOptions, user: CommandUser | None) -> None:
-    place = place_of(book.database_url)
-    click.echo(f"duebook {__version__}, books in {printable(place)}")
+def _greeting(book: Duebook, options: NodeOptions, user: CommandUser | None) -> Iterator[str]:
+    yield f"duebook {__version__}, database {printable(place_of(book.database_url))}"
     if "worker" in options.roles:
-        click.echo(f"serves {options.namespaces}")
+        yield f"serves {options.namespaces}"
         if user is not None:
-            click.echo(f"runs commands as {user.name}")
+            yield f"runs commands as {user.name}"
     if book.tasks.names:
-        click.echo(f"tasks: {', '.join(book.tasks.names)}")
+        yield f"tasks: {', '.join(book.tasks.names)}"
     for schedule in book.schedules.list(status="active", sort="next_due_at", limit=3):
-        click.echo(f"next: {schedule.name} {when(schedule.next_due_at)}")
+        yield f"next: {schedule.name} {when(schedule.next_due_at)}"
     if not book.tasks.names and not book.schedules.list(limit=1):
-        click.echo("no schedules yet; in another terminal:")
-        click.echo("  duebook add hello --every 10s -- echo hello")
+        yield "no schedules yet; add one in another terminal:"
+        yield "  duebook add hello --every 10s -- echo hello"
 
 
 def read_roles(text: str) -> tuple[str, ...]:
@@ -342,23 +354,33 @@ def read_roles(text: str) -> tuple[str, ...]:
     for word in given:
         if word not in ROLES:
             known = ", ".join(ROLES)
-            raise Invalid(f'--roles "{shorten(word)}" is not one of {known}; separate them by ,')
+            raise Invalid(
+                f'--roles "{shorten(word)}" is not one of {known}; separate them with commas'
+            )
     return tuple(role for role in ROLES if role in given)
 
 
-@click.command("tick")
-@_database_option
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@command("tick")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    default=50,
+    show_default=True,
+    help="How many schedules to plan.",
+)
 @_flows_option
-@_verbose_option
+@_with(*_log_options)
 @json_option
-def tick_command(limit: int, flows: tuple[Path, ...], verbose: bool, as_json: bool) -> None:
-    """Plan what is due now and leave, for an outside cron; nodes do this by themselves.
+def tick_command(
+    limit: int, flows: tuple[Path, ...], log_format: str | None, verbose: bool, as_json: bool
+) -> None:
+    """Plan what is due now and exit, for use from cron.
 
-    Prints how many due times became runs, were skipped or have to wait, how
-    many schedules remain due beyond --limit, and when the next one is due.
-    With --flows the directory is read first: due times of its flows wait as
-    long as no node does.
+    Nodes do this by themselves. Prints how many due times became runs, were
+    skipped or wait, how many schedules remain due beyond --limit, and when the
+    next one is due. --flows reads the directory first; due times of flows wait
+    until a node or this command reads it.
     """
     from duebook.book.flow_registry import FlowRegistry
     from duebook.cli.opening import open_database
@@ -370,7 +392,8 @@ def tick_command(limit: int, flows: tuple[Path, ...], verbose: bool, as_json: bo
     from duebook.flows.directory_keeper import scan_once
 
     if verbose:
-        begin_log(log_level(quiet=False, verbose=True))
+        form = database_settings(log_format=log_format).log_format
+        begin_log(log_level(quiet=False, verbose=True), form)
     measures = Measures()
     with open_database() as book:
         session = new_session("scheduler")

@@ -1,36 +1,61 @@
-"""What somebody who defines a schedule should know: what it needs, and is not there yet."""
+"""Notes about what a schedule needs and does not have yet: a node, a worker, a program."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from shutil import which
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from duebook.cli.output import wrapped
-from duebook.errors import NotFound, printable
+from duebook.errors import Forbidden, NotFound, printable
 from duebook.flows.problems import did_you_mean
 from duebook.model.event_target import EventTarget
 from duebook.model.serving import unserved
 from duebook.model.target import CommandTarget, TaskTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from duebook.client import Client
     from duebook.model.node import LiveNode
     from duebook.model.schedule import Schedule, ScheduleSpec
 
-__all__ = ["print_notes"]
+__all__ = ["note_missing_nodes", "print_notes"]
+
+ROLES: Final = ("scheduler", "worker")
+"""What has to be done for a schedule to run."""
+
+
+def note_missing_nodes(book: Client) -> None:
+    """Say so when nothing would be planned or run; nothing to callers who may not list nodes."""
+    with suppress(Forbidden):
+        if (missing := _missing_nodes(book.nodes.list())) is not None:
+            _print(missing)
+
+
+def _missing_nodes(nodes: Sequence[LiveNode], roles: Sequence[str] = ROLES) -> str | None:
+    if not nodes:
+        return "no node is running, so nothing is planned or run; start one: duebook up"
+    for role in roles:
+        if not any(role in node.roles for node in nodes):
+            what = "becomes due" if role == "scheduler" else "is run"
+            return f"no running node has the role {role}, so nothing {what}; start one: duebook up"
+    return None
+
+
+def _print(note: str) -> None:
+    click.echo(wrapped(printable(f"note: {note}")), err=True)
 
 
 def print_notes(book: Client, schedule: Schedule) -> None:
-    """Mostly none. All of it may come later, so nothing of it is refused."""
+    """Print what is missing. It may be added later, so nothing is rejected."""
     if schedule.spec is not None:
         for note in _notes(book, schedule.namespace, schedule.spec):
-            click.echo(wrapped(printable(f"note: {note}")), err=True)
+            _print(note)
 
 
 def _notes(book: Client, namespace: str, spec: ScheduleSpec) -> Iterator[str]:
@@ -38,9 +63,12 @@ def _notes(book: Client, namespace: str, spec: ScheduleSpec) -> Iterator[str]:
     target = spec.target
     if isinstance(target, CommandTarget):
         yield from _missing_files(target)
+    nodes = book.nodes.list()
+    needed = ROLES[:1] if isinstance(target, EventTarget) else ROLES
+    if (missing := _missing_nodes(nodes, needed)) is not None:
+        yield missing
     if isinstance(target, EventTarget):  # it needs no worker
         return
-    nodes = book.nodes.list()
     told = unserved(namespace, [node.namespaces for node in nodes if "worker" in node.roles])
     if told is not None:
         yield told
@@ -52,7 +80,7 @@ def _notes(book: Client, namespace: str, spec: ScheduleSpec) -> Iterator[str]:
 
 
 def _missing_schedules(book: Client, spec: ScheduleSpec) -> Iterator[str]:
-    """Until a schedule exists, what depends on it does not run."""
+    """A schedule does not run until those it depends on exist."""
     for dependency in spec.depends_on:
         try:
             book.schedules.get(dependency.schedule)
@@ -61,7 +89,7 @@ def _missing_schedules(book: Client, spec: ScheduleSpec) -> Iterator[str]:
 
 
 def _missing_files(target: CommandTarget) -> Iterator[str]:
-    """What a template names nobody knows yet."""
+    """The values of templates are not known yet."""
     folder = target.cwd
     if folder is not None and "{{" not in folder and not Path(folder).is_dir():
         yield f'there is no directory "{folder}" on this machine'
@@ -85,7 +113,7 @@ def _unknown_task(name: str, workers: list[LiveNode]) -> Iterator[str]:
 
 
 def _unserved_queue(queue: str, workers: list[LiveNode]) -> Iterator[str]:
-    """That nothing serves the default queue before the first node starts, everybody knows."""
+    """A queue that no running worker serves."""
     served = {name for node in workers for name in node.queues}
     if queue not in served and (workers or queue != "default"):
         yield f'no live worker serves queue "{queue}"; start one: duebook up --queue {queue}'

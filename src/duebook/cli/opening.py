@@ -1,4 +1,4 @@
-"""Opens the books that a command line names: those of a database, or of a server."""
+"""Opens the database or the server that a command line names."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def settings_of(ctx: click.Context | None = None, **flags: str | None) -> Settin
 
 
 def database_settings(ctx: click.Context | None = None, **flags: str | None) -> Settings:
-    """As `settings_of`, for a command that works on the database itself; raises NeedsDatabase.
+    """As `settings_of`, for a command that needs the database itself; raises NeedsDatabase.
 
-    A server that only the environment or a file names matters to nobody who also names a database.
+    --database overrides a server that the environment or a file names.
     """
     settings, given = settings_of(ctx, **flags), _flags(ctx)
     elsewhere = settings.url is not None and settings.database_url == Settings().database_url
@@ -43,14 +43,13 @@ def database_settings(ctx: click.Context | None = None, **flags: str | None) -> 
 
 @contextmanager
 def open_book(create: bool = False) -> Iterator[Client]:
-    """The book of the current command line, closed at the end.
+    """The client that the current command line names, closed at the end.
 
-    A database that does not exist is only created for commands that put the first things into it;
-    for the others raises NotFound.
+    Raises NotFound for a database that does not exist, unless `create`.
     """
     settings, given = settings_of(), _flags()
     if given.get("url") and given.get("database_url"):
-        raise click.UsageError("--url names a server, --database a database; give one of them")
+        raise click.UsageError("give either --database or --url, not both")
     remote = settings.url is not None and not given.get("database_url")
     opened: Client = _server(settings) if remote else _database(settings, create)
     with opened as book:
@@ -72,12 +71,12 @@ def _database(settings: Settings, create: bool) -> Book:
 def _server(settings: Settings) -> RemoteBook:
     from duebook.remote import RemoteBook
 
-    assert settings.url is not None  # noqa: S101 - it was asked for
+    assert settings.url is not None  # noqa: S101 - the caller has checked
     return RemoteBook(settings.url, settings.token or _local_token(settings), settings.namespace)
 
 
 def _local_token(settings: Settings) -> str | None:
-    """The one that a node on this machine keeps for its user; it is of no use elsewhere."""
+    """The token that a node on this machine keeps for its user; it works only here."""
     from duebook.api.local_token import find_local_token, local_token_path
     from duebook.remote.server import is_loopback_url
 

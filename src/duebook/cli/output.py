@@ -1,4 +1,4 @@
-"""How results look: tables that fit 80 columns, times with zone and distance, JSON."""
+"""How results look: tables that fit the terminal, times with zone and distance, JSON."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from duebook.cli.terminal import painted, prose_width, table_width
 from duebook.clock import utc_now
 from duebook.errors import printable
 from duebook.timetext import relative
+from duebook.triggers.zones import local_datetime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +38,6 @@ __all__ = [
     "wrapped",
 ]
 
-WIDTH: Final = 80
 LEAST: Final = 12
 """Characters that the last column keeps."""
 NAME: Final = 15
@@ -52,35 +53,50 @@ def print_json(value: Any) -> None:
 
 
 def print_table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], shrinks: int | None = None
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    shrinks: int | None = None,
+    states: int | None = None,
 ) -> None:
-    """Columns as wide as they need to be; the one that `shrinks` and the last are cut to fit."""
+    """Columns as wide as they need to be; on a terminal the one that `shrinks` and the last are cut
+    to fit. The column `states` is coloured."""
     cells = [list(head), *([printable(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head) - 1)]
-    if shrinks is not None:
-        room = WIDTH - LEAST - sum(width + 2 for width in widths)
+    limit = table_width()
+    if limit is not None and shrinks is not None:
+        room = limit - LEAST - sum(width + 2 for width in widths)
         widths[shrinks] = min(max(widths[shrinks] + min(room, 0), NAME), widths[shrinks])
-        for row in cells:
-            row[shrinks] = cut(row[shrinks], widths[shrinks])
-    for row in cells:
-        line = "".join(cell.ljust(width + 2) for cell, width in zip(row, widths, strict=False))
-        click.echo((line + cut(row[-1], max(WIDTH - len(line), LEAST))).rstrip())
+    for number, row in enumerate(cells):
+        texts = [fit(cell, width) for cell, width in zip(row, widths, strict=False)]
+        left = None if limit is None else max(limit - sum(width + 2 for width in widths), LEAST)
+        texts.append(row[-1] if left is None else cut(row[-1], left))
+        if states is not None and number:
+            texts[states] = painted(texts[states])
+        click.echo("  ".join(texts).rstrip())
 
 
-def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
-    """Name and value, wrapped where they are long; empty values are left out."""
+def fit(text: str, width: int) -> str:
+    """Exactly so wide."""
+    return cut(text, width).ljust(width)
+
+
+def print_pairs(pairs: Sequence[tuple[str, str]], state: str = "") -> None:
+    """Name and value, wrapped where they are long; empty values are left out. The value of `state`
+    is coloured."""
     width = max((len(name) for name, value in pairs if value), default=0)
     for name, value in pairs:
-        if value:
+        if value and name == state:
+            click.echo(f"{name.ljust(width)}  {painted(printable(value))}")
+        elif value:
             text = f"{name.ljust(width)}  {printable(value)}"
-            click.echo(wrapped(text, indent=width + 2) if len(text) > WIDTH else text)
+            click.echo(wrapped(text, indent=width + 2) if len(text) > prose_width() else text)
 
 
 def wrapped(text: str, indent: int = 2) -> str:
-    """Lines that fit, but words stay whole: they may be paths and ids."""
+    """Lines that fit; words stay whole, since they may be paths and ids."""
     return fill(
         text,
-        WIDTH,
+        prose_width(),
         subsequent_indent=" " * indent,
         break_long_words=False,
         break_on_hyphens=False,
@@ -89,7 +105,7 @@ def wrapped(text: str, indent: int = 2) -> str:
 
 def print_problem(problem: Problem, err: bool = False) -> None:
     """What is wrong with a file, and the line with a mark where it is."""
-    for line in [str(problem), *problem.excerpt(WIDTH)]:
+    for line in [str(problem), *problem.excerpt(prose_width())]:
         click.echo(printable(line), err=err)
 
 
@@ -99,9 +115,10 @@ def print_runs(book: Client, runs: list[Run]) -> None:
     for run in runs:
         started = relative(run.started_at - now) if run.started_at else ""
         why = run.why or progress_words(run)
-        status = run.state if run.attempt < 2 else f"{run.state} ({run.attempt} tries)"
+        status = run.state if run.attempt < 2 else f"{run.state} ({run.attempt} attempts)"
         rows.append((short[run.id], run_name(run), status, started, took(run), why))
-    print_table(("RUN", "SCHEDULE", "STATUS", "STARTED", "TOOK", "WHY"), rows, shrinks=1)
+    head = ("RUN", "SCHEDULE", "STATUS", "STARTED", "TOOK", "REASON")
+    print_table(head, rows, shrinks=1, states=2)
 
 
 def took(run: Run) -> str:
@@ -112,29 +129,33 @@ def took(run: Run) -> str:
 
 
 def run_name(run: Run) -> str:
-    """What a run is of: its schedule, the step of a flow, a flow or a task."""
+    """What it runs: a schedule, the step of a flow, a flow or a task."""
     if run.flow is not None and run.parent_run_id is not None:
-        before = f"{run.trigger.removeprefix(f'flow:{run.flow}:')} (before)"
+        before = f"{run.trigger.removeprefix(f'flow:{run.flow}:')} (earlier)"
         return f"{run.flow}: {run.step or before}"
     return run.schedule or run.flow or run.task or "-"
 
 
 def progress_words(run: Run) -> str:
-    """How far a run under way has come, as far as it tells."""
+    """The progress that a running run reported."""
     if run.status != "running" or run.progress is None:
         return ""
     return f"{run.progress:.0%} {run.progress_text or ''}".rstrip()
 
 
-def when(moment: datetime | None, now: datetime | None = None) -> str:
-    """A time in the reader's zone with the relative form."""
+def when(moment: datetime | None, now: datetime | None = None, tz: str | None = None) -> str:
+    """A time and how far away it is, in the zone of the terminal unless `tz` names another."""
     if moment is None:
         return "-"
     current = now or utc_now()
-    local = moment.astimezone()
-    day = "" if local.date() == current.astimezone().date() else f"{local:%Y-%m-%d} "
+    local, here = (_local(each, tz) for each in (moment, current))
+    day = "" if local.date() == here.date() else f"{local:%Y-%m-%d} "
     distance = relative(moment - current.replace(microsecond=moment.microsecond))
-    return f"{day}{local:%H:%M:%S} {local.tzname()} ({distance})"
+    return f"{day}{local:%H:%M:%S} {tz or local.tzname()} ({distance})"
+
+
+def _local(moment: datetime, tz: str | None) -> datetime:
+    return moment.astimezone() if tz is None else local_datetime(moment, tz)
 
 
 def cut(text: str, width: int) -> str:

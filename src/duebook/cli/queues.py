@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from duebook.cli.commands import group
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_table
 from duebook.model.codec import encode
@@ -11,9 +12,9 @@ from duebook.model.codec import encode
 __all__ = ["queue_group"]
 
 
-@click.group("queue")
+@group("queue")
 def queue_group() -> None:
-    """Look at queues, and limit how much of them runs."""
+    """List queues and limit how many runs they start."""
 
 
 @queue_group.command("ls")
@@ -25,7 +26,7 @@ def ls_command(as_json: bool) -> None:
     if as_json:
         print_json([encode(load) for load in loads])
     elif loads:
-        head = ("QUEUE", "QUEUED", "RUNNING", "AT ONCE", "RATE")
+        head = ("QUEUE", "QUEUED", "RUNNING", "CONCURRENCY", "RATE")
         print_table(
             head,
             [
@@ -41,15 +42,19 @@ def ls_command(as_json: bool) -> None:
             shrinks=0,
         )
     else:
-        click.echo("no queue has limits or work")
+        click.echo("no queues have limits or work")
 
 
 @queue_group.command("limit")
 @click.argument("name")
-@click.option("--concurrency", type=int, help="Most runs at once, over all nodes; 0 holds it.")
-@click.option("--rate", help="Most runs that start in any such period: 10/s, 100/m, 5/10s.")
+@click.option(
+    "--concurrency", type=int, metavar="N", help="At most N runs at once on all nodes; 0 stops it."
+)
+@click.option(
+    "--rate", metavar="RATE", help="At most this many starts in any period: 10/s, 100/m, 5/10s."
+)
 def limit_command(name: str, concurrency: int | None, rate: str | None) -> None:
-    """Limit a queue; these limits replace the ones it had.
+    """Limit a queue; replaces its former limits.
 
     \b
     Examples:
@@ -58,7 +63,7 @@ def limit_command(name: str, concurrency: int | None, rate: str | None) -> None:
     """
     if concurrency is None and rate is None:
         raise click.UsageError(
-            f"give --concurrency, --rate or both; to lift all limits: duebook queue free {name}"
+            f"give --concurrency, --rate or both; to remove all limits: duebook queue free {name}"
         )
     with open_book(create=True) as book:
         queue = book.queues.limit(name, concurrency, rate)
@@ -66,7 +71,7 @@ def limit_command(name: str, concurrency: int | None, rate: str | None) -> None:
     if queue.concurrency is not None:
         limits.append(f"at most {queue.concurrency:,} at once")
     if queue.rate is not None:
-        limits.append(f"at most {queue.rate} begin")
+        limits.append(f"at most {queue.rate} started")
     click.echo(f"limited {queue.name}: {', '.join(limits)}")
 
 
@@ -76,4 +81,4 @@ def free_command(name: str) -> None:
     """Remove the limits of a queue."""
     with open_book() as book:
         book.queues.free(name)
-    click.echo(f"freed {name}: it has no limits")
+    click.echo(f"removed the limits of {name}")

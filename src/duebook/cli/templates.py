@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from duebook.cli.arguments import complete_template
+from duebook.cli.commands import group
 from duebook.cli.definition_options import (
     definition_options,
     policy_words,
@@ -32,12 +33,12 @@ __all__ = ["template_group"]
 _name_argument = click.argument("name", shell_complete=complete_template)
 
 
-@click.group("template")
+@group("template")
 def template_group() -> None:
-    """Keep named defaults that a schedule starts from.
+    """Save named defaults for new schedules.
 
-    A schedule copies them when it is added: what becomes of the template later
-    does not touch it.
+    A schedule copies them when it is added; later changes to the template do not
+    affect it.
     """
 
 
@@ -48,10 +49,10 @@ def template_group() -> None:
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @json_option
 def save_command(name: str, command: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """Save defaults under a name; they replace all that it had.
+    """Save a template; replaces one of the same name.
 
-    Any part of a definition may be given. H in a cron expression hashes the
-    name of the schedule, not of the template.
+    It may hold any part of a definition. H in a cron expression hashes the name of
+    the schedule, not of the template.
 
     \b
     Examples:
@@ -84,7 +85,7 @@ def ls_command(as_json: bool) -> None:
             (template.name, _trigger_words(template) or "-", _about(template))
             for template in templates
         ]
-        print_table(("TEMPLATE", "TRIGGER", "GIVES"), rows, shrinks=1)
+        print_table(("TEMPLATE", "TRIGGER", "DEFAULTS"), rows, shrinks=1)
     else:
         click.echo("no templates yet; save one: duebook template save nightly --cron @daily")
 
@@ -93,7 +94,7 @@ def ls_command(as_json: bool) -> None:
 @_name_argument
 @json_option
 def show_command(name: str, as_json: bool) -> None:
-    """Show a template and what it gives."""
+    """Show a template and its defaults."""
     with open_book() as book:
         template = book.templates.get(name)
     if as_json:
@@ -120,14 +121,14 @@ def show_command(name: str, as_json: bool) -> None:
 @_name_argument
 @json_option
 def rm_command(name: str, as_json: bool) -> None:
-    """Remove a template; the schedules that started from it stay."""
+    """Delete a template; schedules that used it stay."""
     with open_book() as book:
         template = book.templates.get(name)
         book.templates.remove(name)
     if as_json:
         print_json(encode(template))
     else:
-        click.echo(f"removed {name}")
+        click.echo(f"deleted {name}")
 
 
 def _by(name: str) -> str:
@@ -135,7 +136,7 @@ def _by(name: str) -> str:
 
 
 def _about(template: ScheduleTemplate) -> str:
-    """What it is for; else what it gives besides a trigger."""
+    """Its description, or else its defaults besides the trigger."""
     parts = (_target_words(template), policy_words(template.defaults))
     return template.defaults.get("description") or ", ".join(part for part in parts if part)
 
@@ -148,7 +149,7 @@ def _trigger_words(template: ScheduleTemplate) -> str:
 def _described(form: dict[str, Any]) -> str:
     try:
         return load_trigger(form).describe()
-    except Invalid:  # H means a time only with the name of a schedule
+    except Invalid:  # H needs the name of a schedule
         return ", ".join(f"{name} {value}" for name, value in form.items())
 
 

@@ -1,20 +1,23 @@
-"""The commands `next` and `describe`: what a trigger means, without any database."""
+"""The commands `next` and `describe`: what a trigger means, without a database."""
 
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from duebook.cli.arguments import count_option
+from duebook.cli.commands import command
+from duebook.cli.instants import read_future
 from duebook.cli.output import wrapped
 from duebook.cli.trigger_options import build_trigger, trigger_options
 from duebook.clock import utc_now
-from duebook.errors import InvalidTime
-from duebook.timetext import format_instant, format_time, parse_instant, relative
+from duebook.errors import Invalid, InvalidTrigger, shorten
+from duebook.timetext import format_instant, format_time, relative
 from duebook.triggers.moves import moved_walls
 from duebook.triggers.zones import local_datetime, zone_name
 
@@ -25,14 +28,22 @@ if TYPE_CHECKING:
 
 __all__ = ["describe_command", "due_table", "next_command"]
 
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
 
-@click.command("next")
+
+@command("next")
 @trigger_options()
-@click.option("--after", metavar="INSTANT", help="Count from here. [default: now]")
+@click.option(
+    "--after",
+    metavar="TIME",
+    help="Start here: an instant, or a date in the trigger's zone. [default: now]",
+)
 @count_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list of UTC instants.")
 def next_command(after: str | None, count: int, as_json: bool, **options: Any) -> None:
-    """Show the next due times of a cron EXPR or another trigger.
+    """Show the next due times of a cron expression or trigger.
+
+    For a stored schedule, use duebook preview.
 
     \b
     Examples:
@@ -43,25 +54,29 @@ def next_command(after: str | None, count: int, as_json: bool, **options: Any) -
       duebook next --weekly "MON,FRI 09:00" --after 2026-03-28T00:00:00Z
       duebook next --rrule "FREQ=MONTHLY;BYDAY=-1FR" --dtstart 2026-01-01
     """
-    trigger = build_trigger(options)
-    start = utc_now().replace(microsecond=0) if after is None else _read_after(after)
+    trigger = _trigger(options, "preview")
+    tz = zone_name(getattr(trigger, "tz", "UTC") if options["tz"] is None else options["tz"])
+    start = utc_now().replace(microsecond=0) if after is None else read_future("--after", after, tz)
     due_times = trigger.between(start, datetime.max.replace(tzinfo=UTC), count)
     if as_json:
         click.echo(json.dumps([format_instant(due) for due in due_times]))
         return
     click.echo(wrapped(trigger.describe()))
-    tz = zone_name(getattr(trigger, "tz", "UTC") if options["tz"] is None else options["tz"])
     for line in due_table((trigger,), due_times, start, tz):
         click.echo(f"  {line}")
     if not due_times:
-        click.echo(f"  no due time after {format_instant(start)}")
+        click.echo(f"  no due times after {format_instant(start)}")
 
 
-@click.command("describe")
+@command("describe")
 @trigger_options()
-@click.option("--json", "as_json", is_flag=True, help="Print description, trigger, warnings.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON: description, trigger and warnings."
+)
 def describe_command(as_json: bool, **options: Any) -> None:
-    """Say in words what a cron EXPR or another trigger means, and warn of surprises.
+    """Explain a cron expression or trigger in words.
+
+    Also warns about surprises. For a stored schedule, use duebook show.
 
     \b
     Examples:
@@ -69,7 +84,7 @@ def describe_command(as_json: bool, **options: Any) -> None:
       duebook describe "H 2 * * *" --key nightly-backup
       duebook describe --weekly "SUN 02:30" --tz America/New_York --json
     """
-    trigger = build_trigger(options)
+    trigger = _trigger(options, "show")
     warnings = trigger.warnings()
     if as_json:
         form = {
@@ -84,11 +99,16 @@ def describe_command(as_json: bool, **options: Any) -> None:
         click.echo(wrapped(f"warning: {warning}"))
 
 
-def _read_after(text: str) -> datetime:
+def _trigger(options: dict[str, Any], instead: str) -> Trigger:
+    """The trigger; raises Invalid with the command to use `instead` for the name of a schedule."""
     try:
-        return parse_instant(text)
-    except InvalidTime as error:
-        raise InvalidTime(f"--after: {error}") from None
+        return build_trigger(options)
+    except InvalidTrigger:
+        text = options["expression"] or ""
+        if not _NAME.fullmatch(text):
+            raise
+        told = f'"{shorten(text)}" is not a cron expression; if it is a schedule: '
+        raise Invalid(f"{told}duebook {instead} {text}") from None
 
 
 def due_table(
@@ -98,10 +118,10 @@ def due_table(
     tz: str,
     said: Mapping[datetime, str] = MappingProxyType({}),
 ) -> list[str]:
-    """One line per due time: on the wall, in UTC, how far away, what it is for if not to start, and
-    what a gap moved there.
+    """One line per due time: wall time, UTC, how far away, and a note, such as the wall time from
+    which a gap moved it.
 
-    `said` are notes of people about single due times; they go first.
+    `said` are other notes; they take precedence.
     """
     clock = "%H:%M:%S" if any(due.second for due in due_times) else "%H:%M"
     moved = moved_walls(triggers, start, due_times[-1]) if due_times else {}

@@ -10,7 +10,8 @@ import click
 
 from duebook.api.local_token import find_local_token, local_token_path, rotate_local_token
 from duebook.api.login_links import LINK_LASTS, LoginLinks
-from duebook.cli.arguments import read_moment
+from duebook.cli.commands import group
+from duebook.cli.instants import read_future
 from duebook.cli.opening import open_book, settings_of
 from duebook.cli.output import json_option, print_json, print_table, wrapped
 from duebook.clock import utc_now
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
 __all__ = ["token_group"]
 
 ANSWER_WITHIN: Final = 2.0
-"""Seconds in which a node accepts a connection."""
+"""Seconds to wait for a node to accept a connection."""
 
 
-@click.group("token")
+@group("token")
 def token_group() -> None:
-    """Let others use the books over HTTP: make tokens, and revoke them.
+    """Create and revoke tokens for remote clients.
 
-    Also for you on this machine: a link that logs you in, and a new local token.
+    `link` prints a link that logs you in to the dashboard of this machine.
     """
 
 
@@ -44,21 +45,25 @@ def token_group() -> None:
     "--role",
     type=click.Choice([role.value for role in Role]),
     required=True,
-    help="viewer reads; operator acts and schedules tasks; admin does all.",
+    help="viewer: read; operator: also act, and schedule tasks; admin: everything.",
 )
 @click.option(
     "--namespace",
     "namespaces",
     multiple=True,
     metavar="NAME",
-    help='What it sees; may be repeated, "*" is all. [default: the current one]',
+    help='A namespace it may use, or "*" for all; repeatable. [default: the current one]',
 )
-@click.option("--expires", metavar="INSTANT|LENGTH", help="When it ends, such as 90d.")
+@click.option(
+    "--expires",
+    metavar="TIME",
+    help="When it expires: in 90d, a date, or a time (in your time zone).",
+)
 @json_option
 def create_command(
     name: str, role: str, namespaces: tuple[str, ...], expires: str | None, as_json: bool
 ) -> None:
-    """Make a token, and print its secret: nobody can show that again.
+    """Create a token and print its secret, once.
 
     \b
     Examples:
@@ -66,20 +71,23 @@ def create_command(
       TOKEN=$(duebook token create me --role viewer)
     """
     seen = namespaces or (settings_of().namespace,)
-    until = None if expires is None else read_moment(expires)
+    until = None if expires is None else read_future("--expires", expires)
     with open_book(create=True) as book:
         token, secret = book.tokens.create(name, role, seen, until)
     if as_json:
         print_json({**encode(token), "secret": secret})
         return
-    click.echo(wrapped(f"created {name}: {role} of {_places(token)}; keep this secret:"), err=True)
+    click.echo(
+        wrapped(f"created {name}: {role} of {_places(token)}; save its secret, shown only once:"),
+        err=True,
+    )
     click.echo(secret)
 
 
 @token_group.command("ls")
 @json_option
 def ls_command(as_json: bool) -> None:
-    """List the tokens; their secrets are not known here."""
+    """List tokens; their secrets are not stored."""
     with open_book() as book:
         tokens = book.tokens.list()
     if as_json:
@@ -90,16 +98,18 @@ def ls_command(as_json: bool) -> None:
             (token.name, str(token.role), _state(token, now), _last_use(token, now), _places(token))
             for token in tokens
         ]
-        print_table(("TOKEN", "ROLE", "STATE", "LAST USED", "NAMESPACES"), rows, shrinks=0)
+        print_table(
+            ("TOKEN", "ROLE", "STATE", "LAST USED", "NAMESPACES"), rows, shrinks=0, states=2
+        )
     else:
-        click.echo("no tokens yet; make one: duebook token create NAME --role viewer")
+        click.echo("no tokens yet; create one: duebook token create NAME --role viewer")
 
 
 @token_group.command("revoke")
 @click.argument("name")
 @json_option
 def revoke_command(name: str, as_json: bool) -> None:
-    """Revoke a token, by name or id: from now on it opens nothing."""
+    """Revoke a token by name or id."""
     with open_book() as book:
         token = book.tokens.revoke(name)
     if as_json:
@@ -111,10 +121,10 @@ def revoke_command(name: str, as_json: bool) -> None:
 @token_group.command("link")
 @json_option
 def link_command(as_json: bool) -> None:
-    """Print a link that logs you in to the dashboard once, within a minute.
+    """Print a one-time login link for the dashboard.
 
-    It needs the local token: run it on the machine of the node, as the user
-    that started it, in the same directory or with the same --database.
+    The link works once, for a minute. Run this on the machine of the node, as the
+    user who started it, in the same directory or with the same --database.
 
     \b
     Example:
@@ -125,29 +135,29 @@ def link_command(as_json: bool) -> None:
     token = find_local_token(path)
     if token is None:
         raise NotFound(
-            f"there is no local token at {path}; duebook up creates it. Run this command where the "
+            f"there is no local token at {path}; duebook up creates it. Run this where the "
             "node was started, or with the same --database"
         )
     links = LoginLinks(path, lambda: token)
     address = settings.url or links.address()
     if address is None:
-        raise NotFound(f"no node has served its API from {path.parent} yet; start one: duebook up")
+        raise NotFound(f"no node has served the API from {path.parent} yet; start one: duebook up")
     _refuse_unreachable(address)
     link = f"{address.rstrip('/')}/login?code={links.new_code(token)}"
     if as_json:
         print_json({"url": link, "seconds": LINK_LASTS})
         return
-    click.echo("works once, for a minute:", err=True)
+    click.echo("this link works once, for a minute:", err=True)
     click.echo(link)
 
 
 @token_group.command("rotate")
 @json_option
 def rotate_command(as_json: bool) -> None:
-    """Replace the local token by a new one; sessions and links of the old one end.
+    """Replace the local token; ends its sessions and links.
 
-    Nodes that run accept the new one from their next request on. The tokens
-    that `create` made are not touched: revoke them.
+    Running nodes use the new token from their next request on. Tokens from
+    `create` are not affected; use `revoke` for them.
     """
     path = local_token_path(settings_of().database_url).absolute()
     rotate_local_token(path)
@@ -158,21 +168,21 @@ def rotate_command(as_json: bool) -> None:
 
 
 def _refuse_unreachable(address: str) -> None:
-    """A link that nobody could open is no help; raises Invalid or Unavailable."""
+    """Raise Invalid or Unavailable for an address that the link could not open."""
     from duebook.remote.server import is_loopback_url
 
     if not is_loopback_url(address):
         raise Invalid(
-            f"{address} is not on this machine, and the local token opens nothing there; log in "
-            "with a token of the books: duebook token create NAME --role admin"
+            f"{address} is not on this machine, so the local token does not work there; log in "
+            "with a token: duebook token create NAME --role admin"
         )
     parts = urlsplit(address)
     try:
         socket.create_connection((parts.hostname or "", parts.port or 80), ANSWER_WITHIN).close()
     except OSError:
         raise Unavailable(
-            f"nothing answers at {address}; start a node with duebook up, or name one that runs: "
-            "duebook --url http://127.0.0.1:PORT token link"
+            f"nothing answers at {address}; start a node: duebook up, or name a running one: "
+            "duebook token link --url http://127.0.0.1:PORT"
         ) from None
 
 
@@ -184,8 +194,8 @@ def _state(token: AccessToken, now: datetime) -> str:
     if token.revoked_at is not None:
         return "revoked"
     if token.expires_at is None:
-        return "open"
-    return f"ends {relative(token.expires_at - now)}" if token.opens(now) else "expired"
+        return "active"
+    return f"expires {relative(token.expires_at - now)}" if token.opens(now) else "expired"
 
 
 def _last_use(token: AccessToken, now: datetime) -> str:

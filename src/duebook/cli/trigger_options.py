@@ -1,4 +1,4 @@
-"""The options by which commands name a trigger; builds it and knows which were contradictory."""
+"""The options that define a trigger; builds it, and rejects options that contradict each other."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from duebook.cli.commands import WHEN, in_section, option
 from duebook.model.frequency import FREQUENCY
 from duebook.triggers import Trigger, load_trigger
 
@@ -19,49 +20,52 @@ Command = TypeVar("Command", bound="Callable[..., Any]")
 _KINDS: Final = ("every", "daily", "weekly", "at", "rrule")
 _OPTIONS: Final = ("tz", "gap", "fold", "key", "anchor", "dtstart")
 
-_DECORATORS: Final = (
-    click.option("--every", metavar="LENGTH", help="A length of time: 15m, 1h30m, 1d, 2w."),
-    click.option("--daily", metavar="TIMES", help="Times of each day: 07:00,17:30."),
-    click.option("--weekly", metavar="TEXT", help='Weekdays and times: "MON,WED,FRI 09:00".'),
-    click.option("--at", metavar="INSTANT", help="One instant: 2026-03-29T02:10:00+01:00."),
-    click.option("--rrule", metavar="RULE", help='A recurrence rule: "FREQ=MONTHLY;BYDAY=-1FR".'),
-    click.option("--tz", metavar="ZONE", help="The zone of wall times. [default: UTC]"),
-    click.option(
+_DECORATORS: Final = in_section(
+    WHEN,
+    option("--every", metavar="LENGTH", help="At a fixed interval: 15m, 1h30m, 1d, 2w."),
+    option("--daily", metavar="TIMES", help="Every day at these times: 07:00,17:30."),
+    option("--weekly", metavar="TEXT", help='On weekdays: "MON,WED,FRI 09:00".'),
+    option("--at", metavar="INSTANT", help="Once: 2026-03-29T02:10:00+01:00."),
+    option("--rrule", metavar="RULE", help='By a recurrence rule: "FREQ=MONTHLY;BYDAY=-1FR".'),
+    option("--tz", metavar="ZONE", help="Time zone, such as Europe/Brussels. [default: UTC]"),
+    option(
         "--gap",
         type=click.Choice(["run_after", "skip"]),
-        help="A time that the clocks jump over: due when the gap ends, or not. "
+        help="When clocks jump over a due time: run when the gap ends, or skip it. "
         "[default: run_after]",
     ),
-    click.option(
+    option(
         "--fold",
         type=click.Choice(["first", "both"]),
-        help="A time that the clocks repeat: due the first time, or both. [default: first]",
+        help="When clocks repeat a due time: run the first time, or both. [default: first]",
     ),
-    click.option("--key", metavar="TEXT", help="What H hashes, such as a schedule's name."),
-    click.option("--anchor", metavar="INSTANT", help="Where --every counts from."),
-    click.option("--dtstart", metavar="TIME", help="Where --rrule begins: a date or an instant."),
+    option("--key", metavar="TEXT", help="The text that H in a cron expression hashes."),
+    option("--anchor", metavar="INSTANT", help="The instant from which --every counts."),
+    option("--dtstart", metavar="TIME", help="The start of --rrule: a date or an instant."),
 )
 
 
-_FREQUENCY: Final = (
-    click.option("--frequency-unit", metavar="UNIT", help="MINUTES, HOURS, DAYS, … of the next."),
-    click.option("--frequency-time", type=int, metavar="N", help="A due time every N units."),
-    click.option("--start-ts", metavar="INSTANT", help="The first due time of that frequency."),
+_FREQUENCY: Final = in_section(
+    WHEN,
+    option("--frequency-unit", metavar="UNIT", help="With --frequency-time: MINUTES, HOURS, DAYS…"),
+    option("--frequency-time", type=int, metavar="N", help="Due every N units."),
+    option("--start-ts", metavar="INSTANT", help="The first due time of --frequency-time."),
+)
+_CRON: Final = in_section(
+    WHEN, option("--cron", "expression", metavar="EXPR", help='A cron expression: "30 2 * * *".')
 )
 
 
 def trigger_options(cron_option: bool = False) -> Callable[[Command], Command]:
-    """Add the options that name a trigger to a command, with EXPR as argument or as --cron."""
+    """Add the options that define a trigger to a command, with EXPR as argument or as --cron."""
     expression = (
-        click.option("--cron", "expression", metavar="EXPR", help='Cron: "30 2 * * *".')
-        if cron_option
-        else click.argument("expression", metavar="[EXPR]", required=False)
+        _CRON[0] if cron_option else click.argument("expression", metavar="[EXPR]", required=False)
     )
 
     def decorate(command: Command) -> Command:
         frequency = _FREQUENCY if cron_option else ()
-        for option in (*reversed((*_DECORATORS, *frequency)), expression):
-            command = option(command)
+        for add in (*reversed((*_DECORATORS, *frequency)), expression):
+            command = add(command)
         return command
 
     return decorate
@@ -83,7 +87,7 @@ def trigger_fields(options: dict[str, Any]) -> dict[str, Any]:
     if given and others:
         flags = (f"--{'cron' if o == 'expression' else o}" for o in others)
         first = next(iter(given)).replace("_", "-")
-        raise click.UsageError(f"give either --{first} or {', '.join(flags)}")
+        raise click.UsageError(f"--{first} cannot be combined with {', '.join(flags)}")
     return given or {"trigger": trigger_form(options)}
 
 
@@ -106,7 +110,7 @@ def trigger_form(options: dict[str, Any]) -> dict[str, Any]:
         cron = "--cron" if is_option else "EXPR"
         given = " and ".join(cron if kind == "cron" else f"--{kind}" for kind in forms)
         raise click.UsageError(
-            f"give one of {cron}, --{', --'.join(_KINDS)}; found {given or 'none'}", context
+            f"give exactly one of {cron}, --{', --'.join(_KINDS)}; found {given or 'none'}", context
         )
     if "daily" in forms:
         forms["daily"] = [time.strip() for time in forms["daily"].split(",")]

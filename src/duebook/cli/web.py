@@ -34,7 +34,7 @@ __all__ = ["Web", "open_socket", "open_web", "start_web"]
 
 
 class Web:
-    """The API of this node, which `start` announces."""
+    """The API of this node."""
 
     def __init__(
         self,
@@ -46,52 +46,51 @@ class Web:
         self._entrance = entrance
         self._begin = begin
 
-    def start(self) -> None:
-        """Serve, and say where."""
+    def start(self, announce: Callable[[str], None]) -> None:
+        """Serve, and announce where."""
         if self._listening.moved:
-            click.echo(f"port {DEFAULT_PORT} is in use; the API is at {self._listening.port}")
+            announce(f"port {DEFAULT_PORT} is in use; using port {self._listening.port}")
         if self._entrance is None:
-            click.echo(f"open: {self._listening.open_address}/login")
+            announce(f"open: {self._listening.open_address}/login")
         else:
-            self._entrance.announce(self._listening.open_address)
+            self._entrance.announce(self._listening.open_address, announce)
         if (elsewhere := self._listening.elsewhere) is not None:
-            click.echo(f"from other machines: {elsewhere}/login")
+            announce(f"from other machines: {elsewhere}/login")
         self._begin()
 
 
 class Entrance:
-    """How people on this machine get in: by links, which need the local token at a path."""
+    """How users of this machine log in: by links, which need the local token at a path."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         keep_local_token(path)
 
-    def announce(self, address: str) -> None:
-        """Print a link that works once, on a terminal; what is printed elsewhere may be kept, so
-        that gets none."""
+    def announce(self, address: str, announce: Callable[[str], None]) -> None:
+        """Print a link that works once, but only on a terminal: other output may be stored."""
         token = keep_local_token(self.path)
         links = LoginLinks(self.path, lambda: token)
         try:
             links.announce(address)
             code = links.new_code(token) if sys.stdout.isatty() else None
         except Unavailable as error:  # on a disk that is full or cannot be written
-            click.echo(f"open: {address}/login")
-            click.echo(f"log in with the token in {self.path}; there are no links: {error}")
+            announce(f"open: {address}/login")
+            announce(f"log in with the token in {self.path}; login links do not work: {error}")
             return
         if code is not None:
-            click.echo(f"open: {address}/login?code={code}")
-            click.echo(f"the link works once, for a minute; for another: {_link_command()}")
+            announce(f"open: {address}/login?code={code}")
+            announce(f"this link works once, for a minute; for another: {_link_command()}")
         else:
-            click.echo(f"open: {address}/login")
-            click.echo(f"to log in, print a link: {_link_command()}")
+            announce(f"open: {address}/login")
+            announce(f"to log in, print a link: {_link_command()}")
 
 
 def _link_command() -> str:
-    """As it has to be typed to find the same files."""
+    """The command that finds the same files."""
     database = click.get_current_context().find_root().obj.get("database_url")
     if database is None or is_postgres(database):
         return "duebook token link"
-    return f"duebook --database {shlex.quote(database)} token link"
+    return f"duebook token link --database {shlex.quote(database)}"
 
 
 def open_socket(settings: Settings) -> ListeningSocket:
@@ -107,9 +106,9 @@ def start_web(
     measures: Measures,
     level: int,
 ) -> Web:
-    """The API in a process of its own, which asks this one how its node is.
+    """The API in a process of its own, which asks this one about its node.
 
-    On loopback the local token opens it. Beyond, raises Invalid unless there is a token.
+    On loopback the local token works. Elsewhere, raises Invalid unless there is a token.
     """
     entrance = _entrance(book.store, book.database_url, listening)
     hosts = listening.hosts(settings.allowed_hosts, settings.cors_origins)
@@ -124,6 +123,7 @@ def start_web(
         "local_token_path": None if entrance is None else str(entrance.path),
         "tasks": book.tasks.to_json(),
         "log_level": level,
+        "log_format": settings.log_format,
     }
     answers = {"trouble": book.node_trouble, "measures": measures.to_json}
     process.start(told, answers, measures.restarted_web)
@@ -155,7 +155,7 @@ def open_web(book: Duebook, settings: Settings, listening: ListeningSocket) -> I
 
 
 def _entrance(store: Store, database_url: str, listening: ListeningSocket) -> Entrance | None:
-    """None where only tokens of the books open; raises Invalid when there is none of those."""
+    """None where only stored tokens work; raises Invalid if there are none."""
     if listening.local:
         return Entrance(local_token_path(database_url).absolute())
     _refuse_without_token(store, listening)
@@ -166,6 +166,6 @@ def _refuse_without_token(store: Store, listening: ListeningSocket) -> None:
     tokens, now = store.read(lambda tx: (tx.access.list_tokens(), tx.now))
     if not any(token.opens(now) for token in tokens):
         raise Invalid(
-            f"--host {listening.host}: others could reach the API, and there is no token yet; "
-            "make one with: duebook token create NAME --role admin"
+            f"--host {listening.host}: other machines could reach the API, and there are no tokens "
+            "yet; create one: duebook token create NAME --role admin"
         )

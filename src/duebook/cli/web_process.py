@@ -1,7 +1,7 @@
 """The web process of a node: serves the API and the dashboard from a socket that the node bound.
 
 It has an interpreter, memory and connections to the database of its own, so that nothing that a
-reader asks for can hold up planning or the renewal of the lease. It is told where the books are
+reader asks for can hold up planning or the renewal of the lease. It learns where the database is
 over a socket pair, asks its node there, and ends when that closes.
 """
 
@@ -55,7 +55,7 @@ def main(line_fd: int, listening_fd: int, node_pid: int) -> None:
     told = line.receive()
     if told is None:  # the node could not start
         return
-    begin_log(told["log_level"])
+    begin_log(told["log_level"], told["log_format"])
     try:
         _serve(told, line, socket.socket(fileno=listening_fd), node_pid)
     except Exception as error:

@@ -62,7 +62,10 @@ class Retry:
             object.__setattr__(self, name, _length(name, getattr(self, name)))
         object.__setattr__(self, "on", _failures(self.on))
         if not _is_whole(self.attempts) or not 1 <= self.attempts <= MOST_ATTEMPTS:
-            raise Invalid(f"retry attempts {quoted(self.attempts)} is not a number from 1 to 1,000")
+            raise Invalid(
+                f"retry attempts {quoted(self.attempts)} is not a number from 1 to 1,000; it "
+                "counts the first attempt, unlike retries in a flow file"
+            )
         if isinstance(self.backoff, bool) or not isinstance(self.backoff, int | float):
             raise Invalid(f"retry backoff {quoted(self.backoff)} is not a number")
         if not 1 <= self.backoff <= 100:

@@ -78,7 +78,7 @@ def test_next_says_when_nothing_is_due() -> None:
     arguments = ("next", "--at", "2020-01-01T00:00:00Z", "--after", "2026-01-01T00:00:00Z")
     result = run(*arguments)
     assert result.exit_code == 0
-    assert "no due time after 2026-01-01T00:00:00Z" in result.stdout
+    assert "no due times after 2026-01-01T00:00:00Z" in result.stdout
     assert json.loads(run(*arguments, "--json").stdout) == []
 
 
@@ -106,8 +106,10 @@ def test_describe_as_json_carries_the_trigger() -> None:
         (["next", "60 * * * *"], 'error: minute 60 is out of range 0-59 in "60 * * * *"\n'),
         (["next", "0 0 * * *", "--tz", "Europe/Brusels"], "did you mean Europe/Brussels?"),
         (["next", "0 0 * * *", "--after", "yesterday"], "--after"),
-        (["next", "0 0 * * *", "--after", "2026-01-01T00:00:00"], "has no time zone"),
-        (["next"], "give one of EXPR, --every"),
+        (["next", "0 0 * * *", "--after", "2026-02-30"], "that does not exist"),
+        (["next", "backup"], "duebook preview backup"),
+        (["describe", "backup"], "duebook show backup"),
+        (["next"], "give exactly one of EXPR, --every"),
         (["next", "0 0 * * *", "--every", "5m"], "found --every and EXPR"),
         (["next", "0", "9", "*", "*", "*"], "put a cron expression in quotes"),
         (["next", "0 9 * * *", "\x1b]0;pwn\x07"], "?]0;pwn?"),
@@ -115,9 +117,9 @@ def test_describe_as_json_carries_the_trigger() -> None:
         (["next", "0 0 * * *", "--count", "0"], "--count"),
         (["next", "0 0 * * *", "--anchor", "2026-01-01T00:00:00Z"], "anchor"),
         (["next", "0 0 * * *", "--gap", "later"], "--gap"),
-        (["describe"], "give one of EXPR, --every"),
+        (["describe"], "give exactly one of EXPR, --every"),
         (["describe", "0 0 30 2 *"], "never fires"),
-        (["nonsense"], "No such command"),
+        (["nonsense"], "there is no command"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

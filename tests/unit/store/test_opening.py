@@ -109,9 +109,9 @@ def test_the_command_line_works_on_postgres(postgres_url: str, postgres_server: 
     assert "1 of 1" in run(postgres_url, "db", "status")
     assert "next due" in run(postgres_url, "tick")
     with postgres_server.database(template="template0") as empty:
-        assert "has no schema of Duebook yet" in run(empty, "db", "status")
+        assert "has no Duebook schema yet" in run(empty, "db", "status")
         listed = CliRunner().invoke(main, ["--database", empty, "ls"])
         assert (listed.exit_code, "duebook db migrate" in listed.stderr) == (3, True)
-        assert "has no schema of Duebook yet" in run(empty, "db", "status")
+        assert "has no Duebook schema yet" in run(empty, "db", "status")
         run(empty, "db", "migrate")
         assert "no schedules yet" in run(empty, "ls")

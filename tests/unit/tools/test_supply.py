@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tools.audit import judge
 from tools.licences import PAGE, page
-from tools.lock import LOCK, ROOT, File, choose, fits, is_of, normal, pinned
+from tools.lock import LOCK, ROOT, RUN_LOCK, File, choose, fits, is_of, normal, pinned
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 SETS = ("postgres", "kafka", "dev")
@@ -18,8 +21,8 @@ _PIN = re.compile(r"^([a-z0-9-]+)==(\S+) \\$")
 _HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
 
 
-def locked() -> dict[str, str]:
-    lines = LOCK.read_text().splitlines()
+def locked(lock: Path = LOCK) -> dict[str, str]:
+    lines = lock.read_text().splitlines()
     return {found[1]: found[2] for line in lines if (found := _PIN.match(line))}
 
 
@@ -37,7 +40,19 @@ def test_what_the_package_and_its_tests_need_is_locked() -> None:
     assert needed - {"duebook"} <= locked().keys()
 
 
-@pytest.mark.parametrize("name", ["requirements-dev.txt", "constraints.txt", "pyproject.toml"])
+def test_running_needs_the_package_and_none_of_the_tools_of_the_tests() -> None:
+    texts = [*PROJECT["dependencies"], "hatchling", "editables"]
+    needed = {normal(re.split(r"[^A-Za-z0-9._-]", text)[0]) for text in texts}
+    assert needed <= locked(RUN_LOCK).keys()
+    assert not locked(RUN_LOCK).keys() & {"pytest", "mypy", "ruff", "playwright", "django"}
+    of_tests = LOCK.read_text()
+    for block in re.split(r"\n(?=[a-z])", RUN_LOCK.read_text().rstrip())[1:]:
+        assert f"\n{block}\n" in of_tests, "the same versions and hashes; run: make lock"
+
+
+@pytest.mark.parametrize(
+    "name", ["requirements.txt", "requirements-dev.txt", "constraints.txt", "pyproject.toml"]
+)
 def test_no_address_stands_in_what_is_installed(name: str) -> None:
     assert "://" not in (ROOT / name).read_text()
 
