@@ -85,6 +85,13 @@ def prepare_settle(store: Store, clock: VirtualClock) -> None:
     clock.advance(SECOND)
 
 
+def prepare_settle_many(store: Store, clock: VirtualClock) -> None:
+    """Three runs under way."""
+    prepare_claim(store, clock)
+    assert len(claim(store)) == 3
+    clock.advance(SECOND)
+
+
 def prepare_hand_back(store: Store, clock: VirtualClock) -> None:
     """Two buffered runs, of which one was to be cancelled."""
     schedule = add_schedule(store, overlap="allow")
@@ -158,6 +165,14 @@ def settle_own_run(tx: Tx) -> None:
         assert tx.attempts.settle(own.token, Outcome("failed", "exit_code", "it broke", 3))
 
 
+def settle_own_runs(tx: Tx) -> None:
+    """As above, all at once: two end alike, and one in its own way."""
+    ends = (Outcome("succeeded"), Outcome("succeeded"), Outcome("failed", "error", "it broke"))
+    own = [own.token for own in tx.claims.own_runs(NODE)]
+    ended = list(zip(own, ends, strict=False))
+    assert tx.attempts.settle_all(ended) == set(own)
+
+
 def hand_back_own_runs(tx: Tx) -> None:
     """A node that leaves, and hands back what it has buffered; one of the runs was cancelled."""
     tx.attempts.hand_back_all([own.token for own in tx.claims.own_runs(NODE)])
@@ -172,6 +187,7 @@ STEPS: Final[dict[str, tuple[Callable[[Store, VirtualClock], None], Callable[[Tx
     "tick": (prepare_tick, run_tick),
     "claim": (prepare_claim, lambda tx: tx.claims.claim(NODE, "default", 10)),
     "settle": (prepare_settle, settle_own_run),
+    "settle many": (prepare_settle_many, settle_own_runs),
     "hand back": (prepare_hand_back, hand_back_own_runs),
     "takeover": (prepare_takeover, bury_and_take_over),
     "advance": (prepare_advance, lambda tx: Advancer(JoinedStore(tx)).advance(tx)),

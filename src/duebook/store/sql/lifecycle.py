@@ -66,10 +66,13 @@ class Lifecycle(Part):
         return any(topic == followed for _, followed in self._followed)
 
     def record_run_events(self, run_ids: Sequence[str], kind: str | None = None) -> None:
-        """How runs ended, which this transaction has locked; `kind` says something else of them."""
+        """How runs ended, which this transaction has locked, in that order; `kind` says something
+        else of them."""
         if not run_ids or not self._follows(RUNS):
             return
-        found = (ToldRun._make(row) for row in self._db.all("list_told_runs", ids=list(run_ids)))
+        order = {id_: place for place, id_ in enumerate(run_ids)}
+        rows = self._db.all("list_told_runs", ids=list(run_ids))
+        found = sorted(map(ToldRun._make, rows), key=lambda run: order[run.id])
         told = [
             (run, each)
             for run in found

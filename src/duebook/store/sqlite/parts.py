@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from duebook.model.finding import Finding
+from duebook.model.run import Outcome, Run, Token
 from duebook.model.serving import serving_of
+from duebook.store.sql.attempts import Attempts
 from duebook.store.sql.checks import Checks
 from duebook.store.sql.claims import Claims, Taken, Wanted
 from duebook.store.sql.flow_runs import FlowRuns
 from duebook.store.sql.new_runs import NewRuns
-from duebook.store.sql.rows import NewRun, clean, inline, read_run
+from duebook.store.sql.rows import NewRun, clean, from_micros, inline, moment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from duebook.model.flow_run import FlowMove
-    from duebook.store.sql.statements import Row
+    from duebook.store.sql.definitions import Definition
+    from duebook.store.sql.statements import Row, Values
     from duebook.store.sqlite.statements import SqliteStatements
 
-__all__ = ["SqliteChecks", "SqliteClaims", "SqliteFlowRuns", "SqliteNewRuns"]
+    Places = dict[int, int | None]
+    """where runs stand in their table, with when they began, if they were buffered"""
+    Ended = list[tuple[Row, Outcome]]
+    """rows of `list_own_runs`, and how those runs ended"""
+
+__all__ = ["SqliteAttempts", "SqliteChecks", "SqliteClaims", "SqliteFlowRuns", "SqliteNewRuns"]
+
+_HOW: Final = ("status", "reason", "error", "exit_code", "output", "output_ref")
 
 
 class SqliteNewRuns(NewRuns):
@@ -40,6 +51,74 @@ class SqliteNewRuns(NewRuns):
         ]
 
 
+class SqliteAttempts(Attempts):
+    """Many end with a few statements: nobody else writes between these."""
+
+    def settle_all(
+        self,
+        ended: Sequence[tuple[Token, Outcome]],
+        begun: Mapping[Token, datetime] = MappingProxyType({}),
+    ) -> set[Token]:
+        """Those that end alike share a statement; only what is not under way is looked at alone."""
+        outcomes: dict[Row, Outcome] = {}
+        for token, outcome in ended:
+            outcomes.setdefault(token, outcome)
+        rows = self._db.all("list_own_runs", ids=list({token[0]: None for token in outcomes}))
+        own = [(row, outcomes[row[1:4]]) for row in rows if row[1:4] in outcomes]
+        self._end_runs(own, {token: self._not_in_future(at) for token, at in begun.items()})
+        told = [(row[1], outcome) for row, outcome in own]
+        self._append_of_runs(told)
+        self._ends.keep_large((id_, outcome.output) for id_, outcome in told)
+        self._ends.keep_secrets((id_, outcome.output_secrets) for id_, outcome in told)
+        self._lifecycle.record_run_events([id_ for id_, _ in told])
+        self._wake_all(own)
+        settled = {row[1:4] for row, _ in own}
+        return {token for token, _ in ended if token in settled or self._settled_before(token)}
+
+    def _end_runs(self, own: Ended, begun: Mapping[Row, datetime | None]) -> None:
+        """Each way in which several ended costs one statement, and so do all others together."""
+        ways: dict[int, Row] = {}
+        alike: dict[Row, Places] = {}
+        for row, outcome in own:
+            how = ways.get(id(outcome))  # mostly one outcome that many share
+            if how is None:
+                how = ways[id(outcome)] = _how(outcome)
+            places = alike.setdefault(how, {})
+            places[row[0]] = self._db.stamp(begun.get(row[1:4]))
+        now = self._db.now
+        alone: list[Values] = []
+        for how, places in alike.items():
+            values: Values = {"now": now, **dict(zip(_HOW, how, strict=True))}
+            if len(places) > 1:
+                self._db.run("settle_alike", begun=json.dumps(places), **values)
+            else:
+                ((place, begun_at),) = places.items()
+                alone.append({"place": place, "begun_at": begun_at, **values})
+        if alone:
+            self._db.many("settle_each", alone)
+
+    def _wake_all(self, own: Ended) -> None:
+        """Whoever waits for these ends: flows, schedules, and those that depend on them."""
+        self._wakes.wake_flows(row[6] for row, _ in own)
+        if woken := {row[5] for row, _ in own if row[4] and row[6] is None} - {None}:
+            self._db.run("wake_schedules", ids=sorted(woken), now=self._db.now)
+        if self._wakes.anybody_depends:
+            succeeded = {row[5] for row, outcome in own if outcome.status == "succeeded"} - {None}
+            self._wakes.wake_dependents(sorted(succeeded))
+
+
+def _how(outcome: Outcome) -> Row:
+    """The values of `_HOW`."""
+    return (
+        outcome.status,
+        clean(outcome.reason),
+        clean(outcome.error),
+        outcome.exit_code,
+        inline(outcome.output),
+        clean(outcome.output_ref),
+    )
+
+
 class SqliteClaims(Claims):
     """Nothing is claimed in books that are about to be copied."""
 
@@ -52,39 +131,77 @@ class SqliteClaims(Claims):
         alive = self._db.one("get_session_alive", **session)
         if alive is None:
             return Taken([], is_limited=False)
-        served, limited = alive
+        node, served, limited = alive
         if wanted.namespace not in serving_of(json.loads(served)):
             return Taken([], is_limited=False)
         if not limited:
-            return self._take(wanted, limit, ahead, self._db.now)
+            return self._take(wanted, node, limit, ahead, self._db.now)
         return self._within_queue(
-            wanted.queue, limit, ahead, lambda *most: self._take(wanted, *most)
+            wanted.queue, limit, ahead, lambda *most: self._take(wanted, node, *most)
         )
 
-    def _take(self, wanted: Wanted, limit: int, ahead: int, at: datetime) -> Taken:
+    def _take(self, wanted: Wanted, node: str, limit: int, ahead: int, at: datetime) -> Taken:
         """In portions, because a claim may use up the limit of a schedule with more work."""
-        claimed: list[str] = []
-        now = self._db.stamp(at)
-        mine = {"session_id": wanted.session_id, "now": now}
+        claimed: list[Row] = []
         is_limited = False
         while len(claimed) < limit + ahead and not is_limited:
             straight = max(limit - len(claimed), 0)
             found, is_limited = _before_limited(
                 self._claimable(wanted, limit + ahead - len(claimed)), straight
             )
-            ids = _within_limits(found)
-            self._db.many(
-                "claim_run",
-                (
-                    {"id": id_, "begun_at": now if place < straight else None, **mine}
-                    for place, id_ in enumerate(ids)
-                ),
-            )
-            claimed += ids
-            if len(ids) == len(found):
+            places = _within_limits(found)
+            claimed += self._claim_places(wanted.session_id, places, straight, at)
+            if len(places) == len(found):
                 break
-        rows = self._db.all("list_runs_by_id", ids=claimed) if claimed else []
-        return Taken([read_run(row, self._db.time) for row in rows], is_limited)
+        definitions = self._definitions.read([row[3:5] for row in claimed if row[3] is not None])
+        runs = [_claimed(row, definitions.get(row[3:5]), node, at) for row in claimed]
+        return Taken(runs, is_limited)
+
+    def _claim_places(
+        self, session_id: str, places: list[int], straight: int, at: datetime
+    ) -> list[Row]:
+        """The runs in these places, in that order; only the first `straight` begin at once."""
+        rows: dict[int, Row] = {}
+        for part, begun_at in ((places[:straight], at), (places[straight:], None)):
+            if part:
+                mine: Values = {"session_id": session_id, "now": at, "begun_at": begun_at}
+                rows |= {row[0]: row for row in self._db.all("claim_runs", places=part, **mine)}
+        return [rows[place] for place in places]
+
+
+def _claimed(row: Row, definition: Definition | None, node: str, at: datetime) -> Run:
+    """A row of `claim_runs`; what is known needs no query: this node, this time, and the
+    schedule's name."""
+    (_, id_, namespace, schedule_id, version, due_at, origin, trigger, queue, priority) = row[:10]
+    attempt, failures, losses, payload, created_at, ready_at, begun_at, expires_at = row[10:18]
+    return Run(
+        id_,
+        namespace,
+        schedule_id,
+        definition.name if definition else None,
+        version,
+        from_micros(due_at),
+        origin,
+        trigger,
+        queue,
+        priority,
+        "running",
+        attempt,
+        failures,
+        losses,
+        None if payload is None else json.loads(payload),
+        moment(created_at),
+        moment(ready_at),
+        at,
+        None if begun_at is None else at,
+        None,
+        from_micros(expires_at),
+        node,
+        task=row[18],
+        parent_run_id=row[19],
+        step=row[20],
+        flow=row[21],
+    )
 
 
 class SqliteFlowRuns(FlowRuns):
@@ -136,12 +253,14 @@ def _before_limited(found: list[Row], limit: int) -> tuple[list[Row], bool]:
     return found, False
 
 
-def _within_limits(found: list[Row]) -> list[str]:
-    """The runs that may begin together: (id, schedule, most at once, under way, …) of each."""
+def _within_limits(found: list[Row]) -> list[int]:
+    """The runs that may begin together: (place, schedule, most at once, under way, …) of each."""
     begun: Counter[str] = Counter()
-    ids = []
-    for id_, schedule_id, most, busy, _ in found:
-        if most is None or busy + begun[schedule_id] < most:
+    places = []
+    for place, schedule_id, most, busy, _ in found:
+        if most is None:
+            places.append(place)
+        elif busy + begun[schedule_id] < most:
             begun[schedule_id] += 1
-            ids.append(id_)
-    return ids
+            places.append(place)
+    return places

@@ -164,13 +164,13 @@ WHERE (:namespaces IS NULL AND EXISTS (
 LIMIT 1
 
 -- name: get_session_alive
--- The namespaces that a node serves, if it lives, and whether the queue has limits.
-SELECT namespaces, EXISTS (SELECT 1 FROM queues WHERE name = :queue)
+-- A node that lives with the namespaces that it serves, and whether the queue has limits.
+SELECT node, namespaces, EXISTS (SELECT 1 FROM queues WHERE name = :queue)
 FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
 
 -- name: list_claimable
 -- Ready work by priority, within its limits; how many of its schedule may run and do, and whether it may be buffered.
-SELECT id, schedule_id, CASE WHEN exclusive = 1 THEN 1 ELSE max_concurrent END,
+SELECT rowid, schedule_id, CASE WHEN exclusive = 1 THEN 1 ELSE max_concurrent END,
     CASE WHEN exclusive = 1 OR max_concurrent IS NULL THEN 0 ELSE (
         SELECT count(*) FROM runs AS other INDEXED BY runs_busy
         WHERE other.schedule_id = r.schedule_id AND other.status = 'running') END,
@@ -211,12 +211,15 @@ WHERE status = 'queued' AND queue = :queue AND namespace = :namespace AND ready_
 ORDER BY -priority, ready_at, rowid
 LIMIT :limit
 
--- name: claim_run
--- The run is this session's until it settles.
+-- name: claim_runs
+-- The runs are this session's until they settle; in any order.
 UPDATE runs
 SET status = 'running', attempt = attempt + 1, lane = min(lane, 1), session_id = :session_id,
     claimed_at = :now, started_at = :begun_at, progress = NULL, progress_text = NULL, beat_at = NULL
-WHERE id = :id AND status = 'queued'
+WHERE rowid IN (SELECT value FROM json_each(:places)) AND status || '' = 'queued'
+RETURNING rowid, id, namespace, schedule_id, version, due_at, origin, trigger, queue, priority,
+    attempt, failures, losses, payload, created_at, ready_at, started_at, expires_at,
+    task, parent_run_id, step, flow
 
 -- name: settle_run
 -- Only the current token ends a run; who waits for its end hears of every commit anyway.
@@ -227,6 +230,31 @@ SET status = :status, finished_at = :now, reason = :reason, error = :error,
     failures = failures + CASE WHEN :status = 'failed' THEN 1 ELSE 0 END
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
 RETURNING wakes, schedule_id, parent_run_id, 0
+
+-- name: list_own_runs
+-- Which of these runs are under way, and by which token; who waits for their end.
+SELECT r.rowid, r.id, r.attempt, r.session_id, r.wakes, r.schedule_id, r.parent_run_id
+FROM json_each(:ids) AS wanted CROSS JOIN runs AS r ON r.id = wanted.value
+WHERE r.status || '' = 'running'
+
+-- name: settle_alike
+-- Runs under way end in the same way; each place in `begun` with when it began, if it was buffered.
+UPDATE runs
+SET status = :status, finished_at = :now, reason = :reason, error = :error,
+    exit_code = :exit_code, output = :output, output_ref = :output_ref,
+    started_at = coalesce(own.value, started_at),
+    failures = failures + CASE WHEN :status = 'failed' THEN 1 ELSE 0 END
+FROM json_each(:begun) AS own
+WHERE runs.rowid = CAST(own.key AS INTEGER)
+
+-- name: settle_each
+-- A run under way ends in its own way.
+UPDATE runs
+SET status = :status, finished_at = :now, reason = :reason, error = :error,
+    exit_code = :exit_code, output = :output, output_ref = :output_ref,
+    started_at = coalesce(:begun_at, started_at),
+    failures = failures + CASE WHEN :status = 'failed' THEN 1 ELSE 0 END
+WHERE rowid = :place
 
 -- name: expire_runs
 -- Work that nobody began in time is not begun any more.

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from duebook.store.sql.tx import Tx
-from duebook.store.sqlite.parts import SqliteChecks, SqliteClaims, SqliteFlowRuns, SqliteNewRuns
+from duebook.store.sqlite.parts import (
+    SqliteAttempts,
+    SqliteChecks,
+    SqliteClaims,
+    SqliteFlowRuns,
+    SqliteNewRuns,
+)
 
 __all__ = ["SqliteTx"]
 
@@ -12,6 +18,7 @@ class SqliteTx(Tx):
     """On a connection whose transaction the caller opens and ends."""
 
     new_runs_type = SqliteNewRuns
+    attempts_type = SqliteAttempts
     claims_type = SqliteClaims
     flow_runs_type = SqliteFlowRuns
     checks_type = SqliteChecks

@@ -21,11 +21,20 @@ NOW: Final = 1_000_000
 SCHEDULES: Final = 40
 READS: Final = re.compile(r"(SCAN|SEARCH) (runs|r|other|oldest|schedule_state|st|node_sessions)\b")
 PLACE: Final[dict[str, Any]] = {"queue": "default", "namespace": "default"}
+END: Final[dict[str, Any]] = {
+    "now": NOW,
+    "status": "succeeded",
+    **dict.fromkeys(("reason", "error", "exit_code", "output", "output_ref")),
+}
 HOT: Final[dict[str, dict[str, Any]]] = {
     "take_due": {"now": NOW, "limit": 10, "after": NOW, "after_id": ""},
     "get_earliest_wake": {"after": NOW},
     "list_active": {"ids": json.dumps([f"s{n}" for n in range(5)])},
     "list_claimable": PLACE | {"now": NOW, "limit": 5, "tasks": "[]", "labels": "{}"},
+    "claim_runs": {"places": "[1, 2, 3]", "session_id": "alive", "now": NOW, "begun_at": NOW},
+    "list_own_runs": {"ids": json.dumps(["r0", "r1", "e1-0"])},
+    "settle_alike": {**END, "begun": json.dumps({SCHEDULES + 1: NOW, SCHEDULES + 2: None})},
+    "settle_each": {**END, "place": SCHEDULES + 1, "begun_at": NOW},
     "list_namespaces": {"queue": "default"},
     "get_any_queued": {"queues": '["default"]', "namespaces": '["d", "shop"]'},
     "count_running": {"queue": "default"},
