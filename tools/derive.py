@@ -13,6 +13,7 @@ from duebook.client.use_cases import V1
 from duebook.model.aliases import SHORT_FORMS, SWITCHES
 from duebook.model.enqueued import ENQUEUE_POLICIES
 from duebook.model.schedule import FIELDS, POLICIES, DefinitionField
+from tools.reference import REFERENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -151,6 +152,8 @@ DERIVED: Final[dict[str, list[Callable[[], Iterator[str]]]]] = {
 
 def derived_text(path: str) -> str:
     """The whole text of a file as it should be."""
+    if path in REFERENCE:
+        return "\n".join(REFERENCE[path]()).rstrip("\n") + "\n"
     lines: list[str] = []
     parts = iter(DERIVED[path])
     skipping = False
@@ -166,9 +169,9 @@ def derived_text(path: str) -> str:
 
 
 def main() -> int:
-    for path in DERIVED:
+    for path in (*DERIVED, *REFERENCE):
         text = derived_text(path)
-        if (ROOT / path).read_text("utf-8") != text:
+        if not (ROOT / path).exists() or (ROOT / path).read_text("utf-8") != text:
             (ROOT / path).write_text(text, "utf-8")
             sys.stdout.write(f"wrote {path}\n")
     return 0
