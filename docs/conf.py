@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -36,10 +37,16 @@ pygments_style = "default"
 pygments_dark_style = "github-dark"
 
 
-def add_menu(_app: Sphinx, page: str, source: list[str]) -> None:
+OF_REPOSITORY: Final = re.compile(r"\[([^\]]+)\]\((?:\.\./)+([A-Z]+\.md)\)")
+"""Links to pages that are not part of the site, such as CHANGELOG.md."""
+
+
+def prepare(_app: Sphinx, page: str, source: list[str]) -> None:
+    """Add the menu to index pages; of links that leave the site, keep the text."""
+    source[0] = OF_REPOSITORY.sub(r"\1", source[0])
     if page in INDEX_PAGES:
         source[0] += menu(page, source[0])
 
 
 def setup(app: Sphinx) -> None:
-    app.connect("source-read", add_menu)
+    app.connect("source-read", prepare)

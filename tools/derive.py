@@ -95,7 +95,7 @@ def _given(kind: Kind) -> str:
 
 def table_of_fields() -> Iterator[str]:
     """The table of docs/definition.md."""
-    yield "| field | value | default | what it says |"
+    yield "| field | value | default | meaning |"
     yield "|---|---|---|---|"
     for name, known in FIELDS.items():
         since = "" if known.since == FIRST else f" Since {known.since}."
@@ -103,7 +103,7 @@ def table_of_fields() -> Iterator[str]:
 
 
 def table_of_short_forms() -> Iterator[str]:
-    yield "| field | value | what it says |"
+    yield "| field | value | meaning |"
     yield "|---|---|---|"
     for name, said in (SHORT_FORMS | SWITCHES).items():
         yield f"| `{name}` | {_meant(said.kind)} | {said.help} |"
