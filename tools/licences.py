@@ -17,9 +17,9 @@ SHIPPED: Final = ("kafka", "postgres")
 HEAD: Final = """\
 # Licences of dependencies
 
-These packages are installed on Linux with Duebook and its extras `postgres` and `kafka`. Duebook itself
-has the MIT licence and contains no code of them. `make licences` writes this page from the metadata of
-the packages that the tests run with.
+These packages are installed on Linux with Duebook and its extras `postgres` and `kafka`. Duebook
+itself has the MIT licence and contains no code of them. `make licences` writes this page from the
+metadata of the packages that the tests run with.
 
 | package | licence |
 |---|---|
