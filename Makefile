@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 RUNS := $(VENV)/.runs
 PEERS := $(VENV)/.peers
+SITE_TOOLS := $(VENV)/.site-tools
 PEERS_NODE := $(VENV)/peers-node
 GRAPHILE_WORKER := graphile-worker@0.17.3
 QUIETLY := --quiet --disable-pip-version-check --no-compile
 # where that is set, each process would compile all that it imports
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup test quick quick-unit coverage coverage-unit coverage-conformance house lint types contracts unit browser derive screenshots test-kills test-long test-zones test-pgbouncer chaos attack lock audit licences run story peers-node bench bench-scale clean help
+.PHONY: setup test quick quick-unit coverage coverage-unit coverage-conformance house lint types contracts unit browser derive docs screenshots test-kills test-long test-zones test-pgbouncer chaos attack lock audit licences run story peers-node bench bench-scale clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -75,8 +76,15 @@ browser:
 		{ [ "$$(id -u)" = 0 ] && { apt-get update --quiet; apt-get install --quiet --yes chromium; }; } || \
 		{ echo "chromium is not installed; on Debian: sudo apt-get install chromium, or DUEBOOK_NO_BROWSER=1"; exit 1; }
 
-derive: $(READY) ## write again what is derived from the declarations of fields: types, tables in docs/
+derive: $(READY) ## write again what is derived from the code: types, tables in docs/, docs/reference
 	$(BIN)/python -m tools.derive
+
+$(SITE_TOOLS): $(READY)
+	$(BIN)/python -m pip install $(QUIETLY) --no-build-isolation -c constraints.txt -e '.[docs]'
+	@touch $@
+
+docs: $(SITE_TOOLS) ## build the documentation site into site/
+	@$(BIN)/python -m tools.build_site
 
 screenshots: $(READY) browser ## take the pictures of the dashboard in docs/images again
 	$(BIN)/python -m tests.browser.screenshots
@@ -144,4 +152,4 @@ bench-scale: $(PEERS) ## a tick among 10 million schedules, a claim beside 50 mi
 		$(if $(FINISHED),--finished $(FINISHED))
 
 clean: ## remove .venv and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -13,6 +13,7 @@ from duebook.client.use_cases import V1
 from duebook.model.aliases import SHORT_FORMS, SWITCHES
 from duebook.model.enqueued import ENQUEUE_POLICIES
 from duebook.model.schedule import FIELDS, POLICIES, DefinitionField
+from tools.reference import REFERENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -94,7 +95,7 @@ def _given(kind: Kind) -> str:
 
 def table_of_fields() -> Iterator[str]:
     """The table of docs/definition.md."""
-    yield "| field | value | default | what it says |"
+    yield "| field | value | default | meaning |"
     yield "|---|---|---|---|"
     for name, known in FIELDS.items():
         since = "" if known.since == FIRST else f" Since {known.since}."
@@ -102,7 +103,7 @@ def table_of_fields() -> Iterator[str]:
 
 
 def table_of_short_forms() -> Iterator[str]:
-    yield "| field | value | what it says |"
+    yield "| field | value | meaning |"
     yield "|---|---|---|"
     for name, said in (SHORT_FORMS | SWITCHES).items():
         yield f"| `{name}` | {_meant(said.kind)} | {said.help} |"
@@ -151,6 +152,8 @@ DERIVED: Final[dict[str, list[Callable[[], Iterator[str]]]]] = {
 
 def derived_text(path: str) -> str:
     """The whole text of a file as it should be."""
+    if path in REFERENCE:
+        return "\n".join(REFERENCE[path]()).rstrip("\n") + "\n"
     lines: list[str] = []
     parts = iter(DERIVED[path])
     skipping = False
@@ -166,9 +169,9 @@ def derived_text(path: str) -> str:
 
 
 def main() -> int:
-    for path in DERIVED:
+    for path in (*DERIVED, *REFERENCE):
         text = derived_text(path)
-        if (ROOT / path).read_text("utf-8") != text:
+        if not (ROOT / path).exists() or (ROOT / path).read_text("utf-8") != text:
             (ROOT / path).write_text(text, "utf-8")
             sys.stdout.write(f"wrote {path}\n")
     return 0

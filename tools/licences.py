@@ -17,9 +17,9 @@ SHIPPED: Final = ("kafka", "postgres")
 HEAD: Final = """\
 # Licences of dependencies
 
-What Duebook with the extras `postgres` and `kafka` installs on Linux, each as its own package;
-Duebook (MIT) copies nothing of it. Written by `make licences` from the metadata of the packages
-that the tests run with.
+These packages are installed on Linux with Duebook and its extras `postgres` and `kafka`. Duebook
+itself has the MIT licence and contains no code of them. `make licences` writes this page from the
+metadata of the packages that the tests run with.
 
 | package | licence |
 |---|---|

@@ -43,36 +43,39 @@ class Settings:
     """What a process needs to know before it opens the books."""
 
     database_url: str = "sqlite:///.duebook/duebook.db"
+    """The database: `sqlite:///path`, a path, or `postgresql://…`."""
     namespace: str = "default"
+    """The namespace that commands work in."""
     serve: str = ""
-    """the namespaces whose runs a node executes, such as `shop,billing`, or `*` for all"""
+    """The namespaces whose runs a node executes, such as `shop,billing`, or `*` for all."""
     url: str | None = None
-    """of a server that is asked instead of the database"""
+    """A server to use instead of the database."""
     token: str | None = field(default=None, repr=False)
-    """for that server"""
+    """The token for that server."""
     listen_url: str | None = None
-    """where hints of other nodes arrive, when `database_url` leads through a pooler"""
+    """Where hints of other nodes arrive if `database_url` leads through a pooler."""
     coordination: str = "all"
-    """who plans: `all` schedulers together, or one `leader` at a time"""
+    """Who plans: `all` schedulers together, or one `leader` at a time."""
     http_allow: str = ""
-    """networks that are not public but that requests may go to, such as `127.0.0.0/8, fd00::/8`"""
+    """Networks that are not public but that requests may reach, such as `127.0.0.0/8, fd00::/8`."""
 
     pass_env: str = ""
-    """variables of the node that commands get besides the usual ones, such as `EDITOR, AWS_*`"""
+    """Variables of the node that commands get besides the usual ones, such as `EDITOR, AWS_*`."""
     run_as: str | None = None
-    """the user as whom commands run; None: that of the node, who must be root otherwise"""
+    """The user that commands run as; by default that of the node. Needs root."""
 
     host: str = "127.0.0.1"
-    """where the API is served; beyond loopback only once there is a token"""
+    """The address that the API listens on; beyond loopback only once a token exists."""
     port: str = ""
-    """empty: the default one, or the next that is free"""
+    """The port of the API; by default 7420, or the next one that is free."""
     allowed_hosts: str = ""
-    """names by which the API may be called, besides addresses and the machine's own name"""
+    """Names by which the API may be called, besides addresses and the machine's own name."""
     cors_origins: str = ""
-    """other sites whose pages may use the API, such as `https://board.example.com`"""
+    """Other sites whose pages may use the API, such as `https://board.example.com`."""
 
     max_connections: str = ""
-    """that the API has open at once; empty: 1,000, or as many as the descriptors allow"""
+    """Connections that the API keeps open at once; by default 1,000, or as many as descriptors
+    allow."""
 
     log_format: str = "text"
     """how a node writes its log: `text` or `json`"""

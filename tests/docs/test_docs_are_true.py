@@ -6,50 +6,33 @@ import doctest
 import importlib
 import pkgutil
 import re
-import shlex
 import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 
 import duebook
-from duebook.cli import main
+from tests.docs.sessions import PAGES, ROOT, alike, run_page, steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from duebook.testing import Simulation
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 PROGRAM = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", re.DOTALL)
 ID = re.compile(r"\b01[0-9a-f]{6}-[0-9a-f]{4}\b")
-LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
-def sessions() -> Iterator[tuple[str, str, str]]:
-    """(page, command, what the page shows below it)"""
-    for page in PAGES:
-        for block in BLOCK.findall(page.read_text("utf-8")):
-            for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-                command, _, output = part.partition("\n")
-                if command.startswith("duebook "):
-                    yield page.name, command, output.rstrip("\n")
-
-
-@pytest.mark.parametrize(("page", "command", "shown"), list(sessions()))
-def test_the_output_shown_is_the_real_one(page: str, command: str, shown: str) -> None:
-    result = CliRunner().invoke(main, shlex.split(command)[1:])
-    assert result.output.rstrip("\n") == shown, page
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_between_the_documents_lead_somewhere(page: Path) -> None:
-    for target in LINK.findall(page.read_text("utf-8")):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if any(step.kind == "command" for step in steps(page))],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
+def test_the_output_shown_is_the_real_one(page: Path, tmp_path: Path) -> None:
+    for command, shown, printed in run_page(page, tmp_path):
+        if not alike(command, shown, printed):
+            assert printed == shown, f"{command}; to write it: python -m tests.docs.sessions"
 
 
 def test_every_test_that_the_protocol_names_exists() -> None:
