@@ -20,7 +20,7 @@ __all__ = ["WorkCursor"]
 
 LONGEST_COMMIT: Final = timedelta(seconds=3)
 """A run may show in the books that much later than it was ready."""
-LOOK_BACK_PART: Final = 20
+LOOK_BACK_PART: Final = 40
 """Whole queues are looked at again after so many times what that takes longer than their parts."""
 REMEMBERED: Final = 5
 """Looks of each kind, of which the quickest says what it takes: others may have had to wait."""
