@@ -7,7 +7,15 @@ from typing import Final
 
 STATEMENTS: Final = {
     "MainThread": ("insert_session", "renew_all", "end_session", "release_lead"),
-    "ticker": ("take_due", "list_active", "insert_run", "insert_ledger", "move_state"),
+    "ticker": (
+        "take_due",
+        "lock_exclusive",
+        "list_active",
+        "insert_run",
+        "start_runs",
+        "insert_ledger",
+        "move_state",
+    ),
     "dispatcher": (
         "get_limiter",
         "read_clock",

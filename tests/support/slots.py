@@ -66,7 +66,8 @@ class Place:
     ) -> list[Claim]:
         name = function.__name__
         self.tasks.add(function)
-        schedule = add_schedule(self.store, name, target=name, overlap="allow", **policies)
+        definition = {"target": name, "overlap": "allow"} | policies
+        schedule = add_schedule(self.store, name, **definition)
         for _ in range(limit + ahead):
             add_run(self.store, schedule)
         claims, _ = self.store.transact(

@@ -14,12 +14,14 @@ from duebook.engine.slots import Room
 from duebook.engine.verbose import tell_claims
 from duebook.engine.work_cursor import WorkCursor
 from duebook.model.serving import ALL
+from duebook.store.values import FreeWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from duebook.engine.slots import Places
+    from duebook.model.run import Claim
     from duebook.model.serving import Serving
     from duebook.store.base import Store
     from duebook.store.values import Labels, Work
@@ -87,6 +89,8 @@ class Dispatcher:
         self._looked_at = 0.0
         self._limited_at: float | None = None
         """when a run came up that must not be claimed ahead"""
+        self.caught_up = False
+        """whether the last look found nothing, and there has been room since"""
 
     def step(self) -> datetime | None:
         """Fill the free slots and the buffer; returns when to look again, None when nothing is
@@ -96,6 +100,7 @@ class Dispatcher:
             tasks = self._tasks()
             known = self._plenty()
             work = known or self._look(tasks)
+            self.caught_up = not work.places
             if not work.places:
                 self._slots.work_waits = False
                 return work.next_at
@@ -105,7 +110,17 @@ class Dispatcher:
             if known is None and not any(given):
                 return work.now + HELD_BY_OTHERS
             self._known = work if given == [sum(share) for _, share in asked] else None
+        self.caught_up = False
         return None  # a slot that gets free rings
+
+    def worker(self, free: int) -> FreeWorker:
+        """What this node's slots can begin."""
+        return FreeWorker(self.session_id, free, self._queues, self._tasks(), self._namespaces)
+
+    def took(self, claims: Sequence[Claim], seconds: float | None = None) -> None:
+        """Count what was claimed; a tick that did so counts its own time."""
+        self._measures.took(claims, seconds)
+        tell_claims(log, claims)
 
     def _room(self) -> Room:
         """Without a free slot nothing is asked for while a run came up that needs one; what is too
@@ -167,6 +182,5 @@ class Dispatcher:
             self._slots.begin(claims)
         if limited:
             self._limited_at = self._monotonic()
-        self._measures.took(claims, seconds)
-        tell_claims(log, claims)
+        self.took(claims, seconds)
         return len(claims)

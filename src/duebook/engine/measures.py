@@ -120,11 +120,11 @@ class Measures:
             self.set_aside += set_aside
             self.ticks.add((seconds,))
 
-    def took(self, claims: Sequence[Claim], seconds: float) -> None:
-        """A claim brought these within `seconds`."""
+    def took(self, claims: Sequence[Claim], seconds: float | None) -> None:
+        """A claim brought these within `seconds`; None: they came with a tick."""
         waits, late = _waits(claims)
         with self._lock:
-            self.claims.add((seconds,))
+            self.claims.add(() if seconds is None else (seconds,))
             self.claimed += len(claims)
             self.queue_wait.add(waits)
             self.lateness.add(late)

@@ -25,6 +25,7 @@ from duebook.engine.retention import Retention
 from duebook.engine.sequencer import Sequencer
 from duebook.engine.session import new_session
 from duebook.engine.slots import Slots
+from duebook.engine.starting import Starter
 from duebook.engine.step_threads import StepThreads
 from duebook.engine.stranded import Stranded
 from duebook.engine.ticker import Ticker
@@ -210,21 +211,8 @@ class Node:
             advance=self._advancing.ring,
             clock=self._clock,
             may_begin=lambda: self._keeper.holds_lease,
+            is_told=self._store.tells_itself,
         )
-        term = self._term if options.coordination == "leader" else None
-        self._ticker, self._second_ticker = (
-            Ticker(
-                self._store,
-                term=term,
-                cursor=self._cursor,
-                clock=self._clock,
-                measures=self.measures,
-                more_due=self._helping.ring,
-            )
-            for _ in range(2)
-        )
-        self._sequencer = Sequencer(self._store)
-        self._relay = Relay(self._store, options.http_allow, options.lease)
         self._dispatcher = Dispatcher(
             self._store,
             self._slots,
@@ -236,6 +224,24 @@ class Node:
             namespaces=options.namespaces,
             clock=self._clock,
         )
+        starter = Starter(
+            self._slots, self._dispatcher, lambda: self._keeper.holds_lease, self._doubt_claims
+        )
+        term = self._term if options.coordination == "leader" else None
+        self._ticker, self._second_ticker = (
+            Ticker(
+                self._store,
+                term=term,
+                cursor=self._cursor,
+                clock=self._clock,
+                measures=self.measures,
+                more_due=self._helping.ring,
+                starter=starter if self._store.starts_runs else None,
+            )
+            for _ in range(2)
+        )
+        self._sequencer = Sequencer(self._store)
+        self._relay = Relay(self._store, options.http_allow, options.lease)
 
     def _term(self) -> int | None:
         return self._keeper.term
@@ -325,9 +331,9 @@ class Node:
         return 0.0 if self._second_ticker.full else LONGEST_WAIT
 
     def _tick_by(self, ticker: Ticker) -> datetime | None:
-        before = ticker.fired
+        before = ticker.queued
         wake_at = ticker.step()
-        if ticker.fired > before:
+        if ticker.queued > before:
             self._dispatching.ring()  # it need not wait for the news
         return wake_at
 
@@ -342,9 +348,13 @@ class Node:
         try:
             return self._seconds_until(None if self._keeper.lost else self._dispatcher.step())
         except Unavailable:
-            self._keeper.hurry()  # nobody knows whether the claim was kept
-            self._keeping.ring()
+            self._doubt_claims()
             raise
+
+    def _doubt_claims(self) -> None:
+        """Nobody knows whether the last claim was kept."""
+        self._keeper.hurry()
+        self._keeping.ring()
 
     def _sequence(self) -> float:
         wait = self._sequencer.step()

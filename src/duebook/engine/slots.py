@@ -119,9 +119,11 @@ class Slots(Generic[S]):
         advance: Callable[[], None] = lambda: None,
         clock: BooksClock | None = None,
         may_begin: Callable[[], bool] = lambda: True,
+        is_told: bool = False,
     ) -> None:
         """`ring` is called when there is room again or a run was settled, `advance` when a step of
-        a flow has ended; `may_begin` says whether buffered runs still belong to this node."""
+        a flow has ended; `may_begin` says whether buffered runs still belong to this node. With
+        `is_told` the store itself tells what a settle lets others begin, if it could see them."""
         self._performer = performer
         self._ring = ring
         self._advance = advance
@@ -130,6 +132,7 @@ class Slots(Generic[S]):
         self._monotonic = monotonic
         self._clock = BooksClock() if clock is None else clock
         self._may_begin = may_begin
+        self._is_told = is_told
         self.claiming = threading.Lock()
         self.work_waits = False
         self._lock = threading.Lock()
@@ -492,8 +495,16 @@ class Slots(Generic[S]):
                 self._unsettled.discard(claim.token)
             if not self._working:
                 self._all_settled.notify_all()
-            rings, self._rung = not self._rung, True
+            lets_begin = self.work_waits or not self._is_told or any(map(_is_counted, claims))
+            rings = lets_begin and not self._rung
+            self._rung = self._rung or rings
         if rings:
             self._ring()
         if any(claim.step_context is not None for claim in claims):
             self._advance()
+
+
+def _is_counted(claim: Claim) -> bool:
+    """Whether another run of its schedule may have waited for its end."""
+    is_limited = claim.spec.overlap != "allow" or claim.spec.max_concurrent is not None
+    return is_limited and claim.run.schedule_id is not None

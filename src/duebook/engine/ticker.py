@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
+    from duebook.engine.starting import Starter, Starting
     from duebook.model.plan import Plan
+    from duebook.model.run import Claim
     from duebook.store.base import Store, Tx
     from duebook.store.values import Broken
 
@@ -40,6 +42,8 @@ class Ticked(NamedTuple):
     took_any: bool
     wake_at: Callable[[], datetime | None] | None
     """when the next schedule wants to be looked at; None when the tick did not ask"""
+    claims: Sequence[Claim] = ()
+    """runs that begin at once, on this node"""
 
 
 class Ticker:
@@ -55,10 +59,12 @@ class Ticker:
         clock: BooksClock | None = None,
         measures: Measures | None = None,
         more_due: Callable[[], None] = lambda: None,
+        starter: Starter | None = None,
     ) -> None:
         """With `term` it plans only while it says under which term this node leads. Tickers with
         the same `cursor` take turns. It calls `more_due` when it took a full batch, before it plans
-        it: another ticker may go on meanwhile.
+        it: another ticker may go on meanwhile. With a `starter`, runs begin on this node as soon as
+        they are planned, as far as it has free slots for them.
         """
         self._store = store
         self.session_id = session_id
@@ -69,6 +75,7 @@ class Ticker:
         self._clock = BooksClock() if clock is None else clock
         self._measures = Measures() if measures is None else measures
         self._more_due = more_due
+        self._starter = starter
         self._done: tuple[list[Plan], int, int] = ([], 0, 0)
         """what the last tick decided, how many runs that made, how many it set aside"""
         self._names: dict[str, str] = {}
@@ -79,7 +86,9 @@ class Ticker:
         self._told: set[tuple[str, int]] = set()
         """the versions of schedules that it cannot read, and has logged"""
         self.fired = 0
-        """how many runs it made; who counts them learns that there is work"""
+        """how many runs it made"""
+        self.queued = 0
+        """how many of them wait for a dispatcher; who counts them learns that there is work"""
         self.full = False
         """whether the last step took a whole batch, so that more may be due"""
 
@@ -109,7 +118,7 @@ class Ticker:
         self.full = False
         asked_at = self._clock.monotonic()
         try:
-            ticked = self._store.transact(self._tick)
+            ticked = self._plan_and_begin()
         except DuebookError:  # perhaps it was too much at once
             self._cursor.forget()
             self._limit = max(self._limit // 2, 1)
@@ -123,6 +132,14 @@ class Ticker:
         self._limit = min(self._limit * 2, self._batch)
         self._wake_at = self._next_look(ticked)
         return self._wake_at
+
+    def _plan_and_begin(self) -> Ticked:
+        if self._starter is None:
+            return self._store.transact(lambda tx: self._tick(tx, None))
+        with self._starter.attempt() as starting:
+            ticked = self._store.transact(lambda tx: self._tick(tx, starting))
+            starting.begin(ticked.claims)
+            return ticked
 
     def _next_look(self, ticked: Ticked) -> datetime | None:
         if self.full:
@@ -148,22 +165,27 @@ class Ticker:
         self._clock.heard(now, asked_at)
         return wake_at, now
 
-    def _tick(self, tx: Tx) -> Ticked:
+    def _tick(self, tx: Tx, starting: Starting | None) -> Ticked:
         self._done = ([], 0, 0)
         if not self._leads(tx):
             return Ticked(tx.now, took_any=False, wake_at=None)
         try:
-            return self._take_and_plan(tx)
+            return self._take_and_plan(tx, starting)
         except BaseException:  # the store may try the transaction again
             self._cursor.forget()
             raise
 
-    def _take_and_plan(self, tx: Tx) -> Ticked:
+    def _take_and_plan(self, tx: Tx, starting: Starting | None) -> Ticked:
         plans: list[Plan] = []
         self._alone = None  # should the take itself fail, nobody knows because of whom
         self._turn.look(self)
+        if starting is not None:
+            tx.plans.worker = starting.worker()
         snapshots, last, broken = self._cursor.take(tx, self._limit)
         if last is not None:
+            if starting is not None:
+                starting.give_up()
+            tx.plans.worker = None
             self._turn.pass_on(self)
             self._more_due()
         self._log_broken(broken)
@@ -179,9 +201,10 @@ class Ticker:
         fired = tx.plans.commit(plans, self.session_id)
         self._done = (plans, fired, len(snapshots) - len(plans) + len(broken))
         self.fired += fired
+        self.queued += fired - len(tx.plans.claims)
         self.full = last is not None
         wake_at = None if self.full else tx.plans.wake_after_commit(self._cursor.mark)
-        return Ticked(tx.now, bool(snapshots), wake_at)
+        return Ticked(tx.now, bool(snapshots), wake_at, tx.plans.claims)
 
     def _log_broken(self, broken: Sequence[Broken]) -> None:
         """Log once which schedules cannot be read; each is looked at again and again."""

@@ -34,6 +34,10 @@ class Store(Protocol):
 
     parallel: bool
     """whether two transactions of one process go faster side by side than in turn"""
+    tells_itself: bool
+    """whether `news` has what this process wrote, too"""
+    starts_runs: bool
+    """whether what is planned can begin in the same transaction"""
     sequences: bool
     """whether events get their positions later, by a sequencer"""
 

@@ -29,6 +29,8 @@ class JoinedStore:
     """
 
     parallel = False
+    tells_itself = False
+    starts_runs = False
     sequences = False  # who ends the transaction looks after that
 
     def __init__(self, tx: Tx) -> None:

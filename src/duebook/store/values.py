@@ -470,6 +470,20 @@ class Mark(NamedTuple):
     schedule_id: str
 
 
+class FreeWorker(NamedTuple):
+    """A session that can begin so many runs at once, and which ones."""
+
+    session_id: str
+    free: int
+    queues: Sequence[str]
+    tasks: Sequence[str]
+    namespaces: Serving
+
+    def can_begin(self, queue: str, namespace: str, task: str | None) -> bool:
+        served = queue in self.queues and namespace in self.namespaces
+        return served and (task is None or task in self.tasks)
+
+
 class Purged(NamedTuple):
     """What retention deleted at once."""
 

@@ -301,6 +301,23 @@ def test_a_place_that_gets_free_rings_once_and_only_when_work_waits(place: Place
     assert place.rings == 1, "a settle rings in any case: limits may allow more"
 
 
+@pytest.mark.parametrize(("overlap", "rings"), [("allow", 0), ("skip", 1)])
+def test_where_the_store_tells_of_work_only_the_end_of_a_counted_run_rings(
+    place: Place, overlap: str, rings: int
+) -> None:
+    """What waits for it may have shown on the books after the settle looked, and before it was
+    committed."""
+
+    def quick() -> None: ...
+
+    place.slots._is_told = True
+    place.slots.work_waits = False
+    place.begin(quick, overlap=overlap)
+    eventually(lambda: place.slots.wait_idle(0))
+    place.slots.close()
+    assert place.rings == rings
+
+
 def test_quick_runs_make_room_for_a_buffer(place: Place) -> None:
     def quick() -> None:
         place.now += 0.001

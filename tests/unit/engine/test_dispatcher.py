@@ -107,7 +107,7 @@ class Watched:
 
     def __init__(self, ready: int, free: int) -> None:
         self.queue, self.room, self.seconds = Queue(ready), Room(free), 0.0
-        self._dispatcher = Dispatcher(
+        self.dispatcher = Dispatcher(
             cast("Store", self.queue),
             cast("Places", self.room),
             "me",
@@ -117,7 +117,7 @@ class Watched:
 
     def step(self, free: int, ahead: int = 0) -> datetime | None:
         self.room.free, self.room.ahead = free, ahead
-        return self._dispatcher.step()
+        return self.dispatcher.step()
 
 
 def test_a_place_with_plenty_is_looked_for_only_now_and_then() -> None:
@@ -159,6 +159,15 @@ def test_a_place_that_gets_free_shall_ring_only_when_there_was_more_than_places(
     assert watched.room.work_waits
     watched.step(free=20)
     assert not watched.room.work_waits
+
+
+def test_it_has_caught_up_when_a_look_finds_nothing_until_there_is_no_room() -> None:
+    """Without room it does not look, so nobody can tell what came meanwhile."""
+    watched, found = Watched(ready=10, free=4), []
+    for free in (4, 20, 0):
+        watched.step(free)
+        found.append(watched.dispatcher.caught_up)
+    assert found == [False, True, False]
 
 
 def test_what_is_claimed_ahead_is_shared_out_as_slots_are() -> None:

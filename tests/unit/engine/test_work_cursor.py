@@ -140,13 +140,13 @@ def test_however_long_a_look_takes_whole_queues_are_looked_at_again_in_the_end()
 
 
 def test_who_finds_nothing_in_parts_of_queues_looks_again_at_whole_ones() -> None:
-    looks = Looks(seconds=0.2, places=())
+    looks = Looks(seconds=0.125, places=())
     looks.look()
     looks.cursor.claimed(PLACE, [claim(0, ago(60))], NOW)
     looks.seconds = 0
     looks.at += 4
-    assert looks.look().next_at == NOW + timedelta(seconds=LOOK_BACK_PART * 0.2 - 4)
-    looks.at += LOOK_BACK_PART * 0.2 - 4
+    assert looks.look().next_at == NOW + timedelta(seconds=LOOK_BACK_PART * 0.125 - 4)
+    looks.at += LOOK_BACK_PART * 0.125 - 4
     assert looks.look().next_at is None
     assert looks.parts[-1] == {}
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.model.access import EVERYWHERE
 from duebook.model.finding import Finding
-from duebook.model.plan import Lane, Plan
-from duebook.model.run import Outcome, Run, Token
+from duebook.model.plan import Fire, Lane, Plan
+from duebook.model.run import Claim, Outcome, Run, Token
+from duebook.store.postgres.statements import columns_of
 from duebook.store.sql.attempts import Attempts
 from duebook.store.sql.checks import Checks
 from duebook.store.sql.claims import Claims, Taken, Wanted
@@ -19,7 +20,7 @@ from duebook.store.sql.events import Events
 from duebook.store.sql.flow_runs import FlowRuns, LimitKey, columns_of_flows
 from duebook.store.sql.ledger import Ledger
 from duebook.store.sql.plans import Plans, moved_row
-from duebook.store.sql.rows import clean, inline
+from duebook.store.sql.rows import NewRun, clean, inline
 from duebook.store.sql.wakes import Wakes
 from duebook.store.values import News
 
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from duebook.model.flow_run import FlowMove
     from duebook.store.postgres.statements import PostgresStatements
     from duebook.store.sql.definitions import Definition
+    from duebook.store.sql.new_runs import Firing
     from duebook.store.sql.statements import Row, Statements, Values
+    from duebook.store.values import FreeWorker
 
 __all__ = [
     "PostgresAttempts",
@@ -115,6 +118,64 @@ class PostgresPlans(Plans):
         ]
         counted = self._db.all_rows("move_and_count", rows)
         return moved + len(counted), dict(counted)
+
+    def _insert_rows(self, fires: Sequence[Firing], rows: Sequence[Row]) -> int:
+        """What the worker can begin now is its own from the start, and never waits."""
+        worker = self.worker
+        if worker is None:
+            return super()._insert_rows(fires, rows)
+        made = [NewRun._make(row) for row in rows]
+        begins = [self._can_begin(worker, run) for run in made]
+        exclusive = [run.schedule_id for run in made if run.exclusive]
+        is_clear = len(exclusive) == len(set(exclusive))
+        if not is_clear or not 0 < sum(begins) <= worker.free:  # whose turn it is, a claim decides
+            return super()._insert_rows(fires, rows)
+        own = {"session_id": worker.session_id, "now": self._db.now, "begins": begins}
+        inserted = self._db.all("start_runs", **columns_of("insert_run", rows), **own)
+        begun = {id_: rest for id_, *rest, begins in inserted if begins}
+        self.claims = [
+            _started(run, fire, self._definitions.of(owner), worker.session_id, *begun[run.id])
+            for run, (_, owner, fire) in zip(made, fires, strict=True)
+            if run.id in begun
+        ]
+        return len(inserted)
+
+    def _can_begin(self, worker: FreeWorker, run: NewRun) -> bool:
+        """Whether the worker can perform it, and no limit of its schedule can count it."""
+        if not worker.can_begin(run.queue, run.namespace, run.task):
+            return False
+        return run.schedule_id in self._snapshots.idle if run.exclusive else not run.max_concurrent
+
+
+def _started(
+    new: NewRun, fire: Fire, definition: Definition, session_id: str, node: str, priority: int
+) -> Claim:
+    run = Run(
+        new.id,
+        new.namespace,
+        new.schedule_id,
+        definition.name,
+        new.version,
+        new.due_at,
+        fire.origin,
+        new.trigger,
+        new.queue,
+        priority,
+        "running",
+        1,
+        0,
+        0,
+        None,
+        new.created_at,
+        new.ready_at,
+        new.ready_at,
+        new.ready_at,
+        None,
+        new.expires_at,
+        node,
+        task=new.task,
+    )
+    return Claim(run, Token(run.id, 1, session_id), definition.spec, definition.owner.user)
 
 
 class PostgresAttempts(Attempts):

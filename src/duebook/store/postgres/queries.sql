@@ -214,6 +214,45 @@ RETURNING id
 -- The run that has a key.
 SELECT run_id FROM run_keys WHERE namespace = :namespace AND key = :key
 
+-- name: start_runs
+-- As insert_run; what its session may begin, and no limit of its queue counts, runs from the start.
+WITH me AS MATERIALIZED (
+    SELECT node FROM node_sessions
+    WHERE id = :session_id AND ended_at IS NULL AND expires_at > :now
+    FOR KEY SHARE SKIP LOCKED),
+new AS MATERIALIZED (
+    SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload,
+        v.created_at, v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, v.priority, v.task,
+        v.exclusive, v.max_concurrent, v.max_takeovers, v.begins
+    FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
+        :origin::text[], :lane::integer[], :wakes::boolean[], :payload::text[],
+        :created_at::timestamptz[], :ready_at::timestamptz[], :expires_at::timestamptz[],
+        :namespace::text[], :trigger::text[], :queue::text[], :priority::integer[], :task::text[],
+        :exclusive::boolean[], :max_concurrent::integer[], :max_takeovers::integer[],
+        :begins::boolean[])
+        AS v (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
+            expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
+            max_takeovers, begins)),
+keys AS (
+    INSERT INTO due_keys (schedule_id, due_at, run_id)
+    SELECT schedule_id, due_at, id FROM new WHERE due_at IS NOT NULL
+    ON CONFLICT DO NOTHING
+    RETURNING run_id)
+INSERT INTO active_runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at,
+    ready_at, expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
+    max_takeovers, status, attempt, session_id, claimed_at, started_at)
+SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload, v.created_at,
+    v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, least(v.priority, (
+        SELECT q.max_priority FROM quotas AS q WHERE q.namespace = v.namespace)), v.task, v.exclusive,
+    v.max_concurrent, v.max_takeovers, CASE WHEN begun.id IS NULL THEN 'queued' ELSE 'running' END,
+    CASE WHEN begun.id IS NULL THEN 0 ELSE 1 END, begun.id, begun.at, begun.at
+FROM new AS v
+LEFT JOIN LATERAL (
+    SELECT :session_id::text AS id, v.ready_at AS at FROM me
+    WHERE v.begins AND NOT EXISTS (SELECT 1 FROM queues AS q WHERE q.name = v.queue)) AS begun ON true
+WHERE v.due_at IS NULL OR v.id IN (SELECT run_id FROM keys)
+RETURNING id, (SELECT me.node FROM me), priority, status = 'running'
+
 -- name: count_events
 -- Schedules that write so many events each; returns the version of the last of each.
 UPDATE schedule_state AS st SET emitted = st.emitted + v.count

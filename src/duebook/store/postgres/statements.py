@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from duebook.store.postgres.transaction import Answer
     from duebook.store.sql.definitions import Definitions
 
-__all__ = ["QUERIES", "TEXTS", "PostgresStatements"]
+__all__ = ["QUERIES", "TEXTS", "PostgresStatements", "columns_of"]
 
 QUERIES: Final = POSTGRES.read(COMMON | load_queries(Path(__file__).with_name("queries.sql")))
 QUERIES["share_directories"] = f"{QUERIES['list_directories']}\nFOR SHARE OF d SKIP LOCKED"
@@ -70,7 +70,7 @@ def _with_arrays(query: str, values: Values) -> Values:
     return values
 
 
-def _columns(query: str, rows: Iterable[Row]) -> Values:
+def columns_of(query: str, rows: Iterable[Row]) -> Values:
     """The values of a statement for many rows, a list each; none for no rows."""
     columns = list(zip(*rows, strict=True))
     return dict(zip(_NAMES[query], columns, strict=True)) if columns else {}
@@ -164,7 +164,7 @@ class PostgresStatements(Statements):
         if self._grouping is None:
             super().soon(query, rows)
         elif rows:
-            ask = Ask(query, _columns(query, rows))
+            ask = Ask(query, columns_of(query, rows))
             self._grouping.soon(self._text(self._grouping, ask), len(rows))
 
     def ask_last(self, query: str, /, **values: object) -> Callable[[], list[Row]]:
@@ -193,18 +193,18 @@ class PostgresStatements(Statements):
 
     def rows(self, query: str, /, rows: Iterable[Row]) -> int:
         """One statement for all; none for no rows."""
-        columns = _columns(query, rows)
+        columns = columns_of(query, rows)
         return self.run(query, **columns) if columns else 0
 
     def all_rows(self, query: str, /, rows: Sequence[Row]) -> list[Row]:
         """As `rows`, which are some; returns what the statement does."""
-        return self.all(query, **_columns(query, rows))
+        return self.all(query, **columns_of(query, rows))
 
     def insert(self, query: str, /, rows: Sequence[Row]) -> int:
         return self.rows(query, rows)
 
     def insert_all(self, inserts: Sequence[tuple[str, Sequence[Row]]]) -> None:
-        asks = [Ask(query, _columns(query, rows)) for query, rows in inserts if rows]
+        asks = [Ask(query, columns_of(query, rows)) for query, rows in inserts if rows]
         if self._grouping is None or sum(len(rows) for _, rows in inserts) > FEW:
             super().insert_all(inserts)
         elif asks:

@@ -86,6 +86,8 @@ class PostgresStore:
     """
 
     parallel = True
+    tells_itself = True
+    starts_runs = True
     sequences = True
 
     def __init__(

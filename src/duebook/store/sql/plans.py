@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from datetime import datetime
 
+    from duebook.model.run import Claim
     from duebook.store.sql.ledger import Ledger
     from duebook.store.sql.lifecycle import Lifecycle
     from duebook.store.sql.run_ends import RunEnds
     from duebook.store.sql.snapshots import Snapshots
     from duebook.store.sql.wakes import Wakes
+    from duebook.store.values import FreeWorker
 
 __all__ = ["Plans", "moved_row"]
 
@@ -45,6 +47,11 @@ class Plans(Part):
 
     _held_active: Collection[tuple[str, int]] = ()
     """active schedules, by id and version, that this transaction has locked and not moved yet"""
+    worker: FreeWorker | None = None
+    """begins what it can of the runs that are committed, if the database can do both at once; to
+    be named before schedules are taken"""
+    claims: Sequence[Claim] = ()
+    """what `worker` was given by this transaction"""
 
     def __init__(
         self,
@@ -74,6 +81,7 @@ class Plans(Part):
         nothing before it needs to be found.
         """
         self._snapshots.taken = True
+        self._snapshots.worker = self.worker
         at, id_ = after or FIRST
         due: Values = {"now": self._db.at, "limit": limit, "after": at, "after_id": id_}
         rows, said = self._db.together(Ask("take_due", due), Ask("get_any_exception", {}))
@@ -192,6 +200,11 @@ class Plans(Part):
             expires = definition.spec.expire_after
             due_at, expires_at = stamp(fire.due_at), stamp(at + expires) if expires else None
             rows.append(new_run(id_, definition, plan, fire, due_at, now, expires_at))
+        return self._insert_rows(fires, rows)
+
+    def _insert_rows(self, fires: Sequence[Firing], rows: Sequence[Row]) -> int:
+        """How many of these runs were inserted."""
+        del fires
         return self._new_runs.insert(rows)
 
     def _save_controls(self, plans: Iterable[Plan]) -> None:
@@ -232,7 +245,8 @@ class Plans(Part):
             self._lifecycle.record_schedule_events(ids, kind)
 
     def _notify_of_plans(self, plans: Sequence[Plan], inserted: int, skipped: bool) -> None:
-        if inserted or skipped:  # a backfill may begin when nothing waits any more
+        # a backfill may begin when nothing waits any more
+        if inserted > len(self.claims) or skipped:
             self._db.notify(News.WORK)
         if inserted or self._snapshots.taken:
             return

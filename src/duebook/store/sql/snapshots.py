@@ -10,11 +10,12 @@ from duebook.store.sql.rows import read_delay, read_stretches
 from duebook.store.sql.statements import Ask, Part, Row, Statements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from duebook.store.sql.definitions import Definition, DefinitionReader
     from duebook.store.sql.directories import Directories
+    from duebook.store.values import FreeWorker
 
 __all__ = ["Snapshots"]
 
@@ -24,6 +25,11 @@ class Snapshots(Part):
 
     taken = False
     """whether this transaction took what is due: then nobody waits for what it commits but runs"""
+    worker: FreeWorker | None = None
+    """may begin runs in this transaction"""
+    idle: Collection[str] = ()
+    """schedules whose runs exclude each other, of which none is active, and none can begin before
+    this transaction ends"""
 
     def __init__(
         self, db: Statements, definitions: DefinitionReader, directories: Directories
@@ -72,7 +78,8 @@ class Snapshots(Part):
         ids, time = [row[0] for row in rows], self._db.time
         heeding = {id_ for id_, found in zip(ids, known, strict=True) if found and found.heeds_runs}
         if runs is None:
-            runs = self._db.all("list_active", ids=list(heeding)) if heeding else []
+            begin = self._may_begin(zip(ids, known, strict=True))
+            runs = self._active(heeding, begin) if heeding else []
         active = {row[0]: (_active_run(row, time),) for row in runs if row[0] in heeding}
         if any_exception is None:
             any_exception = bool(self._db.one("get_any_exception"))
@@ -105,6 +112,24 @@ class Snapshots(Part):
         if not facts:
             return snapshots
         return [replace(s, **facts.get(s.schedule_id, {})) for s in snapshots]
+
+    def _may_begin(self, known: Iterable[tuple[str, Definition | None]]) -> list[str]:
+        """Schedules whose runs exclude each other, and could begin now if they are idle."""
+        if (worker := self.worker) is None:
+            return []
+        found = [(id_, each.copied) for id_, each in known if each and each.copied.exclusive]
+        ids = [id_ for id_, run in found if worker.can_begin(run.queue, run.namespace, run.task)]
+        return ids if len(ids) <= worker.free else []
+
+    def _active(self, heeding: Collection[str], begin: list[str]) -> list[Row]:
+        """Their active runs; those of schedules that may `begin` one, after the lock that claims
+        of such runs take, too."""
+        active = Ask("list_active", {"ids": list(heeding)})
+        if not begin:
+            return self._db.all(active.query, **active.values)
+        locked, runs = self._db.together(Ask("lock_exclusive", {"ids": begin}), active)
+        self.idle = {id_ for (id_,) in locked} - {row[0] for row in runs}
+        return runs
 
     def _facts(self, snapshots: Sequence[Snapshot]) -> dict[str, dict[str, Any]]:
         """The rarer facts, for the schedules whose policies ask for them; each kind at once."""

@@ -59,6 +59,8 @@ class SqliteStore:
     """
 
     parallel = False  # one writes at a time
+    tells_itself = False
+    starts_runs = False
     sequences = False
 
     def __init__(

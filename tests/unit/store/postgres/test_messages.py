@@ -12,15 +12,19 @@ from psycopg import errors
 
 from duebook.engine.ticker import Ticker
 from duebook.errors import Unavailable
+from duebook.model.serving import ALL
 from duebook.store.postgres.connection import Connection
+from duebook.store.values import FreeWorker
 from tests.support.builders import (
     BEGIN,
     MINUTE,
     SECOND,
     add_run,
     add_schedule,
+    begin,
     get_runs,
     list_all,
+    run_tick,
     tick,
 )
 from tests.support.builders import VirtualClock as Clock
@@ -29,6 +33,7 @@ from tests.support.postgres_stores import opened, query
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from duebook.model.run import Claim
     from duebook.store.base import Tx
     from duebook.store.postgres import PostgresStore
 
@@ -109,6 +114,27 @@ def test_a_tick_takes_few_round_trips(
             store.transact(lambda tx, id_=id_: tx.runs.cancel(id_, "cancelled"))  # type: ignore[misc]
     assert found <= most
     assert len(get_runs(store)) == 6
+
+
+@pytest.mark.parametrize(("overlap", "most"), [("allow", 3), ("skip", 4)])
+def test_a_run_that_begins_with_its_due_time_takes_no_round_trip_of_its_own(
+    store: PostgresStore, clock: Clock, exchanges: Exchanges, overlap: str, most: int
+) -> None:
+    add_schedule(store, trigger={"every": "1m"}, overlap=overlap)
+    begin(store, lease=60 * MINUTE)
+    claims: list[Claim] = []
+
+    def start(tx: Tx) -> None:
+        tx.plans.worker = FreeWorker("node-1", 10, ("default",), (), ALL)
+        run_tick(tx)
+        claims.extend(tx.plans.claims)
+
+    clock.advance(MINUTE)
+    tick(store)  # its definition is known from now on
+    store.transact(lambda tx: tx.runs.cancel(get_runs(store)[0].id, "cancelled"))
+    clock.advance(MINUTE)
+    assert exchanges.of(lambda: store.transact(start)) <= most
+    assert len(claims) == 1
 
 
 def test_schedules_that_are_new_take_one_round_trip_more(
