@@ -137,7 +137,9 @@ class Measures:
         began = [claim.started_at for claim in claims]
         lengths = [(now - at).total_seconds() for at in began if at is not None]
         waits, late = _waits([claim for claim in claims if claim.begun_at is not None])
-        counted = Counter(_end_word(end) for end in ends)
+        counted: Counter[str] = Counter()
+        for end, number in Counter(ends).items():
+            counted[_end_word(end)] += number
         with self._lock:
             self.ends += counted
             self.lengths.add(lengths)
@@ -187,9 +189,10 @@ def _waits(claims: Sequence[Claim]) -> tuple[list[float], list[float]]:
         if run.attempt != 1 or began is None:
             continue
         waits.append((began - run.ready_at).total_seconds())
-        found = lateness_by(run, claim.spec, began)
-        if found is not None and run.origin == "schedule":
-            late.append(found.total_seconds())
+        if run.origin == "schedule":
+            found = lateness_by(run, claim.spec, began)
+            if found is not None:
+                late.append(found.total_seconds())
     return waits, late
 
 

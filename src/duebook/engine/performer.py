@@ -76,11 +76,10 @@ class TargetPerformer:
         }
 
     def new_stop(self, claim: Claim) -> AnyStop:
-        return TaskStop() if self.is_cooperative(claim) else Stop()
+        return TaskStop() if claim.run.task in self._tasks.cooperative else Stop()
 
     def is_cooperative(self, claim: Claim) -> bool:
-        task = self._tasks.find(claim.run.task)
-        return task is not None and task.kind != "process"
+        return claim.run.task in self._tasks.cooperative
 
     def begin(
         self,
@@ -92,25 +91,31 @@ class TargetPerformer:
             return [claim for claim, _ in begun]
         from duebook.targets.loop import AsyncRun, EventLoop  # asyncio takes its time
 
-        runs, rest = [], []
+        runs, rest, told = [], [], _hiding(ended)
+        known: dict[tuple[str | None, str], Task | None] = {}
         for claim, stop in begun:
-            task = self._tasks.find(claim.run.task)
-            if (
-                task is None
-                or task.kind != "loop"
-                or not isinstance(stop, TaskStop)
-                or _refusal(task, claim) is not None
-            ):
+            asked = claim.run.task, claim.run.namespace
+            if asked not in known:
+                known[asked] = self._task_in_loop(claim)
+            task = known[asked]
+            if task is None or not isinstance(stop, TaskStop):
                 rest.append(claim)
             elif (filled := self._with_values(claim)) is not None:
                 reports = TaskReports(filled, stop, self._desk)
-                runs.append(AsyncRun(task, filled, stop, reports, _hiding(ended)))
+                runs.append(AsyncRun(task, filled, stop, reports, told))
             else:
                 rest.append(claim)
         if runs:
             self._loop = self._loop or EventLoop()
             self._loop.begin(runs)
         return rest
+
+    def _task_in_loop(self, claim: Claim) -> Task | None:
+        """The task of a run that begins in the event loop; None for all others."""
+        task = self._tasks.find(claim.run.task)
+        if task is None or task.kind != "loop" or _refusal(task, claim) is not None:
+            return None
+        return task
 
     def _with_values(self, claim: Claim) -> Claim | None:
         """A step of a flow with its values; None when these take time, or it will not run."""

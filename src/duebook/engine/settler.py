@@ -208,8 +208,9 @@ class Settler:
             self._write(final[:middle])
             self._write(final[middle:])
             return
-        for (claim, outcome), end in zip(final, ends, strict=True):
-            _log_end(claim, outcome, end)
+        if None in ends or log.isEnabledFor(logging.INFO):
+            for (claim, outcome), end in zip(final, ends, strict=True):
+                _log_end(claim, outcome, end)
 
     def _write_as_failed(self, claim: Claim, error: Exception) -> None:
         """The run ended, but the database does not take how: it failed, and says why."""

@@ -196,8 +196,10 @@ class Slots(Generic[S]):
 
     def begin(self, claims: list[Claim]) -> None:
         begun: list[tuple[Claim, S]] = []
+        buffered = []
         for claim in claims:
             if claim.started_at is None:
+                buffered.append(claim)
                 continue
             try:
                 begun.append((claim, self._performer.new_stop(claim)))
@@ -208,10 +210,9 @@ class Slots(Generic[S]):
             now = self._monotonic()
             for claim, stop in begun:
                 self._hold_place(claim, stop, now)
-            for claim in claims:
-                if claim.started_at is None:
-                    self._working[claim.token] = (claim, None)
-                    self._buffer.put(claim, now)
+            for claim in buffered:
+                self._working[claim.token] = (claim, None)
+                self._buffer.put(claim, now)
         self._hand_out(begun)
         self._fill()
 
@@ -287,8 +288,9 @@ class Slots(Generic[S]):
         except Exception:  # no thread for the event loop
             log.exception("cannot start %s; handing back", counted(len(begun), "run"))
             with self._lock:
+                now = self._monotonic()
                 for claim, _ in begun:
-                    self._leave_place(claim.token)
+                    self._leave_place(claim.token, now)
                     self._unsettled.add(claim.token)
             for claim, _ in begun:
                 self._settler.put(claim, None)
@@ -458,13 +460,13 @@ class Slots(Generic[S]):
 
     def _end(self, claim: Claim, outcome: Outcome) -> None:
         """Its place is free from now on."""
-        token = claim.token
-        until = self._monotonic() if self._performer.is_cooperative(claim) else None
+        token, now = claim.token, self._monotonic()
+        until = now if self._performer.is_cooperative(claim) else None
         with self._lock:
             self._watched.pop(token, None)
             late = token in self._written_off
             self._written_off.discard(token)
-            self._leave_place(token)
+            self._leave_place(token, now)
             if token in self._working:
                 self._working[token] = (claim, None)
             if not late:
@@ -480,12 +482,12 @@ class Slots(Generic[S]):
         if rings:
             self._ring()
 
-    def _leave_place(self, token: Token) -> None:
+    def _leave_place(self, token: Token, now: float) -> None:
         """The lock is held."""
         self._unmarked.pop(token, None)
         if token in self._performing:
             self._performing.remove(token)
-            self._pace.ended(self._monotonic())
+            self._pace.ended(now)
 
     def _settled(self, claims: Sequence[Claim]) -> None:
         """These have ended on the books; what could not be settled the keeper hands back."""

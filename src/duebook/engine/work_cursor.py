@@ -90,7 +90,8 @@ class WorkCursor:
             return
         latest = now - LONGEST_COMMIT
         marks = self._marks[place]
-        for claim in claims:  # the last of each priority remains
-            marks[-claim.run.priority] = min(claim.run.ready_at, latest)
+        last = {claim.run.priority: claim.run.ready_at for claim in claims}
+        for priority, ready_at in last.items():
+            marks[-priority] = min(ready_at, latest)
         if len(marks) > MOST_PRIORITIES:
             del self._marks[place]

@@ -15,7 +15,8 @@ from duebook.targets.printing import Printing
 from duebook.targets.task import begin_task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
+    from contextvars import Context
     from typing import Literal
 
     from duebook.model.event import Draft
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from duebook.targets.context import TaskStop
     from duebook.targets.task import Task
 
+    Loop = asyncio.AbstractEventLoop
     Stream = Literal["stdout", "stderr"]
+    Work = Coroutine[Any, Any, None]
 
 __all__ = ["AsyncRun", "ClosingReports", "EventLoop"]
 
@@ -160,8 +163,8 @@ class EventLoop:
 
     def _begin(self, runs: Sequence[AsyncRun]) -> None:
         loop, running = asyncio.get_running_loop(), self._running
-        for run in runs:
-            task = _new_task(run.perform(self._closers), loop)
+        works = [run.perform(self._closers) for run in runs]
+        for run, task in zip(runs, _eager_tasks(works, loop), strict=True):
             if not task.done():
                 running.add(task)
                 task.add_done_callback(running.discard)
@@ -192,15 +195,26 @@ class _Cancel:
 
 if sys.version_info >= (3, 12):
 
-    def _new_task(
-        work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop
-    ) -> asyncio.Task[None]:
-        """It runs to its first wait at once: what never waits is never scheduled."""
-        return asyncio.Task(work, loop=loop, eager_start=True)
+    def _eager_tasks(works: Sequence[Work], loop: Loop) -> Iterator[asyncio.Task[None]]:
+        """Each runs to its first wait at once: what never waits is never scheduled."""
+        for work in works:
+            yield asyncio.Task(work, loop=loop, eager_start=True)
 
 else:
 
-    def _new_task(
-        work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop
-    ) -> asyncio.Task[None]:
-        return loop.create_task(work)
+    def _eager_tasks(works: Sequence[Work], loop: Loop) -> Iterator[asyncio.Task[None]]:
+        """As above: a new task asks its loop for its first step, and gets it from us instead."""
+        steps: list[tuple[Callable[[], object], Context]] = []
+
+        def call_soon(step: Callable[[], object], *, context: Context) -> None:
+            steps.append((step, context))
+
+        own = vars(loop)
+        own["call_soon"] = call_soon
+        try:
+            tasks = [asyncio.Task(work, loop=loop) for work in works]
+        finally:
+            del own["call_soon"]
+        for task, (step, context) in zip(tasks, steps, strict=True):
+            context.run(step)
+            yield task

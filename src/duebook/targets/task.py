@@ -88,6 +88,8 @@ class Tasks:
         self._names: tuple[str, ...] = ()
         self.any_async = False
         """whether any of them runs in the event loop"""
+        self.cooperative: frozenset[str | None] = frozenset()
+        """the names of those that cannot be made to end, but only asked"""
         self.process_env: dict[str, str] = {}
         """what its processes have in their environment beside that of the node"""
 
@@ -126,7 +128,9 @@ class Tasks:
             raise Invalid(f'task "{task.name}" is declared by {other.place} and by {task.place}')
         self._known[task.name] = task
         self._names = tuple(sorted(self._known))
-        self.any_async = any(known.kind == "loop" for known in self._known.values())
+        kinds = {name: known.kind for name, known in self._known.items()}
+        self.any_async = "loop" in kinds.values()
+        self.cooperative = frozenset(name for name, kind in kinds.items() if kind != "process")
         return task
 
     def to_json(self) -> list[dict[str, Any]]:
@@ -155,6 +159,7 @@ class Tasks:
                 namespaces=serving_of(form["namespaces"]),
             )
         tasks._names = tuple(sorted(tasks._known))
+        tasks.cooperative = frozenset(tasks._known)
         return tasks
 
     def get(self, name: str) -> Task:

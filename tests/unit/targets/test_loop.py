@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +20,9 @@ from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+
+VARIABLE: ContextVar[int] = ContextVar("VARIABLE", default=0)
 
 
 class Logged(Told):
@@ -83,3 +87,77 @@ def test_threads_that_tasks_keep_busy_do_not_keep_a_log_open(loop: EventLoop) ->
     finally:
         goes_on.set()
     eventually(lambda: hogged)
+
+
+class Quiet(Logged):
+    """Reports of a run that prints nothing."""
+
+    opened = False
+
+
+def begin_many(
+    loop: EventLoop, function: Callable[[], Any], number: int, stop: TaskStop | None = None
+) -> list[Outcome]:
+    """Begins as many runs together, of which the last may be asked to end."""
+    ended: list[Outcome] = []
+    claim = Claim(RUN, Token("r", 2, "n"), enqueued_spec("digest", None), "anna")
+    task = Tasks().add(function, "digest")
+    stops = [TaskStop() for _ in range(number - 1)] + [stop or TaskStop()]
+    loop.begin(
+        [AsyncRun(task, claim, stop, Quiet(), lambda _, how: ended.append(how)) for stop in stops]
+    )
+    return ended
+
+
+def test_each_run_is_a_task_with_a_context_of_its_own(loop: EventLoop) -> None:
+    """Also those that never wait, which are performed one after the other."""
+    seen: list[tuple[asyncio.Task[Any] | None, int]] = []
+
+    async def work() -> None:
+        seen.append((asyncio.current_task(), VARIABLE.get()))
+        VARIABLE.set(len(seen))
+
+    ended = begin_many(loop, work, 5)
+    eventually(lambda: len(ended) == 5)
+    assert [value for _, value in seen] == [0] * 5
+    assert len({id(task) for task, _ in seen if task is not None}) == 5
+
+
+def test_a_run_that_waits_goes_on_as_the_same_task(loop: EventLoop) -> None:
+    same: list[bool] = []
+
+    async def work() -> None:
+        task = asyncio.current_task()
+        VARIABLE.set(7)
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.sleep(0)
+        same.append(asyncio.current_task() is task and VARIABLE.get() == 7)
+
+    ended = begin_many(loop, work, 3)
+    eventually(lambda: ended == [Outcome("succeeded")] * 3)
+    assert same == [True] * 3
+
+
+def test_what_a_run_leaves_to_the_loop_is_done_after_it_has_ended(loop: EventLoop) -> None:
+    order: list[str] = []
+
+    async def work() -> None:
+        asyncio.get_running_loop().call_soon(order.append, "later")
+        order.append("run")
+
+    ended = begin_many(loop, work, 2)
+    eventually(lambda: len(ended) == 2 and len(order) == 4)
+    assert order == ["run", "run", "later", "later"]
+
+
+def test_a_run_that_was_asked_to_end_before_it_began_is_cancelled_at_its_first_wait(
+    loop: EventLoop,
+) -> None:
+    stop = TaskStop()
+    stop.set("cancelled")
+
+    async def work() -> None:
+        await asyncio.sleep(PATIENCE)
+
+    ended = begin_many(loop, work, 1, stop)
+    eventually(lambda: ended == [Outcome("cancelled", "cancelled")])
