@@ -1,5 +1,5 @@
 #!/bin/sh
-# Adds a few schedules to the books of this folder, unless they are there already.
+# Adds a few schedules to the database of this folder, unless they already exist.
 set -eu
 
 add() {
