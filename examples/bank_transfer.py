@@ -1,10 +1,10 @@
-"""Moves money between accounts, each transfer exactly once, whatever is killed meanwhile.
+"""Moves money between accounts, each transfer exactly once, even if workers are killed.
 
     python examples/bank_transfer.py [DATABASE]
 
-The accounts stand in the database of the books. A transfer changes two of them and ends its own
-run in one transaction, so that both happen or neither: a worker that dies in between leaves
-nothing behind, and the run is taken over by another.
+The accounts are in Duebook's database. A transfer changes two of them and settles its own run in
+one transaction, so both happen or neither: a worker that dies in between leaves nothing behind, and
+another worker takes over the run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ book = Duebook(app="bank")
 
 TABLES = (
     "CREATE TABLE accounts (name TEXT PRIMARY KEY, balance BIGINT NOT NULL)",
-    # no key: nothing but the books keeps a transfer from being here twice
+    # no key: only Duebook prevents a transfer from being here twice
     "CREATE TABLE transfers (number BIGINT NOT NULL, amount BIGINT NOT NULL)",
 )
 OPEN = text("INSERT INTO accounts VALUES (:name, :balance)")
@@ -35,7 +35,7 @@ NOTE = text("INSERT INTO transfers VALUES (:number, :amount)")
 
 @cache
 def bank(database: str) -> Engine:
-    """SQLAlchemy's way to the database of the books; psycopg and sqlite3 alone serve as well."""
+    """An SQLAlchemy engine for Duebook's database; psycopg or sqlite3 alone would do as well."""
     if database.startswith("postgresql://"):
         return create_engine(database.replace("postgresql", "postgresql+psycopg", 1))
     path = database.removeprefix("sqlite:///")
@@ -64,12 +64,14 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING)
     book.move(sys.argv[1] if len(sys.argv) > 1 else str(Path(mkdtemp()) / "bank.db"))
     names = ["ann", "ben", "eve"]
-    book.schedules.list()  # makes the books
+    book.schedules.list()  # creates the database
     open_accounts(book.database_url, names, 1_000)
     for number in range(100):
         source, target = random.sample(names, 2)
         order = {"number": number, "source": source, "target": target, "amount": number % 50}
-        book.enqueue(transfer, order, key=f"transfer-{number}")  # asked again: the same run
+        book.enqueue(
+            transfer, order, key=f"transfer-{number}"
+        )  # a repeated call returns the same run
     node = threading.Thread(target=book.run)
     node.start()
     while any(run.status != "succeeded" for run in book.runs.list(limit=100)):
@@ -81,7 +83,7 @@ def main() -> None:
             print(f"{name} {balance:>6}")
         money = connection.scalar(text("SELECT sum(balance) FROM accounts"))
         transfers = connection.scalar(text("SELECT count(*) FROM transfers"))
-    print(f"{transfers} transfers; all have {money} together, as before")
+    print(f"{transfers} transfers; the total is still {money}")
 
 
 if __name__ == "__main__":

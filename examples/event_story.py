@@ -1,11 +1,12 @@
-"""Three nodes of which one leads and is killed; Kafka and a table hear of every due time once.
+"""The leader of three nodes is killed; Kafka and a table still receive every event once.
 
     python -m examples.event_story [--database URL]
 
-Five shops take stock every second. Each time is an event that the leading node writes, together
-with its schedule's progress. Two listen, in processes of their own: one on Kafka, one that keeps
-books in the database. Then the leader is killed. Without a database the story starts a PostgreSQL
-of its own; its Kafka is librdkafka's mock cluster. Run it in the repository, after `make setup`.
+Five shops take stock every second. Each due time is an event that the leading node writes together
+with its schedule's progress. Two consumers run in separate processes: one on Kafka, one that writes
+to a table in the database. Then the leader is killed. Without a database, the example starts its
+own PostgreSQL; its Kafka is librdkafka's mock cluster. Run it in the repository, after
+`make setup`.
 """
 
 from __future__ import annotations
@@ -112,14 +113,14 @@ class Story:
             for _ in range(3):
                 self._begin()
             leader, *others = self._wait(lambda: self._three(book), 60)
-            self._say(f"node {leader} leads, nodes {others[0]} and {others[1]} follow it")
+            self._say(f"node {leader} is the leader, nodes {others[0]} and {others[1]} follow")
             names = self._add_schedules(book)
             self._wait(lambda: self._noted() >= BEFORE and self._told() >= BEFORE, 60)
-            self._say(f"{self._noted()} events stand in the table, Kafka has {self._told()}")
+            self._say(f"{self._noted()} events are in the table, Kafka has {self._told()}")
             os.kill(leader, signal.SIGKILL)
-            self._say(f"node {leader} is killed")
+            self._say(f"node {leader} has been killed")
             heir = self._wait(lambda: {*self._leaders(book)} - {leader}, 90).pop()
-            self._say(f"node {heir} leads, and makes up for what was missed")
+            self._say(f"node {heir} is the leader now, and catches up")
             wanted = self._noted() + AFTER
             self._wait(lambda: self._noted() >= wanted, 120)
             for name in names:
@@ -174,7 +175,7 @@ class Story:
         deadline = time.monotonic() + seconds
         while not (value := condition()):
             if time.monotonic() > deadline:
-                sys.exit(f"the story broke off: nothing new for {seconds:.0f} seconds")
+                sys.exit(f"the example stopped: nothing new for {seconds:.0f} seconds")
             time.sleep(0.1)
         return value
 
@@ -184,7 +185,7 @@ class Story:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--database", metavar="URL", help="a PostgreSQL database that is empty")
+    parser.add_argument("--database", metavar="URL", help="an empty PostgreSQL database")
     parser.add_argument("--keep-books", metavar="URL", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.keep_books:
@@ -204,12 +205,12 @@ def main() -> None:
             ending.callback(process.terminate)
 
         verdicts = Story(database, kafka, begin).tell()
-    print(f"\n{'':12}{'events':>8}{'heard':>8}{'again':>8}   order of each key")
+    print(f"\n{'':12}{'events':>8}{'received':>10}{'again':>8}   order of each key")
     for verdict in verdicts:
-        numbers = f"{verdict.written:>8}{verdict.heard:>8}{verdict.again:>8}"
+        numbers = f"{verdict.written:>8}{verdict.heard:>10}{verdict.again:>8}"
         print(f"{verdict.who:12}{numbers}   {'kept' if verdict.in_order else 'BROKEN'}")
     holds = all(verdict.holds for verdict in verdicts)
-    print("both heard every event, once for each id" if holds else "SOMETHING IS WRONG")
+    print("both received every event, once for each id" if holds else "SOMETHING IS WRONG")
     sys.exit(0 if holds else 1)
 
 

@@ -2,8 +2,8 @@
 
     DUEBOOK_DATABASE_URL=postgresql://… uvicorn examples.fastapi_app:app
 
-The service is a node itself while it lives. With many of them, or long tasks, start workers of
-their own instead (`duebook worker examples.fastapi_app:book`) and leave the lifespan out.
+The service runs a node while it is up. With many instances, or long tasks, start separate workers
+instead (`duebook worker examples.fastapi_app:book`) and remove the lifespan.
 """
 
 from __future__ import annotations

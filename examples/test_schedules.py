@@ -16,7 +16,7 @@ def test_the_nightly_backup_runs_once_when_clocks_go_back(
     simulation: Callable[..., Simulation],
 ) -> None:
     sim = simulation(start="2026-10-24T12:00:00Z")
-    nightly = cron("30 2 * * *", tz="Europe/Brussels")  # 02:30 comes twice on 25 October
+    nightly = cron("30 2 * * *", tz="Europe/Brussels")  # 02:30 occurs twice on 25 October
     sim.book.schedules.create("backup", trigger=nightly, target={"command": ["pg_dump", "mydb"]})
     sim.advance("1d")
     assert [f"{run.due_at:%d %H:%M}" for run in sim.runs("backup")] == ["25 00:30"]

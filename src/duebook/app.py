@@ -48,12 +48,12 @@ MOVED: Final = "DUEBOOK_MOVED_BOOKS"
 
 
 class Duebook(Book):
-    """The books at a place: `postgresql://…`, `sqlite:///path/duebook.db` or a path.
+    """A Duebook database: `postgresql://…`, `sqlite:///path/duebook.db` or a path.
 
-    Without one, the setting `database_url` decides, and the file .duebook/duebook.db otherwise.
-    They are opened when they are first needed: declaring tasks needs no database. `app` names the
-    program among others that declare schedules; by default it is that of its package. `by` is who
-    changes things by it, for the audit.
+    Without `database_url`, the setting of that name is used; its default is the file
+    .duebook/duebook.db. The database is opened at its first use, so declaring tasks needs none.
+    `app` identifies the program that declares schedules; the default is the name of its package.
+    `by` is recorded in the audit log as the author of changes.
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class Duebook(Book):
         return self._settings.database_url
 
     def move(self, database_url: str | None = None, namespace: str | None = None) -> None:
-        """Use other books, as a command line may say; raises Conflict once they are opened.
+        """Use another database or namespace; raises Conflict once the database is open.
 
-        The processes of tasks, which import the program anew, follow.
+        Task processes, which import the program again, use the same one.
         """
         if database_url is None and namespace is None:
             return
         if self._opened is not None:
-            raise Conflict("the books are open already; say where they are before they are used")
+            raise Conflict("the database is already open; call move() before the first use")
         former = self._settings
         self._settings = replace(
             former,
@@ -129,13 +129,13 @@ class Duebook(Book):
         namespaces: str | Sequence[str] | None = None,
         **policies: Unpack[Policies],
     ) -> Any:
-        """Let workers know a function, by its own name or `name`; it stays an ordinary function.
+        """Register a function as a task, under `name` or its own name; it stays callable.
 
-        Its arguments come from the payload, but for a first one named `ctx` or of type Context.
-        Sync functions run in threads, async ones in one event loop, and those with
-        `isolation="process"` in processes of their own, which can be killed. With `schedule`, a
-        schedule of the same name is declared as well, with the policies given here. With
-        `namespaces`, only runs of those may call it: others are refused, or fail as `fenced`.
+        Its arguments come from the payload, except a first one named `ctx` or of type Context.
+        Sync functions run in threads, async functions in one event loop, and functions with
+        `isolation="process"` in separate processes, which can be killed. `schedule` also declares
+        a schedule of the same name, with the policies given here. `namespaces` restricts which
+        namespaces may run the task: other runs are rejected, or fail with reason `fenced`.
 
         >>> from duebook import Context, Duebook, cron
         >>> book = Duebook("books.db")
@@ -147,8 +147,8 @@ class Duebook(Book):
         >>> book.tasks.names
         ('digest',)
 
-        Raises Invalid for a name that is taken and for what no payload could call, and
-        InvalidSchedule for wrong policies and a payload that does not fit.
+        Raises Invalid if the name is taken or if no payload could call the function, and
+        InvalidSchedule if a policy is wrong or the payload does not match the arguments.
         """
 
         def declare(function: F) -> F:
@@ -162,14 +162,15 @@ class Duebook(Book):
 
     @property
     def app(self) -> str:
-        """Under which name its schedules are declared."""
+        """The name under which the program declares its schedules."""
         return self._app or self.tasks.package or "app"
 
     def declare(self, prune: bool = False) -> Declarations:
-        """Put the schedules that tasks declare on the books, as every start of a node does.
+        """Create or update the schedules that tasks declare; every node does this when it starts.
 
-        Those that say nothing new keep their state; others follow the edit rule. What is no longer
-        declared is reported, and deleted only with `prune`. One that is refused holds up no other.
+        Unchanged schedules keep their state; changed ones follow the edit rule. Schedules that are
+        no longer declared are reported, and deleted only with `prune`. If one schedule is rejected,
+        the others are still declared.
         """
         return declare_schedules(self, f"code:{self.app}", prune)
 
@@ -186,15 +187,15 @@ class Duebook(Book):
         pass_env: str | Sequence[str] | None = None,
         run_as: str | None = None,
     ) -> None:
-        """Be a node until SIGTERM, Ctrl-C or `stop()`: plan what is due, and perform it.
+        """Run a node until SIGTERM, Ctrl-C or `stop()`: plan due times and execute runs.
 
-        In another thread than the main one no signal is handled; `stop()` ends it. With
-        `keep_prints`, meanwhile this process has other sys.stdout and sys.stderr, by which what
-        tasks print goes into the logs of their runs as well. `labels` are for steps of flows that
-        ask for them. The node executes runs of the namespaces `serve` (`"*"` for all), by default
-        only those of its own namespace. Commands get the variables `pass_env` besides the usual
-        ones, and run as the user `run_as`. Raises Invalid for roles, queues, labels, namespaces and
-        slots that are none, and Conflict while it is a node already.
+        Signals are handled only in the main thread; in another thread, call `stop()`.
+        `keep_prints` replaces sys.stdout and sys.stderr while the node runs, so that what tasks
+        print is also written to the logs of their runs. `labels` are matched by flow steps that
+        require them. The node executes runs of the namespaces in `serve` (`"*"` for all); the
+        default is its own namespace. Commands receive the variables in `pass_env` in addition to
+        the usual ones, and run as the user `run_as`. Raises Invalid for unknown roles and for
+        invalid queues, labels, namespaces or slots, and Conflict if the node is already running.
         """
         with keeping_prints() if keep_prints else nullcontext():
             setup = self._setup(pass_env, run_as)
@@ -214,9 +215,9 @@ class Duebook(Book):
         pass_env: str | Sequence[str] | None = None,
         run_as: str | None = None,
     ) -> Iterator[None]:
-        """Be a node beside what stands in the `with` block, such as a web server.
+        """Run a node in a background thread during the `with` block, for example in a web server.
 
-        Raises what `run` raises: when it cannot begin, or at the end of the block.
+        Raises the same errors as `run`: if the node cannot start, or at the end of the block.
         """
         setup = self._setup(pass_env, run_as)
         node = _Beside(
@@ -255,7 +256,7 @@ class Duebook(Book):
             raise Invalid(f"slots {quoted(slots)} is not a number from 1 to {MOST_SLOTS:,}")
         served = tuple(check_name(queue, "queue") for queue in _names(queues))
         if not served:
-            raise Invalid('queues is empty; name one, such as "default"')
+            raise Invalid('queues is empty; name at least one, such as "default"')
         options = NodeOptions(
             slots=slots,
             queues=served,
@@ -282,9 +283,9 @@ class Duebook(Book):
         measures: Measures | None = None,
         flows: Sequence[Path] = (),
     ) -> None:
-        """As `run`, with a spawner that was begun before any thread; calls `ready` once it is up.
+        """Like `run`, with a spawner that was started before any thread; calls `ready` when up.
 
-        What the node counts it adds to `measures`. It keeps the flows of the directories `flows`.
+        The node adds its counters to `measures` and reads the flow directories in `flows`.
         """
         from duebook.engine.node import Node
 
@@ -294,11 +295,11 @@ class Duebook(Book):
             refuse_readable(database_path(self.database_url), spawner.setup.user.name)
         if is_task_process():
             raise Conflict(
-                "the process of a task imports this program, which would be a node once more; put "
-                'it below `if __name__ == "__main__":`'
+                "a task's process imports this program and would start a second node; put "
+                'the call below `if __name__ == "__main__":`'
             )
         if self._node is not None:
-            raise Conflict("this Duebook is a node already; stop() ends that")
+            raise Conflict("this Duebook is already running as a node; call stop() first")
         chores = [self._flow_keeper(flows)] if flows else []
         node = self._node = Node(self.store, spawner, options, self.tasks, measures, chores)
         with _signals(node):
@@ -319,12 +320,12 @@ class Duebook(Book):
         return FlowKeeper(roots, FlowRegistry(self.store, self.namespace))
 
     def node_trouble(self) -> str | None:
-        """Why the node that `serve` has begun does not work at present; None: it does."""
+        """Why the node that `serve` started is not working now; None if it is."""
         node = self._node
         return "this node has stopped" if node is None else node.trouble
 
     def stop(self) -> None:
-        """Ask a node that `run` has begun to end, from another thread; harmless without one."""
+        """Stop the node that `run` started, from another thread; does nothing without one."""
         if (node := self._node) is not None:
             node.stop()
 
@@ -363,7 +364,7 @@ class _Beside:
         try:
             self._work(self._begun.set)
         except BaseException as error:
-            log.exception("the node has ended")
+            log.exception("the node stopped with an error")
             self._error = error
         finally:
             self._begun.set()
@@ -402,14 +403,18 @@ def _warn_unserved(tasks: Tasks, options: NodeOptions) -> None:
             waiting.setdefault(queue, []).append(task.name)
     for queue, names in sorted(waiting.items()):
         told = shorten(", ".join(sorted(names)))
-        log.info("queue %s is not served by this node; in it wait runs of %s", queue, told)
+        log.info(
+            "this node does not serve queue %s; runs of these tasks will wait in it: %s",
+            queue,
+            told,
+        )
 
 
 def _warn_unserved_namespace(namespace: str, options: NodeOptions) -> None:
     if "worker" in options.roles and namespace not in options.namespaces:
         log.warning(
-            "this node has flows or schedules in namespace %s, and serves %s: their runs wait for "
-            "a node that serves namespace %s",
+            "this node declares flows or schedules in namespace %s but serves %s; their runs wait "
+            "for a node that serves namespace %s",
             namespace,
             options.namespaces,
             namespace,

@@ -30,6 +30,6 @@ class Budget:
         self._steps += 1
         if self._steps % LOOK_EVERY == 0 and self._clock() > self._until:
             raise OverBudget(
-                f"this takes more than {self._seconds:g} s of processor time; ask for fewer due "
-                "times, or for a shorter range"
+                f"this takes more than {self._seconds:g} s of processor time; request fewer due "
+                "times, or a shorter range"
             )

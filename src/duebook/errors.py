@@ -2,13 +2,13 @@
 
 DuebookError
 ├── Invalid            the caller's input is wrong; the message says what would be right
-│   ├── InvalidTime    a text or value that is no instant, duration or time of day
+│   ├── InvalidTime    a value that is not an instant, duration or time of day
 │   ├── InvalidTrigger a trigger that cannot be built
-│   └── OverBudget     a question that takes more processor time than it may
-├── NotFound           the named thing does not exist
-├── Conflict           the thing exists, but not in the state the caller assumed
-│   ├── KeyReused      an idempotency key that came with another request before
-│   └── QuotaReached   a namespace has no room for that
+│   └── OverBudget     the request takes more processor time than allowed
+├── NotFound           the named object does not exist
+├── Conflict           the object exists, but not in the state that the caller expected
+│   ├── KeyReused      an idempotency key was already used for another request
+│   └── QuotaReached   a quota of the namespace is used up
 ├── Forbidden          the caller is known, but may not do this
 └── Unavailable        worth retrying later
 """
@@ -44,7 +44,7 @@ MOST_NAMED: Final = 20
 
 
 class DuebookError(Exception):
-    """Base of all errors of Duebook; `code` is shared by REST, CLI and docs."""
+    """Base class of all errors that Duebook raises; `code` is shared by REST, CLI and docs."""
 
     code = "error"
 
@@ -56,13 +56,13 @@ class Invalid(DuebookError, ValueError):
 
 
 class NotFound(DuebookError, LookupError):
-    """The named thing does not exist."""
+    """The named object does not exist."""
 
     code = "not_found"
 
 
 class Conflict(DuebookError):
-    """The thing exists, but not in the state that the caller assumed."""
+    """The object exists, but not in the state that the caller expected."""
 
     code = "conflict"
 
@@ -74,31 +74,31 @@ class Forbidden(DuebookError):
 
 
 class Unavailable(DuebookError):
-    """Something that is needed does not answer; worth retrying."""
+    """A service that is needed does not respond; try again later."""
 
     code = "unavailable"
 
 
 class KeyReused(Conflict):
-    """An idempotency key that came with another request before."""
+    """The idempotency key was already used for another request."""
 
     code = "key_reused"
 
 
 class QuotaReached(Conflict):
-    """A namespace has no room for that."""
+    """A quota of the namespace is used up."""
 
     code = "quota"
 
 
 class InvalidTime(Invalid):
-    """A text or value that is no instant, duration or time of day."""
+    """The value is not an instant, a duration or a time of day."""
 
     code = "invalid_time"
 
 
 class OverBudget(Invalid):
-    """A question that takes more processor time than it may."""
+    """The request takes more processor time than allowed."""
 
     code = "over_budget"
 
@@ -144,7 +144,7 @@ def refuse_keys(
     unknown = [key for key in given if key not in known]
     problems = {shorten(key): told(shorten(key)) for key in unknown[:MOST_NAMED]}
     if (more := len(unknown) - MOST_NAMED) > 0:
-        problems["…"] = f"and {more:,} more that are unknown"
+        problems["…"] = f"and {more:,} more unknown keys"
     return problems
 
 

@@ -45,6 +45,6 @@ def check_name(name: object, what: str = "name") -> str:
     if name is None:
         raise Invalid(f"{what} is missing")
     raise Invalid(
-        f'{what} "{shorten(name)}" is not valid: use 1 to 128 of a-z, 0-9, ".", "_", "-", '
-        "beginning with a letter or digit, but not an id"
+        f'invalid {what} "{shorten(name)}": use 1 to 128 characters of a-z, 0-9, ".", "_" and "-", '
+        "starting with a letter or digit, and not an id"
     )

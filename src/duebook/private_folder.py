@@ -35,8 +35,8 @@ def refuse_writable(folder: Path) -> None:
         raise Invalid(f"{folder} can be written by others (mode {mode:o}); chmod go-w {folder}")
     if user != 0 and found.st_uid not in (user, 0):
         raise Invalid(
-            f"{folder} belongs to {user_name(found.st_uid)}, who could change what is in it; use "
-            "a directory of your own, or chown it"
+            f"{folder} belongs to {user_name(found.st_uid)}, who could change its contents; use "
+            "a directory that you own, or chown this one"
         )
 
 
@@ -48,8 +48,8 @@ def refuse_readable(file: Path, user: str) -> None:
         folder = file.parent if file.parent.name == FOLDER else None
         remedy = f"chmod 700 {folder}" if folder is not None else f"chmod 600 {file}*"
         raise Invalid(
-            f'{file} can be read by others (mode {mode:o}), and so by "{user}", as whom commands '
-            f"run; {remedy}"
+            f'{file} can be read by others (mode {mode:o}), including "{user}", the user that '
+            f"runs commands; {remedy}"
         )
 
 

@@ -40,7 +40,7 @@ KEYS_KEPT: Final = timedelta(hours=24)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a process needs to know before it opens the books."""
+    """What a process needs to know before it opens the database."""
 
     database_url: str = "sqlite:///.duebook/duebook.db"
     """The database: `sqlite:///path`, a path, or `postgresql://…`."""
@@ -100,7 +100,7 @@ class Settings:
             known = ", ".join(LOG_FORMATS)
             raise Invalid(f'log_format "{shorten(self.log_format)}" is not one of {known}')
         if self.listen_url is not None and not is_postgres(self.listen_url):
-            raise Invalid("listen_url must begin with postgresql://, as database_url does")
+            raise Invalid("listen_url must start with postgresql://, like database_url")
 
 
 def _is_count(text: str) -> bool:
@@ -116,7 +116,7 @@ def load_settings(
     environ: Mapping[str, str] = os.environ,
     file: Path = Path("duebook.toml"),
 ) -> Settings:
-    """The settings in force; raises Invalid that names the source and the key."""
+    """The effective settings; raises Invalid, naming the source and the key."""
     stored = _read_file(file)
     values = {}
     for name in NAMES:
@@ -135,7 +135,7 @@ def _read_file(file: Path) -> dict[str, Any]:
         raise Invalid(f"{file} cannot be read: {shorten(str(error), 200)}") from None
     if unknown := sorted(set(stored) - set(NAMES)):
         known = ", ".join(NAMES)
-        raise Invalid(f'{file}: "{shorten(unknown[0])}" is not a setting; known are {known}')
+        raise Invalid(f'{file}: "{shorten(unknown[0])}" is not a setting; use one of {known}')
     return stored
 
 
@@ -150,12 +150,16 @@ def database_path(url: str) -> Path:
     elif "://" in url:
         kind = shorten(url.split("://")[0])
         raise Invalid(
-            f"{kind}:// is not a database for books; write sqlite:///path/to/file.db or postgresql://…"
+            f"{kind}:// databases are not supported; use sqlite:///path/to/file.db or postgresql://…"
         )
     else:
         path = url
     if path == ":memory:" or path.startswith("file:"):
-        raise Invalid(f'"{shorten(path)}" is not a file that other processes can share')
+        raise Invalid(
+            f'"{shorten(path)}" cannot be shared with other processes; use the path of a file'
+        )
     if not path or "\0" in path:
-        raise Invalid("the database has no path; write it like sqlite:///.duebook/duebook.db")
+        raise Invalid(
+            "the database URL has no path; use a URL such as sqlite:///.duebook/duebook.db"
+        )
     return Path(path)

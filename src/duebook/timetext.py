@@ -48,13 +48,13 @@ def parse_instant(value: str | datetime) -> datetime:
         moment = _from_iso(value, datetime.fromisoformat)
     else:
         raise InvalidTime(
-            f'"{shorten(value)}" is not a time; write it like 2026-03-29T02:10:00+01:00'
+            f'"{shorten(value)}" is not a time; use a form such as 2026-03-29T02:10:00+01:00'
         )
     if moment.tzinfo is UTC and type(moment) is datetime:
         return moment
     if moment.utcoffset() is None:
         raise InvalidTime(
-            f'"{shorten(str(value))}" has no time zone; add one, like {moment.isoformat()}Z'
+            f'"{shorten(str(value))}" has no time zone; add one, such as {moment.isoformat()}Z'
         )
     try:
         return moment.astimezone(UTC)
@@ -68,7 +68,7 @@ def parse_date(value: str | date) -> date:
         return value
     if isinstance(value, str) and _DATE.fullmatch(value):
         return _from_iso(value, date.fromisoformat)
-    raise InvalidTime(f'"{shorten(value)}" is not a date; write it like 2026-01-31')
+    raise InvalidTime(f'"{shorten(value)}" is not a date; use a form such as 2026-01-31')
 
 
 def parse_time(value: str | time) -> time:
@@ -81,7 +81,7 @@ def parse_time(value: str | time) -> time:
         if hour < 24 and minute < 60 and second < 60:
             return time(hour, minute, second)
     raise InvalidTime(
-        f'"{shorten(value)}" is not a time of day; write it like 07:00 or 17:30:15 '
+        f'"{shorten(value)}" is not a time of day; use a form such as 07:00 or 17:30:15 '
         "(00:00 to 23:59:59)"
     )
 
@@ -93,24 +93,24 @@ def parse_duration(value: str | timedelta) -> timedelta:
     """
     if isinstance(value, timedelta):
         if value < timedelta() or value.microseconds:
-            raise InvalidTime(f"{value!r} is not a length in whole seconds")
+            raise InvalidTime(f"{value!r} is not a whole number of seconds")
         return value
     if isinstance(value, str) and len(value) <= 100:
         if _DURATION.fullmatch(value):
             return _sum_of_parts(value)
         if _FINE_DURATION.search(value):
             raise InvalidTime(
-                f'"{shorten(value)}" is not a length in whole seconds; the smallest unit is 1s'
+                f'"{shorten(value)}" is not a whole number of seconds; the smallest unit is 1s'
             )
     raise InvalidTime(
-        f'"{shorten(value)}" is not a duration; write it like 30s, 15m, 1h30m, 2d or 1w'
+        f'"{shorten(value)}" is not a duration; use a form such as 30s, 15m, 1h30m, 2d or 1w'
     )
 
 
 def _sum_of_parts(text: str) -> timedelta:
     parts = _PART.findall(text)
     if len({unit for _, unit in parts}) < len(parts):
-        raise InvalidTime(f'"{text}" names a unit twice; write it like 1h30m')
+        raise InvalidTime(f'"{text}" has the same unit twice; use a form such as 1h30m')
     try:
         return timedelta(seconds=sum(int(number) * _UNITS[unit] for number, unit in parts))
     except OverflowError:

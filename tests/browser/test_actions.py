@@ -46,10 +46,10 @@ def test_pause_with_a_reason_and_undo(demo: Site, script: bool) -> None:
     page.get_by_role("link", name="Pause…").click()
     page.get_by_label("Reason").fill("stocktaking")
     press(page, "Pause")
-    page.get_by_text("It is paused").wait_for()
+    page.get_by_text("Paused.").wait_for()
     assert demo.book.schedules.get("orders").pause_reason == "stocktaking"
     press(page, "Undo")
-    page.get_by_text("It goes on").wait_for()
+    page.get_by_text("Resumed.").wait_for()
     assert demo.book.schedules.get("orders").status == "active"
 
 
@@ -59,7 +59,7 @@ def test_skip_and_move_the_next_and_take_it_back(demo: Site, script: bool) -> No
     due = demo.book.schedules.get("backup").next_due_at
     page.get_by_role("link", name="Skip next…").click()
     press(page, "Skip")
-    page.get_by_text("will be left out").wait_for()
+    page.get_by_text("will be skipped").wait_for()
     assert demo.book.schedules.get("backup").next_due_at != due
     press(page, "Undo")
     page.get_by_text("due again").wait_for()
@@ -67,8 +67,8 @@ def test_skip_and_move_the_next_and_take_it_back(demo: Site, script: bool) -> No
     page.get_by_label("New time").fill("2099-01-01T10:00:00")
     press(page, "Move")
     page.get_by_text("The next due time was moved").wait_for()
-    page.get_by_role("link", name="Take back…").click()
-    press(page, "Take back")
+    page.get_by_role("link", name="Restore…").click()
+    press(page, "Restore")
     page.get_by_text("due again").wait_for()
     assert demo.book.schedules.get("backup").next_due_at == due
 
@@ -79,13 +79,13 @@ def test_run_now_and_see_the_run(demo: Site, script: bool) -> None:
     page.get_by_role("link", name="Run now…").click()
     page.get_by_label("Payload").fill('{"full": true}')
     press(page, "Run now")
-    page.get_by_role("link", name="See the run").click()
+    page.get_by_role("link", name="View run").click()
     page.get_by_text('"full": true').wait_for()
     page.get_by_role("link", name="Cancel…").click()
     press(page, "Cancel")
-    page.get_by_text("It is cancelled").wait_for()
+    page.get_by_text("Cancelled.").wait_for()
     press(page, "Undo")
-    page.get_by_text("It is queued again").wait_for()
+    page.get_by_text("Queued again").wait_for()
 
 
 @BOTH
@@ -93,14 +93,14 @@ def test_edit_with_a_preview(demo: Site, script: bool) -> None:
     page = demo.visit("/schedules/backup/edit", script=script)
     page.get_by_label("trigger").fill("0 5 * * *")
     page.get_by_label("description").fill("every morning")
-    press(page, "See what would change")
+    press(page, "Preview changes")
     page.get_by_role("heading", name="Due from then on").wait_for()
     press(page, "Save")
-    page.get_by_text("new definition is in force").wait_for()
+    page.get_by_text("new definition is in use").wait_for()
     page.get_by_text("every morning").first.wait_for()
-    page.get_by_role("link", name="Put in force again…").click()
-    page.get_by_role("heading", name="Put version 1 of backup in force again?").wait_for()
-    press(page, "Put in force")
+    page.get_by_role("link", name="Restore this version…").click()
+    page.get_by_role("heading", name="Restore version 1 of backup?").wait_for()
+    press(page, "Restore")
     page.get_by_text("earlier definition").wait_for()
 
 
@@ -111,17 +111,17 @@ def test_make_a_schedule_delete_it_and_undo(demo: Site, script: bool) -> None:
     page.get_by_label("name", exact=False).first.fill("nightly")
     page.get_by_label("trigger").fill("30 2 * *")
     page.get_by_label("target").fill("orders")
-    press(page, "Show when it is due")
+    press(page, "Preview due times")
     page.locator("#field-trigger-problem").wait_for()
     page.get_by_label("trigger").fill("30 2 * * *")
-    press(page, "Show when it is due")
+    press(page, "Preview due times")
     page.get_by_role("heading", name="It would be due").wait_for()
     assert page.locator("#draft li").count() == 10
     press(page, "Create")
-    page.get_by_text("It is made").wait_for()
+    page.get_by_text("Created.").wait_for()
     page.get_by_role("link", name="Delete…").click()
     press(page, "Delete")
-    page.get_by_text("nightly is deleted").wait_for()
+    page.get_by_text("nightly was deleted").wait_for()
     press(page, "Undo")
     page.get_by_text("It is there again").wait_for()
     assert demo.book.schedules.get("nightly").status == "active"
@@ -137,10 +137,10 @@ def test_backfill_after_a_count(demo: Site, script: bool) -> None:
     press(page, "Count")
     page.get_by_role("heading", name="2 due times").wait_for()
     press(page, "Queue 2 runs")
-    page.get_by_text("2 runs are queued").wait_for()
+    page.get_by_text("2 runs queued").wait_for()
     assert len(demo.book.runs.list("backup", origin="backfill")) == 2
     press(page, "Undo")
-    page.get_by_text("2 runs are cancelled").wait_for()
+    page.get_by_text("2 runs cancelled").wait_for()
 
 
 @MOSTLY
@@ -157,9 +157,9 @@ def test_pause_everything_of_a_label(demo: Site, script: bool) -> None:
 @BOTH
 def test_pause_chosen_ones_and_undo(demo: Site, script: bool) -> None:
     page = demo.visit("/schedules", script=script)
-    page.get_by_label("Choose tenant-1").check()
-    page.get_by_label("Choose tenant-3").check()
-    press(page, "Pause chosen…")
+    page.get_by_label("Select tenant-1").check()
+    page.get_by_label("Select tenant-3").check()
+    press(page, "Pause selected…")
     press(page, "Pause 2 schedules")
     page.get_by_text("2 schedules paused").wait_for()
     press(page, "Undo")
@@ -182,7 +182,7 @@ def test_what_a_stranger_looks_for_is_a_few_clicks_away(demo: Site, script: bool
 
     page.get_by_role("link", name="Overview").click()
     page.get_by_role("link", name="runs failed").click()
-    page.get_by_role("link", name="its log").first.click()
+    page.get_by_role("link", name="log", exact=True).first.click()
     page.get_by_text("duplicate key value").wait_for()
 
     page.get_by_role("link", name="Schedules", exact=True).click()
@@ -195,7 +195,9 @@ def test_what_a_stranger_looks_for_is_a_few_clicks_away(demo: Site, script: bool
 @MOSTLY
 def test_the_log_of_a_failure_is_searched(demo: Site, script: bool) -> None:
     page = demo.visit("/", script=script)
-    page.get_by_role("row", name="IntegrityError").get_by_role("link", name="its log").click()
+    page.get_by_role("row", name="IntegrityError").get_by_role(
+        "link", name="log", exact=True
+    ).click()
     page.get_by_text("duplicate key value").wait_for()
     page.get_by_label("Search").fill("batch 2")
     page.get_by_role("button", name="Search").click()
@@ -224,14 +226,14 @@ def test_a_flow_is_started_stopped_and_goes_on_from_a_step(demo: Site, script: b
     page.get_by_role("link", name="Start…", exact=True).click()
     page.get_by_label("DAY").fill("2026-11-15")
     press(page, "Start")
-    page.get_by_text("It is started").wait_for()
+    page.get_by_text("Started").wait_for()
     press(page, "Undo")
-    page.get_by_text("It is cancelled").wait_for()
+    page.get_by_text("Cancelled.").wait_for()
     failed = demo.book.flows.runs("warehouse")[-1]
     page.goto(f"{demo.address}/runs/{failed.id}")
     page.locator("tr", has_text="load-orders").get_by_text("Retry from here…").first.click()
     press(page, "Run again")
-    page.get_by_text("It is queued again").wait_for()
+    page.get_by_text("Queued again").wait_for()
 
 
 @MOSTLY
@@ -239,10 +241,10 @@ def test_what_was_not_taken_is_replayed(demo: Site, script: bool) -> None:
     page = demo.visit("/events", script=script)
     page.get_by_role("link", name="Replay…").first.click()
     press(page, "Replay")
-    page.get_by_role("status").get_by_text("will be delivered once more").wait_for()
-    page.get_by_role("link", name="Give all of that up…").click()
-    press(page, "Give up")
-    page.get_by_text("It took everything so far").wait_for()
+    page.get_by_role("status").get_by_text("will be delivered again").wait_for()
+    page.get_by_role("link", name="Discard all dead letters…").click()
+    press(page, "Discard")
+    page.get_by_text("No dead letters").wait_for()
 
 
 def test_the_steps_of_a_flow_are_followed_live(site: Site) -> None:
@@ -264,9 +266,9 @@ def test_the_steps_of_a_flow_are_followed_live(site: Site) -> None:
 @MOSTLY
 def test_tokens_are_made_and_revoked(demo: Site, script: bool) -> None:
     page = demo.visit("/tokens", script=script)
-    page.get_by_role("link", name="Make a token…").click()
+    page.get_by_role("link", name="Create token…").click()
     page.get_by_label("Name", exact=True).fill("ci")
-    press(page, "Make")
+    press(page, "Create")
     page.get_by_text("shown this once").wait_for()
     page.get_by_role("link", name="Revoke…").click()
     press(page, "Revoke")
@@ -367,14 +369,14 @@ def test_a_page_is_live_again_after_the_books_were_away(demo: Site) -> None:
     page.route("**/live*", refuse_once)
     demo.expected.add("status of 503")
     page.reload()
-    page.get_by_text("Not live; trying again").wait_for()
+    page.get_by_text("Connection lost; reconnecting").wait_for()
     page.get_by_text("Live", exact=True).wait_for()
 
 
 def test_what_is_not_true_any_more_is_not_said_any_more(demo: Site) -> None:
     page = demo.visit("/schedules/stock/pause")
     page.get_by_role("button", name="Pause").click()
-    told = page.get_by_text("It is paused: nothing is decided")
+    told = page.get_by_text("Paused. Due times wait")
     told.wait_for()
     demo.book.schedules.resume("stock")
     told.wait_for(state="detached")
@@ -416,7 +418,7 @@ def test_keys_alone_are_enough(demo: Site) -> None:
     page.wait_for_url("**/schedules/orders/pause")
     page.keyboard.type("by keys")
     page.keyboard.press("Enter")
-    page.get_by_text("It is paused").wait_for()
+    page.get_by_text("Paused.").wait_for()
     assert demo.book.schedules.get("orders").pause_reason == "by keys"
 
 
@@ -446,9 +448,9 @@ def test_the_keys_that_are_listed_are_those_that_work(demo: Site) -> None:
 @pytest.mark.parametrize("width", [1280, 390])
 def test_many_are_paused_from_where_they_are_chosen(demo: Site, width: int) -> None:
     page = demo.visit("/schedules", script=False, viewport={"width": width, "height": 700})
-    page.get_by_label("Choose weekly-report").scroll_into_view_if_needed()
-    page.get_by_label("Choose weekly-report").check()
-    button = page.get_by_role("button", name="Resume chosen…")
+    page.get_by_label("Select weekly-report").scroll_into_view_if_needed()
+    page.get_by_label("Select weekly-report").check()
+    button = page.get_by_role("button", name="Resume selected…")
     box = button.bounding_box()
     assert box is not None
     assert 0 <= box["y"] < 700, "the buttons stay in sight"
@@ -459,7 +461,7 @@ def test_many_are_paused_from_where_they_are_chosen(demo: Site, width: int) -> N
 def test_tab_reaches_the_contents_first(demo: Site) -> None:
     page = demo.visit("/")
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "To the contents"
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
     page.keyboard.press("Enter")
     page.wait_for_url("**#main")
 
@@ -469,11 +471,11 @@ def test_a_button_that_is_pressed_twice_does_it_once(demo: Site, script: bool) -
     page = demo.visit("/schedules/backup/run", script=script)
     before = len(demo.book.runs.list("backup", 50))
     page.get_by_role("button", name="Run now", exact=True).dblclick()
-    page.get_by_text("A run is queued").wait_for()
+    page.get_by_text("Run queued").wait_for()
     assert len(demo.book.runs.list("backup", 50)) == before + 1
     page.go_back()
     press(page, "Run now")  # who comes back means it
-    page.get_by_text("A run is queued").wait_for()
+    page.get_by_text("Run queued").wait_for()
     assert len(demo.book.runs.list("backup", 50)) == before + 2
 
 

@@ -46,7 +46,7 @@ def test_a_node_stopped_between_take_and_commit_and_beyond_its_lease(fleet: Flee
     eventually(lambda: time.time() > began + 1.5 * lease)
     stopped.process.send(signal.SIGCONT)
     fleet.settle_accounts()
-    assert "session is lost" in stopped.process.log
+    assert "lost its session" in stopped.process.log
 
 
 def test_a_node_stopped_between_claim_and_commit_holds_nobody_up(fleet: Fleet) -> None:
@@ -61,7 +61,7 @@ def test_a_node_stopped_between_claim_and_commit_holds_nobody_up(fleet: Fleet) -
     for member in fleet.members[1:]:
         member.process.send(signal.SIGCONT)
     fleet.settle_accounts()
-    assert "session is lost" not in fleet.members[0].process.log
+    assert "lost its session" not in fleet.members[0].process.log
 
 
 def test_the_late_success_of_a_stopped_node_does_not_end_the_next_attempt(fleet: Fleet) -> None:
@@ -72,7 +72,7 @@ def test_the_late_success_of_a_stopped_node_does_not_end_the_next_attempt(fleet:
     fleet.node()
     fleet.world.wait_evidence("start", "job", 2)
     stopped.process.send(signal.SIGCONT)
-    eventually(lambda: "this outcome does not count" in stopped.process.log)
+    eventually(lambda: "this outcome is ignored" in stopped.process.log)
     assert fleet.world.status(run) == "running"
     fleet.world.go.touch()
     fleet.world.wait_for(run, "succeeded")
@@ -120,7 +120,7 @@ def test_a_node_in_a_black_hole_stops_its_work_before_others_take_it_over(fleet:
     fleet.world.go.touch()
     fleet.world.wait_for(run, "succeeded")
     node.proxy.let_through()
-    eventually(lambda: "goes on as session" in node.process.log)
+    eventually(lambda: "continues as session" in node.process.log)
     fleet.settle_accounts()
 
 

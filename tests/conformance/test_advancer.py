@@ -320,7 +320,7 @@ steps: [{name: a, command: 'echo "$N"'}]
     ("params", "told"),
     [
         ({"N": 1, "WHOM": "moon"}, 'flow "typed" has no param "WHOM"; did you mean `WHO`?'),
-        ({"WHO": "moon"}, 'param "N" has to be given'),
+        ({"WHO": "moon"}, 'param "N" is required'),
         ({"N": "many"}, 'param "N" many is not a valid integer'),
     ],
 )

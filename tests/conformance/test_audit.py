@@ -295,7 +295,7 @@ def test_a_wrong_question_says_what_is_wrong(history: Book) -> None:
     for wrong in ("", "nonsense", "W10", "ä", "x" * 2_000, "bnVsbA", 7):
         with pytest.raises(BadCursor):
             history.audit.list(cursor=wrong)  # type: ignore[arg-type]
-    with pytest.raises(BadCursor, match="is of a list with another filter"):
+    with pytest.raises(BadCursor, match="belongs to a list with another filter"):
         history.audit.list(cursor=cursor, kind="run")
     questions: dict[str, Any] = {"limit": 0, "kind": 3, "by": "x" * 201, "since": "soon"}
     for field, value in questions.items():

@@ -173,8 +173,8 @@ def test_pending_due_times_are_left_to_the_schedule(
     ("start", "end", "message"),
     [
         (minute(3), minute(2), "before start"),
-        (minute(1), minute(60), "not over yet"),
-        (BEGIN - timedelta(days=91), minute(1), "where the history starts"),
+        (minute(1), minute(60), "is in the future"),
+        (BEGIN - timedelta(days=91), minute(1), "where history starts"),
         (BEGIN - timedelta(days=30), minute(1), "more than 10,000"),
     ],
 )

@@ -46,7 +46,7 @@ def problems(store: Store, deep: bool = False) -> list[Finding]:
 def notes(store: Store, deep: bool = False) -> list[str]:
     """But for those about the server that the tests use."""
     findings = check_books(store, deep).findings
-    return [str(f) for f in findings if not f.problem and "may forget" not in f.text]
+    return [str(f) for f in findings if not f.problem and "may lose" not in f.text]
 
 
 # -- good books
@@ -159,7 +159,7 @@ def test_a_due_time_without_run_and_entry_is_named(
     forget_run(backend, 3)
     (found,) = problems(store)
     assert (found.rule, found.schedule, found.due_at) == ("I2", "job", at(3))
-    assert str(found) == "job 2026-01-05 12:03:00 UTC: neither ran nor was recorded"
+    assert str(found) == "job 2026-01-05 12:03:00 UTC: did not run and is not in the ledger"
 
 
 def test_a_row_of_due_times_without_account_is_one_finding(
@@ -193,8 +193,8 @@ def test_an_entry_that_was_shortened_leaves_a_gap(
     tick(store)
     backend.write("UPDATE ledger SET due_to = due_to - 60 * {second}")
     found = {finding.due_at: finding.text for finding in problems(store)}
-    assert "neither ran" in found[at(8)], "grace lets only the last two run"
-    assert "8 were recorded as missed from there on, of 7" in found[at(1)]
+    assert "did not run" in found[at(8)], "grace lets only the last two run"
+    assert "8 due times are recorded as missed, out of 7" in found[at(1)]
 
 
 @pytest.mark.parametrize("count", [7, 9])
@@ -207,7 +207,7 @@ def test_an_entry_that_miscounts_its_due_times_is_reported(
     backend.write("UPDATE ledger SET count = ?", count)
     (found,) = problems(store)
     assert str(found) == (
-        f"job 2026-01-05 12:01:00 UTC: {count} were recorded as missed from there on, of 8"
+        f"job 2026-01-05 12:01:00 UTC: {count} due times are recorded as missed, out of 8"
     )
 
 
@@ -249,14 +249,14 @@ def test_a_range_that_covers_a_due_time_which_ran_is_reported(
     )
     found = problems(store)
     assert [f.due_at for f in found] == [at(n) for n in range(1, 6)]
-    assert all("recorded as overlap as well" in f.text and f.run_id for f in found)
+    assert all("also recorded as overlap" in f.text and f.run_id for f in found)
 
 
 def test_a_schedule_that_wakes_too_late_is_reported(store: Store, backend: Backend) -> None:
     add_schedule(store)
     backend.write("UPDATE schedule_state SET wake_at = wake_at + 3600 * {second}")
     (found,) = problems(store)
-    assert "will be looked at only at 2026-01-05 13:01:00 UTC" in str(found)
+    assert "will be planned only at 2026-01-05 13:01:00 UTC" in str(found)
     assert found.due_at == at(1)
 
 
@@ -323,10 +323,10 @@ EVENT = """
     [
         (["UPDATE runs SET started_at = due_at - {second}"], "I7", "before it was due"),
         (["UPDATE runs SET created_at = due_at - {second}"], "I7", "was queued at"),
-        (["UPDATE schedule_state SET next_due_at = watermark"], "I2", "decided already"),
-        (["UPDATE schedule_state SET wake_at = NULL"], "I2", "no node will look at it again"),
-        ([RECORDED], "I2", "recorded as missed as well"),
-        ([STRANGER], "I8", "session nobody, which the books do not know"),
+        (["UPDATE schedule_state SET next_due_at = watermark"], "I2", "already decided"),
+        (["UPDATE schedule_state SET wake_at = NULL"], "I2", "no node will plan it"),
+        ([RECORDED], "I2", "also recorded as missed"),
+        ([STRANGER], "I8", "session nobody, which is not in the database"),
         ([ATTEMPT], "I4", "1 attempts are on record"),
         (["UPDATE runs SET losses = 2"], "I4", "has 2 losses, but 0 are on record"),
         ([LATE_LOG], "I4", "a log of attempt 9, but is in attempt 1"),
@@ -338,7 +338,7 @@ EVENT = """
         (
             [EVENT.format(n=1, position=8), EVENT.format(n=2, position=7)],
             "I5",
-            "event e1 comes after a later one of job",
+            "event e1 comes after a later event of job",
         ),
         (
             [EVENT.format(n=1, position=1), EVENT.format(n=3, position=2)],
@@ -376,7 +376,7 @@ def test_two_runs_that_exclude_each_other_are_reported(store: Store, backend: Ba
     (found,) = problems(store)
     assert (found.rule, str(found)) == (
         "I3",
-        "job: 2 runs that exclude each other are under way",
+        "job: 2 runs that exclude each other are running",
     )
 
 
@@ -419,7 +419,7 @@ def test_a_dead_node_s_run_is_a_note_until_somebody_should_have_taken_it_over(
     assert claimed.run.id[:13] in note
     assert "was left by host-of-node-1, and no node is running" in note
     begin(store, "node-2", lease=HOUR)
-    assert "takes it over soon" in notes(store)[0]
+    assert "will take it over soon" in notes(store)[0]
     clock.advance(2 * LEASE)
     (found,) = problems(store)
     assert (found.rule, found.run_id) == ("I8", claimed.run.id)
@@ -446,10 +446,10 @@ def test_an_overdue_schedule_is_a_note_unless_a_scheduler_is_running(
     ("damage", "words"),
     [
         ("UPDATE schedule_state SET problem = 'no such task'", "cannot be planned: no such task"),
-        ("UPDATE schedule_revisions SET spec = '{}'", "cannot be read here"),
+        ("UPDATE schedule_revisions SET spec = '{}'", "this node cannot read"),
         (
             CROWDED,
-            "queue default: 1 runs are under way, 0 are allowed",
+            "queue default: 1 runs are running, 0 are allowed",
         ),
         ("UPDATE schedule_state SET watermark = watermark + 30 * {second}", "in the future"),
     ],
@@ -469,7 +469,7 @@ def test_a_run_that_ended_before_it_began_is_a_note(
     claimed = claimed_run(store, clock)
     store.transact(lambda tx: tx.attempts.settle(claimed.token, Outcome("failed")))
     backend.write("UPDATE runs SET finished_at = started_at - {second}")
-    assert any("clock go back" in note for note in notes(store)), notes(store)
+    assert any("clock set back" in note for note in notes(store)), notes(store)
 
 
 def test_more_runs_of_a_schedule_than_it_allows_are_a_note(store: Store, backend: Backend) -> None:
@@ -479,7 +479,7 @@ def test_more_runs_of_a_schedule_than_it_allows_are_a_note(store: Store, backend
     begin(store)
     claim(store)
     backend.write("UPDATE runs SET max_concurrent = 1")
-    assert notes(store) == ["job: 2 runs are under way, 1 are allowed: was that lowered?"]
+    assert notes(store) == ["job: 2 runs are running, 1 are allowed: was the limit lowered?"]
     assert problems(store) == []
 
 

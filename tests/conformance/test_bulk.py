@@ -91,7 +91,7 @@ def test_all_that_is_wrong_with_any_of_them_is_named_and_none_is_made(book: Book
         "schedules[7].template",
         "schedules[8].enabled",
     }
-    assert 'schedules[3]: name "good" is that of schedules[0]' in str(refused.value)
+    assert 'schedules[3]: name "good" is also the name of schedules[0]' in str(refused.value)
     assert book.schedules.list() == []
 
 
@@ -305,7 +305,7 @@ def test_a_pause_of_many_that_would_be_over_is_refused(
         team.schedules.act("pause", {"text": "*"}, dry_run, until=clock.now)
     with pytest.raises(Invalid, match="is in the past"):
         team.schedules.act_on("pause", list(ACTIVE), until=clock.now)
-    with pytest.raises(Invalid, match="until goes with pause, not with resume"):
+    with pytest.raises(Invalid, match="until can be used only with pause, not with resume"):
         team.schedules.act("resume", {"text": "*"}, dry_run, until=clock.now + MINUTE)
     assert team.schedules.get(ACTIVE[0]).status == "active"
 

@@ -167,7 +167,7 @@ def test_wrong_policies_are_refused_where_they_stand(program: Program) -> None:
 
 def test_a_payload_that_the_task_does_not_take_makes_no_schedule(program: Program) -> None:
     declare(program)
-    with pytest.raises(InvalidSchedule, match='payload has "wrong", and the task takes audience'):
+    with pytest.raises(InvalidSchedule, match='payload has "wrong", but the task takes audience'):
         program.schedules.create(
             "news", trigger=every("1m"), target="digest", payload={"wrong": True}
         )
@@ -186,8 +186,8 @@ def test_a_payload_that_the_task_does_not_take_makes_no_schedule(program: Progra
         ({"payload": {"audience": 3}}, "payload audience 3 is not of type str"),
         ({"payload": {"audience": 3}, "schedule": None}, "payload audience 3 is not of type str"),
         ({"payload": {"audience": "{{ nobody }}"}}, '"nobody" is unknown'),
-        ({"target": "other"}, "a task takes no target: the function is it"),
-        ({"trigger": every("1m")}, "a task takes no trigger: give it as schedule"),
+        ({"target": "other"}, "a task does not take target: the function is it"),
+        ({"trigger": every("1m")}, "a task does not take trigger: use schedule"),
     ],
 )
 def test_what_does_not_fit_the_task_is_refused_where_it_stands(
@@ -203,7 +203,7 @@ def test_a_schedule_that_gives_no_payload_to_a_task_that_needs_one_is_refused(
 ) -> None:
     def ship(order: int) -> None: ...
 
-    with pytest.raises(InvalidSchedule, match='payload lacks "order"'):
+    with pytest.raises(InvalidSchedule, match='payload has no "order"'):
         declare(program, ship)
     declare(program, ship, schedule=None)
 
@@ -220,7 +220,7 @@ def test_what_is_no_function_is_no_task(program: Program) -> None:
         with pytest.raises(Invalid, match=r"is not a function; use @book\.task above a def"):
             declare(program, wrong)
     for wrong in (numbers, later):
-        with pytest.raises(Invalid, match="yields, so that a call executes nothing of it"):
+        with pytest.raises(Invalid, match="is a generator, so a call does not run it"):
             declare(program, wrong)
 
 
@@ -268,7 +268,7 @@ def test_runs_that_wait_for_an_unknown_task_are_a_problem_of_the_books(program: 
     program.declare()
     assert program.problems() == []
     program.schedules.trigger("digest")
-    assert program.problems() == ['runs wait for task "digest", which no live worker knows']
+    assert program.problems() == ['runs are waiting for task "digest", which no live worker knows']
     live_worker(program.store, "digest")
     assert program.problems() == []
 
@@ -288,6 +288,6 @@ def test_books_can_be_moved_until_they_are_opened(tmp_path: Any) -> None:
     book.move(str(tmp_path / "books.db"), "tests")
     assert book.namespace == "tests"
     assert book.schedules.list() == []
-    with pytest.raises(Conflict, match="open already"):
+    with pytest.raises(Conflict, match="already open"):
         book.move("elsewhere.db")
     book.close()

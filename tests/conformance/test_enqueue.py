@@ -112,11 +112,11 @@ def test_what_a_task_does_not_take_is_refused(program: Book) -> None:
         program.enqueue("digest", {"wrong": 1})
     with pytest.raises(Invalid, match="not a JSON object"):
         program.enqueue("unknown", ["staff"])  # type: ignore[arg-type]
-    with pytest.raises(Invalid, match='enqueue takes no "overlap"; known are delay'):
+    with pytest.raises(Invalid, match='"overlap" is not an option of enqueue; use one of delay'):
         program.enqueue("digest", overlap="skip")  # type: ignore[call-arg]
     with pytest.raises(Invalid, match="key"):
         program.enqueue("digest", key="")
-    with pytest.raises(NotFound, match="is not a task"):
+    with pytest.raises(NotFound, match="is not declared as a task"):
         program.enqueue(claim)
     assert program.runs.list() == []
 
@@ -128,7 +128,7 @@ def test_of_runs_with_the_same_key_one_is_made(book: Book) -> None:
     assert again == first
     assert other.id != first.id
     assert [run.id for run in book.runs.list()] == [first.id]
-    with pytest.raises(Conflict, match=f"belongs to run {first.id} of task digest"):
+    with pytest.raises(Conflict, match=f"is already used by run {first.id} of task digest"):
         book.enqueue("cleanup", key="order-17")
 
 
@@ -300,7 +300,7 @@ def test_a_connection_that_cannot_be_joined_is_refused(
         alone = psycopg.connect(url, autocommit=True)
     for connection, told in (
         (elsewhere, "it leads to|there are no books"),
-        (alone, "it is in no transaction"),
+        (alone, "it is not in a transaction"),
         (object(), "builtins.object is none of"),
         (AsyncMock(spec_set=["run_sync"]), r"it is async; give a sync one, .*run_sync\("),
     ):
@@ -325,7 +325,7 @@ def test_books_may_be_opened_first_while_the_caller_s_transaction_writes(
 def test_sqlalchemy_must_lead_to_the_database_of_the_books(book: Book) -> None:
     with (
         sqlalchemy.create_engine("sqlite://").connect() as connection,
-        pytest.raises(Invalid, match="it leads to sqlite, and the books are in postgresql"),
+        pytest.raises(Invalid, match="it is a sqlite connection, but Duebook uses postgresql"),
     ):
         book.enqueue("digest", connection=connection)
 
@@ -371,7 +371,7 @@ def test_a_lost_token_rolls_the_task_s_transaction_back(book: Book, caller: Call
             execute("INSERT INTO orders VALUES (1)")
             reports(book.store, claimed).settle_in(execute.connection, Outcome("succeeded"))
 
-    with pytest.raises(Conflict, match="belongs to somebody else by now"):
+    with pytest.raises(Conflict, match="now belongs to another node"):
         work()
     assert caller.orders() == 0
     assert get_run(book.store, claimed.run.id).status == "queued"
@@ -402,7 +402,7 @@ def test_the_runs_that_were_enqueued_for_a_task_are_listed_page_by_page(book: Bo
     book.runs.cancel(runs[1])
     assert [run.id for run in book.runs.list(task="digest", status="cancelled")] == [runs[1]]
     assert book.runs.list(task="nobody") == []
-    with pytest.raises(Invalid, match="task goes without schedule"):
+    with pytest.raises(Invalid, match="task cannot be combined with schedule"):
         book.runs.list("news", task="digest")
     with pytest.raises(Invalid, match="task"):
         book.runs.list(task="")

@@ -333,7 +333,7 @@ def test_a_namespace_has_a_bounded_number_of_sinks(
     bury(book, 1)
     for name in ("one", "two", "two"):
         book.events.add_sink(name, "webhook", url=HOOK)
-    with pytest.raises(Conflict, match="2 sinks already"):
+    with pytest.raises(Conflict, match="already has 2 sinks"):
         book.events.add_sink("three", "webhook", url=HOOK)
     Book(book.store, "elsewhere").events.add_sink("three", "webhook", url=HOOK)
 

@@ -85,7 +85,7 @@ def test_a_sentence_tells_times_in_the_zone_that_is_asked_for(
     clock.now = datetime(2026, 1, 7, 12, tzinfo=UTC)
     tick(book.store)
     left_out = book.schedules.explain("job", at="2026-01-06T20:00", tz="Asia/Tokyo")
-    assert str(left_out) == "excluded: 6 January is left out by the definition"
+    assert str(left_out) == "excluded: 6 January is one of its excluded days"
     with pytest.raises(InvalidTrigger):
         book.schedules.explain("job", at=BEGIN, tz="Mars/Olympus")
 
@@ -122,7 +122,7 @@ def test_a_failure_names_its_error_and_a_retry_its_attempt(book: Book, clock: Vi
     clock.now = BEGIN + HOUR
     tick(book.store)
     assert explain(book, clock.now).text == (
-        "queued since 13:00, for less than 1 s: nobody has begun it yet"
+        "queued since 13:00, for less than 1 s: no worker has started it yet"
     )
     begin(book.store)
     (work,) = claim(book.store)
@@ -132,8 +132,8 @@ def test_a_failure_names_its_error_and_a_retry_its_attempt(book: Book, clock: Vi
     assert told.text == "ran at 13:00, for 20 s, failed on host-of-node-1: exit code 1"
     book.runs.retry(work.run.id)
     assert explain(book, BEGIN + HOUR).text == (
-        "queued again, for attempt 2, ahead of runs that got ready after 13:00:20: "
-        "nobody has begun it yet"
+        "queued again, for attempt 2, ahead of runs that became ready after 13:00:20: "
+        "no worker has started it yet"
     )
     (work,) = claim(book.store)
     clock.advance(20 * SECOND)
@@ -155,8 +155,8 @@ def test_an_attempt_that_went_on_beside_its_successor_is_told(
     clock.advance(10 * SECOND)
     assert explain(book, BEGIN + HOUR).text == (
         "running since 13:00:20, for 10 s, on host-of-successor (attempt 2); "
-        "attempt 1 on host-of-node-1 went on until 13:00:25 beside attempt 2, "
-        "because its node was paused or cut off for longer than its lease"
+        "attempt 1 on host-of-node-1 continued until 13:00:25 beside attempt 2, "
+        "because its node was paused or disconnected for longer than its lease"
     )
 
 
@@ -168,7 +168,7 @@ def test_a_backfill_is_told_with_what_it_made_good(book: Book, clock: VirtualClo
     told = explain(book, BEGIN + HOUR)
     assert told.verdict == "queued"
     assert told.text.startswith("queued by backfill since 14:10")
-    assert told.text.endswith("; before, it was skipped (missed)")
+    assert told.text.endswith("; before that, it was skipped (missed)")
 
 
 def test_a_backfill_names_the_due_time_that_it_gives_way_to(
@@ -178,7 +178,7 @@ def test_a_backfill_names_the_due_time_that_it_gives_way_to(
     clock.now = BEGIN + 2 * HOUR + 10 * MINUTE
     tick(book.store)
     book.schedules.backfill("job", BEGIN + HOUR, BEGIN + HOUR)
-    assert "nobody has begun it yet" in explain(book, BEGIN + HOUR).text
+    assert "no worker has started it yet" in explain(book, BEGIN + HOUR).text
     clock.now = BEGIN + 3 * HOUR
     tick(book.store)
     told = explain(book, BEGIN + HOUR).text
@@ -245,7 +245,7 @@ def test_a_coalesced_due_time_names_the_outage_and_what_fired_instead(
         )
         assert told.reason == "coalesced"
     assert explain(book, day(4)).text == (
-        "queued by catchup since 04:40, for 5 min: nobody has begun it yet"
+        "queued by catchup since 04:40, for 5 min: no worker has started it yet"
     )
 
 
@@ -266,7 +266,7 @@ def test_a_due_time_that_a_running_scheduler_saw_late(book: Book, clock: Virtual
     clock.now = BEGIN + 72 * MINUTE
     tick(book.store, session_id="a")
     assert explain(book, BEGIN + HOUR).text == (
-        "missed: it was seen 12 min late, beyond the grace of 1m; catchup=skip dropped it"
+        "missed: it was seen 12 min late, more than the grace of 1m; catchup=skip dropped it"
     )
 
 
@@ -312,7 +312,7 @@ def test_a_due_time_that_fell_while_paused(book: Book, clock: VirtualClock) -> N
     )
     book.schedules.resume("job")
     assert explain(book, BEGIN + HOUR).text == (
-        "skipped: the schedule was paused, until 13:10; on_resume=skip dropped it"
+        "skipped: the schedule was paused until 13:10; on_resume=skip dropped it"
     )
 
 
@@ -320,20 +320,20 @@ def test_what_a_person_said_about_a_due_time(book: Book, clock: VirtualClock) ->
     create(book, overlap="allow")
     book.schedules.skip_next("job")
     book.schedules.reschedule("job", BEGIN + 150 * MINUTE)
-    assert explain(book, BEGIN + HOUR).text == "will be skipped at 13:00: a person asked for it"
+    assert explain(book, BEGIN + HOUR).text == "will be skipped at 13:00, as a user requested"
     assert explain(book, BEGIN + 2 * HOUR).text == (
-        "will not run at 14:00: a person moved it to 14:30"
+        "will not run at 14:00: a user moved it to 14:30"
     )
     assert explain(book, BEGIN + 150 * MINUTE).text == (
-        "due in 2 h 30 min, at 14:30; a person moved it there from 14:00"
+        "due in 2 h 30 min, at 14:30; a user moved it there from 14:00"
     )
     told = explain_all(book, BEGIN, BEGIN + 3 * HOUR)
     assert [e.at for e in told] == [BEGIN + m * MINUTE for m in (60, 120, 150, 180)]
     while clock.now < BEGIN + 3 * HOUR:
         clock.advance(MINUTE)
         tick(book.store)
-    assert explain(book, BEGIN + HOUR).text == "skipped: a person asked for it"
-    assert explain(book, BEGIN + 2 * HOUR).text == "skipped: a person moved it to 14:30"
+    assert explain(book, BEGIN + HOUR).text == "skipped: a user requested it"
+    assert explain(book, BEGIN + 2 * HOUR).text == "skipped: a user moved it to 14:30"
     assert explain(book, BEGIN + 150 * MINUTE).verdict == "queued"
     assert [e.at for e in explain_all(book, BEGIN, clock.now)] == [e.at for e in told]
 
@@ -348,7 +348,7 @@ def test_a_dependency_that_was_not_met(book: Book, clock: VirtualClock) -> None:
     clock.advance(10 * MINUTE)
     tick(book.store)
     assert explain(book, BEGIN + HOUR).text == (
-        "skipped: it depends on extract, and there was no such schedule"
+        "skipped: it depends on extract, which did not exist"
     )
     create(book, HOURLY, "extract")
     clock.now = BEGIN + 2 * HOUR
@@ -356,7 +356,7 @@ def test_a_dependency_that_was_not_met(book: Book, clock: VirtualClock) -> None:
     clock.advance(10 * MINUTE)
     tick(book.store)
     assert explain(book, BEGIN + 2 * HOUR).text == (
-        "skipped: extract had not succeeded within 1h (it never had)"
+        "skipped: extract had not succeeded within 1h (it never succeeded)"
     )
 
 
@@ -371,7 +371,7 @@ def test_somebody_did_it_by_hand(book: Book, clock: VirtualClock) -> None:
     clock.now = BEGIN + HOUR
     tick(book.store)
     assert explain(book, BEGIN + HOUR).text == (
-        f"skipped: run {run_id[:13]}, begun by hand at 12:20, had already succeeded "
+        f"skipped: run {run_id[:13]}, started manually at 12:20, had already succeeded "
         "(skip_if_successful)"
     )
 
@@ -381,7 +381,7 @@ def test_edits_and_the_definition_in_force(book: Book, clock: VirtualClock) -> N
     clock.now = BEGIN + HOUR + 10 * MINUTE
     book.schedules.update("job", trigger={"cron": "30 * * * *"})
     assert explain(book, BEGIN + HOUR).text == (
-        "skipped: an edit took it out of the definition, at 13:10"
+        "skipped: an edit removed it from the definition, at 13:10"
     )
     assert explain(book, BEGIN + 30 * MINUTE).verdict == "waiting", "the edit reaches back to it"
     assert explain(book, BEGIN + 2 * HOUR).text.startswith("not due: the minute field excludes 0")
@@ -435,11 +435,11 @@ def test_superseded_by_a_newer_one(book: Book, clock: VirtualClock) -> None:
 
 def test_excluded_days_before_and_after(book: Book, clock: VirtualClock) -> None:
     create(book, HOURLY, exclude=["2026-01-06"])
-    assert explain(book, day(5)).text == "excluded: 6 January is left out by the definition"
+    assert explain(book, day(5)).text == "excluded: 6 January is one of its excluded days"
     clock.now = day(12)
     tick(book.store)
     told = explain(book, day(5))
-    assert told.text == "excluded: 6 January is left out by the definition"
+    assert told.text == "excluded: 6 January is one of its excluded days"
     assert (told.verdict, told.reason) == ("skipped", "excluded")
 
 
@@ -460,10 +460,10 @@ def test_a_backlog_waits_its_turn(book: Book, clock: VirtualClock) -> None:
     clock.advance(2 * MINUTE)
     tick(book.store)
     told = explain(book, BEGIN + 2 * HOUR)
-    assert told.text == "waiting its turn: the backlog goes on at 16:03"
+    assert told.text == "waiting its turn: the backlog continues at 16:03"
     assert told.reason == "pace"
     assert explain(book, BEGIN + 3 * HOUR).text == (
-        "waiting behind 14:00, which is waiting its turn: the backlog goes on at 16:03"
+        "waiting behind 14:00, which is waiting its turn: the backlog continues at 16:03"
     )
 
 
@@ -474,7 +474,7 @@ def test_a_due_time_that_nobody_looks_at(book: Book, clock: VirtualClock) -> Non
     clock.advance(HOUR + 10 * MINUTE)
     told = explain(book, BEGIN + HOUR)
     assert told.verdict == "waiting"
-    assert told.text.startswith("not decided yet; as things stand missed: no scheduler")
+    assert told.text.startswith("not decided yet; at present, missed: no scheduler")
 
 
 # -- what is not due
@@ -538,7 +538,7 @@ def test_a_wall_time_that_gap_skip_left_out(book: Book, clock: VirtualClock) -> 
     clock.now = datetime(2025, 3, 10, tzinfo=UTC)
     told = explain(book, "2025-03-09T02:30")
     assert told.text == (
-        "02:30 did not exist on 9 March (clocks moved from 02:00 to 03:00); gap=skip left it out"
+        "02:30 did not exist on 9 March (clocks moved from 02:00 to 03:00); gap=skip skipped it"
     )
     assert told.reason == "dst_gap"
 
@@ -550,7 +550,7 @@ def test_the_second_pass_of_a_fold(book: Book, clock: VirtualClock) -> None:
     tick(book.store)
     told = explain(book, "2025-11-02T01:30:00-05:00")
     assert told.text == (
-        "01:30 came twice on 2 November in America/New_York; it is due the first time only"
+        "01:30 came twice on 2 November in America/New_York; it is due only the first time"
     )
     assert told.verdict == "not_due"
     assert explain(book, "2025-11-02T01:30").verdict != "not_due", "a wall time means the first"

@@ -155,7 +155,7 @@ def test_a_called_flow_does_not_go_on_before_its_caller(
     Advancer(store).step()
     assert [get_run(store, id_).status for id_ in (run.id, called.id)] == ["queued", "queued"]
     told = {step.step: step.text for step in book.flows.explain(run.id).steps}
-    assert told["inner"].endswith("it goes on when the run begins")
+    assert told["inner"].endswith("it continues when the run starts")
     book.flows.stop("outer")
     assert get_run(store, run.id).status == "cancelled"
     (before,) = claim(store)
@@ -256,7 +256,7 @@ def test_a_run_of_a_flow_is_retried_like_any_other_and_its_steps_are_not(
     run = book.flows.start("fork")
     begin(store)
     work(store, bad="failed")
-    with pytest.raises(Conflict, match="is a step; retry the run of its flow"):
+    with pytest.raises(Conflict, match="is a step; retry its flow run"):
         book.runs.retry(steps_of(store, run.id)["bad"].id)
     book.runs.retry(run.id)
     assert "join" in work(store)
@@ -458,7 +458,7 @@ def test_what_was_not_to_run_is_skipped_in_the_words_of_people(
     leave_out(store)
     work, after = book.flows.steps(partly.id)
     assert (work.status, work.state, work.why) == ("cancelled", "skipped", UNMET)
-    assert (after.state, after.why) == ("skipped", "a step before it was skipped")
+    assert (after.state, after.why) == ("skipped", "an earlier step was skipped")
     assert book.flows.get("partly").last_run == book.runs.get(partly.id)
     trigger = {"every": "1m", "anchor": format_instant(BEGIN)}
     book.schedules.create("often", trigger=trigger, target={"flow": "guarded"})
@@ -497,7 +497,7 @@ def test_a_second_stop_says_since_when_it_is_stopping_and_what_it_waits_for(
     (one,) = claim(store)
     assert [stopped.id for stopped in book.flows.stop("chain")] == [run.id]
     since = format_instant(clock.now)
-    told = f'flow "chain" is stopping already: run {run.id} since {since}, for '
+    told = f'flow "chain" is already stopping: run {run.id} since {since}, for '
     with pytest.raises(Conflict, match="it waits for step") as found:
         book.flows.stop("chain")
     assert (
@@ -508,7 +508,7 @@ def test_a_second_stop_says_since_when_it_is_stopping_and_what_it_waits_for(
     clock.advance(timedelta(seconds=5))
     with pytest.raises(Conflict) as found:
         book.flows.stop("chain")
-    assert str(found.value) == f"{told}5 s; it waits for a scheduler to look at it"
+    assert str(found.value) == f"{told}5 s; it is waiting for a scheduler"
     Advancer(store).step()
     with pytest.raises(Conflict, match=r'it waits for step "handler_on.abort" \(queued\)'):
         book.flows.stop("chain")

@@ -191,9 +191,9 @@ def test_a_takeover_that_brings_back_an_earlier_revision_is_told(
     other = Folder(folder.path.parent, store)
     with caplog.at_level(logging.WARNING):
         other.sync()
-    assert "brought back an earlier revision of etl" in caplog.text
+    assert "has an earlier revision of etl" in caplog.text
     (note,) = book.readiness().notes
-    assert "brought back an earlier revision of etl" in note.message
+    assert "has an earlier revision of etl" in note.message
     other.write("etl.yaml", NEW)
     other.sync()
     assert book.readiness().notes == ()

@@ -235,7 +235,7 @@ def test_a_run_that_waits_says_for_what(book: Book, store: Store) -> None:
     (call,) = [claimed for claimed in claim(store) if claimed.run.step == "inner"]
     store.transact(lambda tx: tx.flow_runs.call_flow(call.token, FlowTarget("narrow")))
     advancer.step()
-    told = '1 run is under way of flow "narrow", whose max_active_runs is 1'
+    told = '1 run is active for flow "narrow", and its max_active_runs is 1'
     assert book.flows.get("narrow").waits == (told,)
     assert book.flows.get("outer").waits == (f'step "inner": {told}',)
 

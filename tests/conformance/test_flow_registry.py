@@ -224,7 +224,7 @@ def test_flows_of_a_directory_that_has_another_name_now_can_be_forgotten(
     jobs = Folder(tmp_path, store, name="jobs")  # no node is given the old name any more
     assert jobs.sync() == []
     (problem,) = book.flows.problems()
-    assert problem["message"] == 'flow "etl" is in flows/etl.yaml already'
+    assert problem["message"] == 'flow "etl" is already defined in flows/etl.yaml'
     assert "duebook flow forget flows" in problem["hint"]
     assert book.flows.forget("flows") == ["etl"]
     assert list(book.schedules.list()) == []

@@ -77,7 +77,7 @@ def test_a_stop_ends_what_runs_and_the_ledger_has_what_it_found(
     assert entry.facts == {"active": 1, "runs": [run_id]}
     told = explain(service, clock.now)
     assert (told.kind, told.verdict) == ("stop", "done")
-    assert told.text == f"stopped at 12:30: run {short_id(run_id)} was asked to end"
+    assert told.text == f"stopped at 12:30: run {short_id(run_id)} was asked to stop"
     assert check_books(store).balanced
 
 
@@ -112,7 +112,7 @@ def test_a_pause_holds_stops_and_restarts_and_they_are_recorded_when_it_ends(
     service.schedules.pause("service")
     go(store, clock, 3 * HOUR)
     assert get_run(store, run_id).cancel_requested_at is None
-    assert "the schedule is paused" in explain(service, BEGIN + 30 * MINUTE).text
+    assert "the schedule has been paused" in explain(service, BEGIN + 30 * MINUTE).text
     assert recorded(service) == []
     service.schedules.resume("service")
     entries = service.schedules.ledger("service", limit=10)
@@ -123,7 +123,7 @@ def test_a_pause_holds_stops_and_restarts_and_they_are_recorded_when_it_ends(
     }
     told = explain(service, BEGIN + 30 * MINUTE)
     assert (told.kind, told.verdict, told.reason) == ("stop", "skipped", "paused")
-    assert "a stop is not caught up" in told.text
+    assert "a stop is never caught up" in told.text
     assert check_books(store).balanced
     clock.advance(30 * MINUTE)
     tick(store)
@@ -156,7 +156,7 @@ def test_while_no_node_reads_the_directory_they_wait_and_are_judged_then(
     clock.advance(5 * MINUTE)
     tick(store)
     assert recorded(service) == [("12:30", "stop", "missed")]
-    assert "a stop is not caught up" in explain(service, BEGIN + 30 * MINUTE).text
+    assert "a stop is never caught up" in explain(service, BEGIN + 30 * MINUTE).text
     assert check_books(store).balanced
 
 
@@ -223,7 +223,7 @@ def test_the_check_finds_a_stop_that_was_not_recorded(
     backend.write("DELETE FROM ledger WHERE kind = 'stop'")
     (found,) = (f for f in check_books(store).findings if f.problem)
     assert (found.rule, found.due_at) == ("I2", BEGIN + 30 * MINUTE)
-    assert found.text == "a stop was not recorded"
+    assert found.text == "a stop is not in the ledger"
 
 
 def test_a_flow_without_a_start_has_a_schedule_that_stops_it_and_can_be_paused(

@@ -59,7 +59,7 @@ def test_the_check_reports_it(backend: Backend, book: Book) -> None:
     put_to_sleep(backend, "asleep")
     found = [f for f in check_books(book.store).findings if f.problem]
     assert {f.schedule for f in found} == {"asleep"}
-    assert any("no node will look at it again" in f.text for f in found)
+    assert any("no node will plan it" in f.text for f in found)
 
 
 def test_a_pause_that_would_not_end_is_woken_when_it_ends(

@@ -73,7 +73,7 @@ def test_a_step_that_names_a_large_output_itself_fails_with_the_remedy(store: St
     assert (told.status, told.reason) == ("failed", "template")
     assert told.error == (
         f"J has {len(LARGE):,} bytes, too many for a variable of a program; "
-        "use ${J.file}, the name of a file that has it"
+        "use ${J.file}, the name of a file that contains it"
     )
 
 

@@ -333,7 +333,7 @@ def test_a_cursor_that_was_changed_anywhere_is_refused(mixed: Book) -> None:
     raw = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
     for place in range(len(raw)):
         changed = raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :]
-        with pytest.raises(BadCursor, match="leave it out to begin again"):
+        with pytest.raises(BadCursor, match="leave it out to start from the beginning"):
             mixed.schedules.list(
                 sort="next_due_at", cursor=urlsafe_b64encode(changed).decode().rstrip("=")
             )
@@ -341,7 +341,7 @@ def test_a_cursor_that_was_changed_anywhere_is_refused(mixed: Book) -> None:
 
 def test_a_cursor_of_an_earlier_version_says_to_begin_again(mixed: Book) -> None:
     old = urlsafe_b64encode(b'["0123456789abcdef","etl-a"]').decode().rstrip("=")
-    with pytest.raises(BadCursor, match="leave it out to begin again"):
+    with pytest.raises(BadCursor, match="leave it out to start from the beginning"):
         mixed.schedules.list(cursor=old)
 
 
@@ -486,5 +486,5 @@ def test_a_part_of_the_title_finds_a_schedule(store: Store) -> None:
     book.schedules.update("clean-2", title="Evening")
     assert [one.name for one in book.schedules.list(text="evening")] == ["clean-2"]
     assert not book.schedules.list(text="soir")
-    with pytest.raises(InvalidFilter, match="beginning of a name"):
+    with pytest.raises(InvalidFilter, match="start of a name"):
         book.schedules.list(text="Daily Cl*")

@@ -68,8 +68,8 @@ def test_the_rates_of_all_schedules_together_stay_within_the_quota(book: Book) -
     with pytest.raises(QuotaReached) as caught:
         make(book, "c", "15s")
     assert str(caught.value) == (
-        'the schedules of namespace "shop" may be due 4 times a minute, and would be 7 times; '
-        "let some be due less often, or raise the quota: duebook namespace limit shop "
+        'the schedules of namespace "shop" are limited to 4 due times a minute and would have '
+        "7; make some of them less frequent, or raise the quota: duebook namespace limit shop "
         "--fires-per-minute …"
     )
     make(book, "c")
@@ -313,8 +313,8 @@ def test_a_check_finds_kept_numbers_that_are_wrong_and_a_recount_mends_them(
     (found,) = [f for f in store.read(lambda tx: tx.checks.check(deep=True)) if f.rule == "quota"]
     assert found.problem
     assert str(found) == (
-        f"namespace shop is kept as 7 schedules with {size + 1} bytes, but holds 1 with {size}; "
-        "duebook namespace recount shop"
+        f"namespace shop is recorded with 7 schedules of {size + 1} bytes, "
+        f"but has 1 of {size} bytes; duebook namespace recount shop"
     )
     assert book.namespaces.recount("shop") == (1, size)
     assert [f for f in store.read(lambda tx: tx.checks.check(deep=True)) if f.rule == "quota"] == []
@@ -328,7 +328,7 @@ def test_definitions_have_no_more_bytes_than_the_quota(book: Book) -> None:
     with pytest.raises(QuotaReached) as caught:
         make(book, "b", payload={"text": "x" * 1_500})
     assert str(caught.value).startswith(
-        'the definitions of namespace "shop" may have 2,000 bytes, and would have 3,'
+        'the definitions of namespace "shop" are limited to 2,000 bytes and would have 3,'
     )
     assert "duebook namespace limit shop --definition-bytes …" in str(caught.value)
     book.namespaces.limit("shop", definition_bytes=2_000, max_priority=5)
@@ -371,7 +371,7 @@ def test_a_template_times_many_names_ends_at_the_default(
     monkeypatch.setattr("duebook.store.sql.quotas.DEFAULTS", small)
     book.templates.save("large", target="x", trigger={"every": "1h"}, payload={"x": "x" * 9_000})
     forms = [{"name": f"job-{number}", "template": "large"} for number in range(20)]
-    with pytest.raises(QuotaReached, match="may have 100,000 bytes, and would have 18"):
+    with pytest.raises(QuotaReached, match="are limited to 100,000 bytes and would have 18"):
         book.schedules.create_many(forms)
     assert held(backend) == (0, 0)
 
@@ -404,7 +404,7 @@ def test_a_priority_above_the_ceiling_of_a_namespace_is_refused(book: Book) -> N
     with pytest.raises(QuotaReached) as caught:
         make(book, "a", priority=11)
     assert str(caught.value) == (
-        'priority 11 is higher than namespace "shop" may use; give at most 10, or raise the '
+        'priority 11 is above the limit of namespace "shop"; use at most 10, or raise the '
         "quota: duebook namespace limit shop --max-priority …"
     )
     make(book, "a", priority=10)

@@ -69,7 +69,7 @@ def test_a_queue_with_work_needs_a_worker_that_serves_it(store: Store, book: Boo
     (problem,) = book.readiness().problems
     assert problem == Problem(
         "queue",
-        'runs wait in queue "reports", which no live worker serves; '
+        'runs are waiting in queue "reports", which no live worker serves; '
         "start one: duebook up --queue reports",
     )
     join(store, "node-2", "worker", ("mail", "reports"))
@@ -82,7 +82,7 @@ def test_a_task_that_is_waited_for_needs_a_worker_that_knows_it(store: Store, bo
         book.enqueue("stranger")
     join(store, tasks=("known",))
     assert book.readiness().problems == (
-        Problem("task", 'runs wait for task "stranger", which no live worker knows'),
+        Problem("task", 'runs are waiting for task "stranger", which no live worker knows'),
     )
     join(store, "node-2", "worker", tasks=("stranger",))
     assert book.readiness().ready

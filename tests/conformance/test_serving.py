@@ -151,7 +151,7 @@ def test_books_with_work_in_a_namespace_that_nobody_serves_are_not_ready(store: 
     join(store, "node-1", STAGING)
     add_run(store, add_schedule(store, "job", "prod"))
     (problem,) = book.readiness().problems
-    told = 'runs wait in namespace "prod", which no live node serves; '
+    told = 'runs are waiting in namespace "prod", which no live node serves; '
     assert (problem.code, problem.message) == (
         "namespace",
         told + "start one: duebook up --serve prod",
@@ -161,7 +161,7 @@ def test_books_with_work_in_a_namespace_that_nobody_serves_are_not_ready(store: 
     join(store, "node-2", PROD, queues=("mail",))
     (problem,) = book.readiness().problems
     assert problem.message == (
-        'runs of namespace "prod" wait in queue "default", and no live worker serves both; '
+        'runs of namespace "prod" are waiting in queue "default", but no live worker serves both; '
         "start one: duebook up --serve prod --queue default"
     )
     join(store, "node-3", PROD)
@@ -197,7 +197,7 @@ def test_a_task_that_only_other_namespaces_know_is_as_good_as_unknown(store: Sto
     assert store.read(lambda tx: tx.nodes.list_known_tasks("prod")) == set()
     assert store.read(lambda tx: tx.nodes.list_known_tasks("staging")) == {"digest"}
     (problem,) = prod.readiness().problems
-    told = 'runs of namespace "prod" wait for task "digest", which only workers of other '
+    told = 'runs of namespace "prod" are waiting for task "digest", which only workers of other '
     assert (problem.code, problem.message) == ("task", told + "namespaces know")
     assert prod.schedules.get("job").problem == 'no live worker knows task "digest"'
     join(store, "node-3", ALL, tasks=("digest",))
@@ -241,7 +241,7 @@ def test_an_explanation_says_when_nobody_serves_the_namespace(
     tick(store)
     assert told() == f"queued since 12:01, for less than 1 s: {nobody}"
     join(store, "node-2", PROD)
-    assert told().endswith("nobody has begun it yet")
+    assert told().endswith("no worker has started it yet")
 
 
 def test_nodes_tell_what_they_serve(store: Store) -> None:

@@ -80,13 +80,13 @@ def test_a_step_that_no_worker_fits_says_what_it_waits_for(
     book: Book, store: Store, run_id: str
 ) -> None:
     assert book.flows.get("chain").waits == (
-        'step "tell": no worker lives',
-        'step "train": no worker lives',
+        'step "tell": no worker is running',
+        'step "train": no worker is running',
     )
     begin(store)
     assert book.flows.get("chain").waits == (
-        'step "tell": task "reports.tell" is known to no live worker',
-        'step "train": it needs a worker with gpu=a100, zone=eu\'1; none that lives has that',
+        'step "tell": no live worker knows task "reports.tell"',
+        'step "train": it needs a worker with gpu=a100, zone=eu\'1, and no live worker has them',
     )
     begin(store, GPU, ("reports.tell",))
     assert book.flows.get("chain").waits == ()

@@ -88,7 +88,9 @@ def test_what_neither_the_template_nor_the_caller_gives_is_missing(book: Book) -
 
 
 def test_a_template_that_does_not_exist_is_named_with_near_ones(store: Store, book: Book) -> None:
-    with pytest.raises(NotFound, match=r'template "nightly" does not exist; there are none yet'):
+    with pytest.raises(
+        NotFound, match=r'template "nightly" does not exist; there are no templates yet'
+    ):
         book.schedules.create("job", template="nightly", target="dump")
     for name in ("nightly", "nightly-eu", "hourly"):
         book.templates.save(name, queue="slow")
@@ -97,9 +99,9 @@ def test_a_template_that_does_not_exist_is_named_with_near_ones(store: Store, bo
     for lost in (book.templates.get, book.templates.remove):
         with pytest.raises(NotFound, match=r'template "x\?y" does not exist$'):
             lost("x\0y")
-    with pytest.raises(NotFound, match="none yet"):
+    with pytest.raises(NotFound, match="no templates yet"):
         Book(store, "other").templates.get("nightly")
-    with pytest.raises(Invalid, match="template 7 is not a text"):
+    with pytest.raises(Invalid, match="template 7 is not a string"):
         book.schedules.create("job", template=7)  # type: ignore[call-overload]
 
 

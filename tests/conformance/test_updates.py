@@ -292,7 +292,9 @@ def test_what_a_target_hides_stays_when_it_is_sent_back_as_it_was_shown(book: Bo
     kept = book.schedules.replace("dump", trigger={"every": "2h"}, target=shown).spec
     assert kept is not None
     assert kept.target.to_json() == target
-    with pytest.raises(InvalidSchedule, match="hides a value; give it"):
+    with pytest.raises(
+        InvalidSchedule, match="a placeholder for a hidden value; give the real value"
+    ):
         book.schedules.create("copy", trigger={"every": "1h"}, target=shown)
 
 

@@ -146,7 +146,7 @@ def test_what_a_namespace_holds_can_be_counted_anew(cli: Cli) -> None:
     [
         (("token", "create", "ci"), 2, "--role"),
         (("token", "create", "ci", "--role", "root"), 2, "'viewer', 'operator', 'admin'"),
-        (("token", "create", "No", "--role", "viewer"), 2, 'token "No" is not valid: use 1 to 128'),
+        (("token", "create", "No", "--role", "viewer"), 2, 'invalid token "No": use 1 to 128'),
         (("token", "create", "ci", "--role", "viewer", "--namespace", "A b"), 2, "namespace"),
         (("token", "create", "ci", "--role", "viewer", "--expires", "soon"), 2, "soon"),
         (("token", "revoke", "ci"), 3, 'token "ci" does not exist, or was revoked'),

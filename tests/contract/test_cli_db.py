@@ -43,7 +43,7 @@ def test_a_problem_says_schedule_due_time_and_what_is_wrong_within_80_columns(cl
     assert max(map(len, result.stdout.splitlines())) <= 80
     words = " ".join(result.stdout.split())
     assert words.startswith("problem I2: a-rather-long-name-of-a-schedule-for-the-morning 20")
-    assert "UTC: will be looked at only at" in words
+    assert "UTC: will be planned only at" in words
     assert result.stdout.endswith("\nthe books do not balance\n")
 
 
@@ -96,8 +96,8 @@ def test_status_of_postgresql(postgres_url: str) -> None:
 def test_status_of_books_that_were_moved_says_so(cli: Cli, postgres_url: str) -> None:
     cli.ok(*HELLO)
     cli.ok("db", "copy", str(cli.path), postgres_url)
-    assert "were moved to the database" in " ".join(cli.ok("db", "status").split())
-    assert "were moved" in cli.json("db", "status")["closed"]
+    assert "was moved to the database" in " ".join(cli.ok("db", "status").split())
+    assert "was moved" in cli.json("db", "status")["closed"]
 
 
 def test_nodes_may_be_told_the_database_behind_the_command(cli: Cli, tmp_path: Path) -> None:

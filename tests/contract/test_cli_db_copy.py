@@ -41,7 +41,7 @@ def test_the_books_are_copied_and_the_old_ones_say_where_they_are(cli: Cli, url:
     for words in (("ls",), HELLO, ("tick",), ("db", "check"), ("up",)):
         refused = cli(*words)
         assert refused.exit_code == 1
-        assert "were moved to the database" in refused.stderr
+        assert "was moved to the database" in refused.stderr
         assert "127.0.0.1" in refused.stderr
         assert PASSWORD not in refused.output
 
@@ -83,10 +83,10 @@ def test_a_copy_that_is_done_is_found_done(cli: Cli, url: str) -> None:
 @pytest.mark.parametrize(
     ("source", "target", "code", "word"),
     [
-        ("sqlite:///nowhere.db", "{url}", 3, "there are no books at nowhere.db"),
+        ("sqlite:///nowhere.db", "{url}", 3, "there is no Duebook database at nowhere.db"),
         ("{url}", "{url}", 2, "only a SQLite database can be moved"),
-        ("{path}", "{path}", 2, "books are copied to PostgreSQL"),
-        ("{path}", "mysql://x/y", 2, "books are copied to PostgreSQL"),
+        ("{path}", "{path}", 2, "only copies to PostgreSQL"),
+        ("{path}", "mysql://x/y", 2, "only copies to PostgreSQL"),
         ("{path}", "postgresql://127.0.0.1:1/x", 4, "cannot reach"),
     ],
 )

@@ -70,7 +70,7 @@ def test_update_takes_another_trigger_and_command(cli: Cli) -> None:
         (("--tz", "UTC"), "give exactly one of --cron, --every"),
         (("--retry-delay", "5s"), "give --retry N as well"),
         (("--depends-on", "extract"), "is not NAME:WITHIN[:WAIT]"),
-        (("--depends-on", "job:1h"), "cannot wait for itself"),
+        (("--depends-on", "job:1h"), "cannot depend on itself"),
         (("--label", "team"), '--label "team" is not NAME=VALUE'),
         (("--reset", "trigger"), '--reset "trigger" is not a policy'),
         (("--exclude", "2026-13-01"), "exclude"),

@@ -171,7 +171,7 @@ def test_backfill_reprocesses_and_retry_opens_a_run_again(cli: Cli) -> None:
     cli.ok(*HOURLY)
     span = ("--from", hours_ago(1), "--to", hours_ago(1))
     (run,) = cli.json("backfill", "job", *span, "--yes")
-    assert "has not ended: queued" in cli("retry", run["id"]).stderr
+    assert "has not finished: it is queued" in cli("retry", run["id"]).stderr
     cli.ok("cancel", run["id"])
     assert cli.ok("retry", run["id"][:18]) == f"run {run['id']} is queued again as attempt 1\n"
     cli.ok("cancel", run["id"])
@@ -193,11 +193,11 @@ def test_backfill_reprocesses_and_retry_opens_a_run_again(cli: Cli) -> None:
         ),
         (("explain", "nobody", "--at", "now"), 3, 'schedule "nobody" does not exist'),
         (("preview", "nobody"), 3, 'schedule "nobody" does not exist'),
-        (("backfill", "job", "--from", "now", "--to", hours_ago(-2)), 2, "is not over yet"),
+        (("backfill", "job", "--from", "now", "--to", hours_ago(-2)), 2, "is in the future"),
         (
             ("backfill", "job", "--from", "2020-01-01T00:00Z", "--to", "now"),
             2,
-            "where the history starts; choose a later start",
+            "where history starts; choose a later start",
         ),
         (("retry", "no-such-run"), 3, "task with enqueued runs, and not the id of a run"),
         (("pause", "job", "--until", "2020-01-01T00:00Z"), 2, "is in the past"),

@@ -294,8 +294,8 @@ def test_what_the_steps_of_a_flow_wait_for_is_explained(talk: tuple[Cli, str]) -
     lines = cli.ok("explain", "talk").splitlines()
     assert "queued since" in lines[0]
     assert lines[-3:] == [
-        "  hear    waits until the run begins",
-        "  answer  waits until the run begins",
+        "  hear    waits for the run to start",
+        "  answer  waits for the run to start",
         "times in UTC",
     ]
     there = cli.ok("explain", "talk", "--tz", "Asia/Tokyo")

@@ -62,7 +62,7 @@ def test_all_problems_of_all_files_are_told_at_once(
         "  2 | steps: [a, {command: b, depends: [c]}]",
         "    |                                   ^",
         "b.yaml: b, 1 step, started manually",
-        'c.yaml:1:1: flow "b" is in b.yaml already; give one another name',
+        'c.yaml:1:1: flow "b" is already defined in b.yaml; rename one of them',
     ]
     assert result.stderr == "3 problems in 2 files\n"
 
@@ -78,7 +78,7 @@ def test_a_link_that_a_node_would_refuse_is_refused_by_the_check_of_its_director
     assert result.exit_code == 2
     assert (
         result.stdout
-        == f"{root}/a.yaml: it is a link that leaves its directory; copy the file there\n"
+        == f"{root}/a.yaml: it is a link to a place outside its directory; copy the file there\n"
     )
 
 
@@ -175,7 +175,7 @@ handler_on.failure
     ("arguments", "code", "words"),
     [
         (("check",), 2, "FILES"),
-        (("check", "{}/gone.yaml"), 2, "there is no such file"),
+        (("check", "{}/gone.yaml"), 2, "the file does not exist"),
         (("graph", "{}"), 2, "is a directory; name one of its files"),
         (("graph", "{}/bad.yaml"), 2, "it has no steps"),
         (("graph", "{}/etl.yaml", "--flow", "x"), 2, 'has no flow "x"; it has etl'),

@@ -75,11 +75,11 @@ def test_details_alone_change_a_request_and_keep_its_headers(cli: Cli) -> None:
         (("--http", "https://a.test", "--body-json", "{"), "--body-json is not valid JSON"),
         (("--http", "https://a.test", "--body", "a", "--body-json", "{}"), "give one of them"),
         (("--http", "https://a.test", "--expect", "fine"), 'expect "fine" is not a status'),
-        (("--http", "https://me:it@a.test"), "use a header Authorization"),
-        (("--http", "https://a.test/{{ x }}"), 'http url: "x" is unknown; known are schedule,'),
+        (("--http", "https://me:it@a.test"), "use an Authorization header"),
+        (("--http", "https://a.test/{{ x }}"), 'http url: "x" is unknown; use one of schedule,'),
         (("--payload", '{"a": "{{ payload.b }}"}', "--", "true"), "payload.a: "),
-        (("--", "docker", "ps", "--format", "{{.Names}}"), 'written {{ "{{" }}'),
-        (("--", "{{ user }}"), "which program runs is fixed"),
+        (("--", "docker", "ps", "--format", "{{.Names}}"), 'write {{ "{{" }}'),
+        (("--", "{{ user }}"), "the program must be fixed"),
     ],
 )
 def test_a_mistake_is_one_line_and_adds_nothing(

@@ -228,7 +228,10 @@ def test_a_hidden_value_is_not_taken_for_a_value(cli: Cli, tmp_path: Path) -> No
     path.write_text(cli.ok("ls", "--json"))
     result = cli("--namespace", "copy", "add", "--file", str(path))
     assert result.exit_code == 2
-    assert 'schedules[0]: target env "KEY" is ***, which hides a value; give it' in result.stderr
+    assert (
+        'schedules[0]: target env "KEY" is ***, a placeholder for a hidden value; give the real '
+        "value" in result.stderr
+    )
 
 
 def test_of_many_mistakes_the_first_are_told_each_on_its_line(cli: Cli, tmp_path: Path) -> None:
@@ -246,7 +249,7 @@ def test_of_many_mistakes_the_first_are_told_each_on_its_line(cli: Cli, tmp_path
     assert others[-1] == "       and 35 more problems"
     path.write_text(json.dumps([{"name": "a", "cron": "@daily", "target": "t", "colour": "red"}]))
     told = cli("add", "--file", str(path)).stderr
-    assert "colour is not a field of a definition; known are trigger, target" in told
+    assert "colour is not a field of a definition; use one of trigger, target" in told
 
 
 def test_a_file_that_is_not_a_list_is_refused(cli: Cli, tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_a_server_that_does_not_answer_is_exit_code_4(arguments: tuple[str, ...]
     result = duebook("--url", NOBODY, "--token", "admin", *arguments)
     assert result.exit_code == 4
     assert result.stderr.startswith(f"error: cannot reach {NOBODY}: ")
-    assert "see that `duebook up` runs there, and that this is its address" in result.stderr
+    assert "check that `duebook up` runs there and that this is its address" in result.stderr
     assert result.stderr.count("\n") == 1
 
 
@@ -145,7 +145,7 @@ def test_a_wrong_token_is_exit_code_1_with_words(
     result = duebook("--url", server.url, *token, "ls")
     assert result.exit_code == 1
     assert f"{server.url} {words}" in result.stderr
-    assert "duebook token create makes one" in result.stderr
+    assert "duebook token create creates one" in result.stderr
     assert "wrong" not in result.stderr
 
 
@@ -167,7 +167,7 @@ def test_a_token_sees_only_its_namespaces(server: Served) -> None:
 def test_what_is_no_address_is_refused(url: str) -> None:
     result = duebook("--url", url, "ls")
     assert result.exit_code == 2
-    assert "is not an address of a server such as http://127.0.0.1:7420" in result.stderr
+    assert "is not a server address such as http://127.0.0.1:7420" in result.stderr
 
 
 DATABASE_COMMANDS = [
@@ -191,7 +191,7 @@ def test_what_needs_the_database_itself_says_so(
         monkeypatch.setenv("DUEBOOK_URL", NOBODY)
         result = duebook(*where, *arguments)
         assert result.exit_code == 2, result.output
-        assert "needs the database itself, not a server" in result.stderr
+        assert "needs direct access to the database" in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -36,7 +36,7 @@ def test_status_names_a_namespace_whose_runs_nobody_serves(cli: Cli) -> None:
     cli.ok(*PROD, "run", "deploy")
     result = cli("status")
     assert result.exit_code == 1
-    told = 'problem namespace: runs wait in namespace "prod", which no live node serves'
+    told = 'problem namespace: runs are waiting in namespace "prod", which no live node serves'
     assert result.stdout.startswith(told)
     assert "duebook up --serve prod" in result.stdout
     found = cli("status", "--json").stdout

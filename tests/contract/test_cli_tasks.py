@@ -66,7 +66,9 @@ def test_a_task_that_no_live_worker_knows_is_a_problem(cli: Cli, book: Book) -> 
     assert 'no live worker knows task "etl"' in cli.ok("show", "etl")
     assert cli("runs").stderr == ""
     book.enqueue("etl")
-    assert cli("runs").stderr == 'note: runs wait for task "etl", which no live worker knows\n'
+    assert (
+        cli("runs").stderr == 'note: runs are waiting for task "etl", which no live worker knows\n'
+    )
 
 
 @pytest.mark.on_file

@@ -121,7 +121,7 @@ def test_a_command_with_variables_is_told_without_their_values(cli: Cli) -> None
     ("arguments", "code", "words"),
     [
         (("template", "save", "t"), 2, 'template "t" has no defaults'),
-        (("template", "save", "T!", "--queue", "slow"), 2, 'name "T!" is not valid: use 1 to 128'),
+        (("template", "save", "T!", "--queue", "slow"), 2, 'invalid name "T!": use 1 to 128'),
         (("template", "save", "t", "--cron", "99 * * * *"), 2, "99"),
         (("template", "save", "t", "--tz", "UTC"), 2, "give exactly one of --cron, --every"),
         (("template", "save", "t", "--retry-delay", "5s"), 2, "give --retry N as well"),

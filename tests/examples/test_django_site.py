@@ -113,7 +113,7 @@ def test_outside_a_transaction_nothing_is_enqueued_on_django_s_connection(tmp_pa
     with open_world(tmp_path) as world:
         site = Site(world, use_tz=True)
         said = site.python([sys.executable, "-c", SET_UP + words], code=1)
-        assert "it is in no transaction; begin one" in said
+        assert "it is not in a transaction; begin one" in said
 
 
 def test_a_database_in_memory_is_refused_with_what_helps(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_commands_find_only_the_secrets_that_are_passed_on(world: World) -> None
     world.add("lacks", 'set -u; echo "$JOB_PLACE"')
     run = world.trigger("lacks")
     world.wait_for(run, "failed")
-    told = "the node has JOB_PLACE, which commands do not get; start it with --pass-env JOB_PLACE"
+    told = "the node does not pass JOB_PLACE to commands; start it with --pass-env JOB_PLACE"
     assert told in (world.book.runs.get(run).error or "")
     assert node.end() == 0
 
@@ -81,7 +81,7 @@ def test_books_that_the_user_of_commands_could_read_are_refused(world: World) ->
     world.folder.chmod(0o755)
     result = world.cli("up", "--roles", "worker", "--run-as", OTHER)
     assert result.returncode == 2
-    told = f'can be read by others (mode 644), and so by "{OTHER}", as whom commands run; chmod 600'
+    told = f'(mode 644), including "{OTHER}", the user that runs commands; chmod 600'
     assert told in result.stderr
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-BACK = "the books are within reach again, after "
-WAITS = re.compile("WARNING .* waiting for it and trying again")
+BACK = "the database is available again, after "
+WAITS = re.compile("WARNING .* retrying until it is available")
 """A loop of a node says so, and then that it is over; who settles a run only tries again."""
 
 
@@ -59,7 +59,7 @@ def test_nodes_go_on_by_themselves_after_a_failover_to_a_standby(
         world.wait_for_more("job", int(2 * LEASE) + 2)
         check_books(world, ["job"])
         for node in nodes:
-            waiting = said(node, "waiting for it and trying again")
+            waiting = said(node, "retrying until it is available")
             assert len(waiting) == len({line.partition(" WARNING ")[2] for line in waiting})
             assert f"at 127.0.0.1:{primary.port} " in node.log
             assert "a standby must be promoted" in node.log
@@ -100,14 +100,14 @@ def test_a_run_that_ends_while_the_database_is_gone_is_settled_when_it_is_back(
         primary.stop(signal.SIGINT)
         world.go.touch()
         world.wait_evidence("end", "job")
-        eventually(lambda: said(node, "waiting for it and trying again"))
+        eventually(lambda: said(node, "retrying until it is available"))
         eventually(lambda: said(node, " DEBUG "))  # the settle was tried
         primary.start()
         eventually(lambda: said(node, BACK))
         eventually(lambda: complete(world, run))
         assert world.book.runs.get(run).attempt == 1
         assert len(said(node, BACK)) == 1
-        waiting = said(node, "waiting for it and trying again")
+        waiting = said(node, "retrying until it is available")
         assert len(waiting) == len({line.partition(" WARNING ")[2] for line in waiting})
 
 
@@ -137,10 +137,10 @@ def test_a_node_in_a_silent_network_stops_its_work_before_another_takes_it_over(
         assert max(first) < second, "the first was at an end before"
         lost = "session is lost: the lease could not be renewed in time"
         eventually(lambda: said(cut_off, lost))
-        eventually(lambda: said(cut_off, "see that the server is running"))
+        eventually(lambda: said(cut_off, "check that the server is running"))
         proxy.mode = "pass"
         eventually(lambda: said(cut_off, BACK))
-        eventually(lambda: said(cut_off, "this node goes on as session"))
+        eventually(lambda: said(cut_off, "this node continues as session"))
         world.go.touch()
         world.wait_for(run, "succeeded")
         assert world.book.runs.get(run).attempt == 2

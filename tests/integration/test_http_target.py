@@ -113,7 +113,7 @@ def test_a_request_carries_its_run_and_its_body(server: Server) -> None:
     }
     assert wanted.items() <= asked.headers.items()
     assert done.printed == b"fine\n"
-    assert done.notes[0].startswith(f"{server.url('/ok?…')} answered 200 OK in ")
+    assert done.notes[0].startswith(f"{server.url('/ok?…')} returned 200 OK in ")
 
 
 def test_the_key_is_the_same_for_every_attempt(server: Server) -> None:
@@ -163,17 +163,14 @@ def test_the_status_decides(server: Server, expect: Any, status: int, succeeds: 
     assert (done.outcome.status == "succeeded") == succeeds
     if not succeeds:
         assert done.outcome.reason == "http_status"
-        assert str(done.outcome.error).startswith(f"answered {status} ")
+        assert str(done.outcome.error).startswith(f"returned {status} ")
 
 
 def test_a_huge_answer_is_cut(server: Server) -> None:
     done = perform(server.url("/huge"))
     assert done.outcome.status == "succeeded"
     assert len(done.printed) == MOST_SHOWN + 1
-    assert (
-        done.notes[-1]
-        == f"… these are its first 10,000 characters, of {MOST_READ:,} bytes and more"
-    )
+    assert done.notes[-1] == f"… the first 10,000 characters of {MOST_READ:,} bytes and more"
 
 
 @pytest.mark.parametrize("path", ["/binary", "/gzip"])
@@ -227,7 +224,7 @@ def test_western_text_is_read_as_its_sender_says(server: Server) -> None:
 
 def test_a_path_is_shown_as_it_was_sent(server: Server) -> None:
     done = perform(server.url("/ok/a%20b%2Fc?d=e"))
-    assert done.notes[0].startswith(server.url("/ok/a%20b%2Fc?… answered 200"))
+    assert done.notes[0].startswith(server.url("/ok/a%20b%2Fc?… returned 200"))
 
 
 @pytest.mark.parametrize("body", ["x" * 70_000, "é" * 40_000, "a" * 60_000 + "\x01" * 10_000])
@@ -444,7 +441,7 @@ def test_a_redirect_from_https_to_http_is_refused(server: Server) -> None:
     with Server(secure=True) as secure:
         url = secure.url(f"/redirect/302?to={server.url('/ok')}", "hook.test")
         outcome = perform(url, tls=trusting(), resolver=to_here).outcome
-    assert (outcome.reason, outcome.error) == ("redirect", "302 leads from https to http")
+    assert (outcome.reason, outcome.error) == ("redirect", "302 redirects from https to http")
     assert server.asked == []
 
 

@@ -44,7 +44,7 @@ def test_each_second_runs_once_through_a_move(tmp_path: Path, postgres_url: str)
         old.go.touch()
         assert copy.wait_end() == 0, copy.log
         assert node.wait_end() != 0, "a node of the old books ends by itself"
-        assert "were moved to the database" in node.log
+        assert "was moved to the database" in node.log
         new.wait_for_more("a", 3)
         second = new.node(lease=LEASE)
         waiting.end(signal.SIGKILL)

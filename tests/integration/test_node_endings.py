@@ -43,4 +43,4 @@ def test_a_node_whose_books_are_taken_away_ends_loudly(world: World) -> None:
     for file in world.path.parent.glob(f"{world.path.name}*"):
         file.unlink(missing_ok=True)  # a node that has noticed takes some away itself
     assert node.wait_end() == 1
-    assert "was removed or replaced while it was in use" in node.log
+    assert "was deleted or replaced while it was in use" in node.log

@@ -203,7 +203,7 @@ def test_a_stopped_node_s_command_is_dead_before_its_run_is_taken_over(world: Wo
     assert (first.attempt, again.attempt) == (1, 2)
     assert {e.pid for e in world.evidence("beat") if e.at > again.at} <= {again.pid}
     stopped.send(signal.SIGCONT)
-    eventually(lambda: "does not count" in stopped.log)
+    eventually(lambda: "is ignored" in stopped.log)
     eventually(lambda: len(world.sessions(stopped)) > 1)
     world.go.touch()
     world.wait_for(run, "succeeded")
@@ -227,7 +227,7 @@ def test_the_late_success_of_a_stopped_node_is_refused(world: World) -> None:
     world.go.unlink()
     world.wait_evidence("start", "job", 2)
     stopped.send(signal.SIGCONT)
-    eventually(lambda: "does not count" in stopped.log)
+    eventually(lambda: "is ignored" in stopped.log)
     assert world.status(run) == "running"
     world.go.touch()
     world.wait_for(run, "succeeded")
@@ -369,7 +369,7 @@ def test_a_disk_full_beyond_the_lease_costs_an_attempt_and_no_run(on_small_disk:
     run = world.trigger("job")
     world.wait_evidence("beat", "job")
     ballast = _fill_until_refused(world)
-    eventually(lambda: "session is lost" in node.log)
+    eventually(lambda: "lost its session" in node.log)
     eventually(lambda: not world.working())
     ballast.unlink()
     world.wait_evidence("start", "job", 2)

@@ -57,7 +57,7 @@ def test_a_request_is_sent_with_the_values_of_its_run(world: World, server: Serv
     assert asked.json == {"day": f"{world.book.runs.get(run).created_at:%Y-%m-%d}", "n": 5}
     assert asked.headers["Idempotency-Key"] == run
     log = "\n".join(log_of(world, run))
-    assert "answered 200 OK" in log
+    assert "returned 200 OK" in log
     assert '"Authorization": "***"' in log
     output = world.book.runs.get(run).output
     assert output["status"] == 200
@@ -105,7 +105,7 @@ def test_a_template_without_a_value_fails_its_run_for_good(world: World) -> None
     world.wait_for(run, "failed")
     found = world.book.runs.get(run)
     assert (found.reason, found.attempt) == ("template", 1)
-    told = 'command[2]: "payload.file" is undefined; give a value with default(…)'
+    told = 'command[2]: "payload.file" is undefined; set a default with default(…)'
     assert found.error == told
     assert log_of(world, run) == [told]
     given = world.book.schedules.trigger("copy", payload={"file": "$(id) '\" {{ user }}\n-o"}).id

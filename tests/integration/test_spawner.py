@@ -439,7 +439,7 @@ def test_an_outside_holder_of_the_pipe_blocks_nobody(shared: Spawner) -> None:
 def test_a_command_that_kills_its_supervisor_dies_too(shared: Spawner, mark: str) -> None:
     script = "setsid sleep 1000 & sh -c 'sleep 1000' & kill -9 $PPID; sleep 1000"
     run = Run(shared, ["sh", "-c", script], env={**PATH, "MARK": mark})
-    assert run.exit == Exit(error="the run's supervisor ended with signal 9")
+    assert run.exit == Exit(error="the run's supervisor stopped with signal 9")
     assert marked(mark) == []
 
 

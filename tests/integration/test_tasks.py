@@ -124,9 +124,12 @@ def test_a_program_s_own_node_keeps_prints_only_when_it_is_asked_to(tmp_path: Pa
 def test_a_book_is_one_node_at_a_time(tmp_path: Path) -> None:
     with Duebook(str(tmp_path / "books.db")) as book:
         with book.running(slots=1):
-            with pytest.raises(Conflict, match="is a node already"):
+            with pytest.raises(Conflict, match="is already running as a node"):
                 book.run(slots=1)
-            with pytest.raises(Conflict, match="is a node already"), book.running(slots=1):
+            with (
+                pytest.raises(Conflict, match="is already running as a node"),
+                book.running(slots=1),
+            ):
                 pass
         with book.running(slots=1):
             pass
@@ -162,7 +165,7 @@ def test_a_program_without_a_guard_does_not_multiply(world: World) -> None:
     world.wait_for(run_id, "failed")
     ended = world.book.runs.get(run_id)
     assert ended.reason == "import"
-    assert 'put it below `if __name__ == "__main__":`' in str(ended.error)
+    assert 'put the call below `if __name__ == "__main__":`' in str(ended.error)
     assert len(world.query("SELECT id FROM node_sessions")) == 1
 
 
@@ -172,7 +175,9 @@ def test_a_node_without_a_program_leaves_tasks_alone(world: World) -> None:
     world.add("command", "true")
     world.wait_for(world.trigger("command"), "succeeded")
     assert world.status(waits) == "queued"
-    assert world.book.problems() == ['runs wait for task "quick", which no live worker knows']
+    assert world.book.problems() == [
+        'runs are waiting for task "quick", which no live worker knows'
+    ]
     worker(world)
     world.wait_for(waits, "succeeded")
     assert world.book.problems() == []
@@ -266,7 +271,7 @@ def test_a_thread_that_hears_nothing_is_written_off(world: World) -> None:
     other = run(world, "quick")
     world.wait_for(other, "succeeded")
     world.go.touch()
-    eventually(lambda: "has ended after all" in node.log)
+    eventually(lambda: "has finished" in node.log)
     assert world.book.runs.get(run_id).reason == "timeout"
 
 
@@ -274,7 +279,7 @@ def test_a_node_without_any_slot_left_ends(world: World) -> None:
     node = worker(world, slots=1)
     world.wait_for(run(world, "deaf", timeout="1s"), "failed")
     assert node.wait_end() != 0
-    assert "every slot is held by a task that does not end" in node.log
+    assert "every slot is held by a task that does not stop" in node.log
 
 
 # ------------------------------------------------------------ shutdown

@@ -80,7 +80,7 @@ def test_a_node_that_stands_still_is_not_ready_and_its_web_process_says_so(world
         eventually(lambda: api.get("/readyz").status_code == 503)
         (problem,) = api.get("/readyz").json()["problems"]
         assert problem["code"] == "node"
-        assert "this node did not answer within 1 s" in problem["message"]
+        assert "this node did not respond within 1 s" in problem["message"]
         assert "duebook_node_up 0.0" in api.get("/metrics").text
         assert api.get("/api/v1/schedules").status_code == 200
         node.send(signal.SIGCONT)

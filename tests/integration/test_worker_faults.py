@@ -172,7 +172,7 @@ def test_a_worker_stopped_beyond_its_lease_and_continued_settles_nothing(world: 
     )
     assert len({e.pid for e in world.evidence("start", "command")} & set(world.working())) == 1
     first.send(signal.SIGCONT)
-    eventually(lambda: "this node goes on as session" in first.log)
+    eventually(lambda: "this node continues as session" in first.log)
     for kind in ("thread", "loop", "http"):  # they are asked to end, and hear it
         world.wait_evidence("cancelled", kind)
     world.go.touch()

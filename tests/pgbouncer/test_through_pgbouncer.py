@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.pgbouncer
 
-DEAF = "hints cannot be heard through a pooler"
+DEAF = "notifications do not pass through a pooler"
 LONG = 30.0
 """Seconds of a lease so long that its renewals alone would find work late."""
 
@@ -111,8 +111,8 @@ def test_a_listen_url_to_another_database_is_found_out(
         store.news(0)
         assert eventually(lambda: store.news(0.1)) == News.LOOK
     (record,) = caplog.records
-    assert "listen_url leads to the database 'postgres'" in record.message
-    assert "the books are in another" in record.message
+    assert "listen_url is the database 'postgres'" in record.message
+    assert "not the database in use" in record.message
 
 
 def test_a_parameter_that_pgbouncer_refuses_is_named(through: str) -> None:

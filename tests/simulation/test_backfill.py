@@ -162,6 +162,6 @@ def test_explain_says_which_run_a_due_time_waits_for(simulation: Make) -> None:
     late = short_id(sim.runs("job")[-1].id)
     told = str(sim.book.schedules.explain("job", at(26)))
     assert told == (
-        f"waiting for run {late} to finish, until 02:20:01 at most: "
-        "it started 20 min late because of manual or backfill work"
+        f"waiting for run {late} to finish, until 02:20:01 at the latest: "
+        "it started 20 min late because of manual or backfill runs"
     )

@@ -321,12 +321,12 @@ def test_the_same_simulation_tells_the_same_story(simulation: Make) -> None:
 
 def test_time_does_not_run_backwards(simulation: Make) -> None:
     sim = simulation(start=NOON)
-    with pytest.raises(Invalid, match="2026-02-07T11:00:00Z is past"):
+    with pytest.raises(Invalid, match="2026-02-07T11:00:00Z is in the past"):
         sim.advance_to("2026-02-07T11:00:00Z")
 
 
 def test_a_node_that_does_not_exist_cannot_be_killed(simulation: Make) -> None:
-    with pytest.raises(NotFound, match='no node "7"; known are node-0'):
+    with pytest.raises(NotFound, match='no node "7"; the nodes are node-0'):
         simulation().kill_node(7)
 
 
@@ -341,7 +341,7 @@ def test_a_template_without_a_value_fails_its_run_here_too(simulation: Make) -> 
     sim.book.schedules.trigger("hook", payload={"id": 5})
     sim.advance("2h")
     told = [(run.status, run.attempt, run.error) for run in sim.runs("hook")]
-    failed = 'http url: "payload.id" is undefined; give a value with default(…)'
+    failed = 'http url: "payload.id" is undefined; set a default with default(…)'
     assert told == [("succeeded", 1, None), *[("failed", 1, failed)] * 2]
 
 

@@ -71,7 +71,9 @@ def test_what_is_no_instant(bad: Any) -> None:
 
 
 def test_a_naive_time_is_told_what_it_lacks() -> None:
-    with pytest.raises(InvalidTime, match="has no time zone; add one, like 2026-01-01T00:00:00Z"):
+    with pytest.raises(
+        InvalidTime, match="has no time zone; add one, such as 2026-01-01T00:00:00Z"
+    ):
         parse_instant("2026-01-01T00:00:00")
 
 

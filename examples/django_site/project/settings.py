@@ -1,4 +1,4 @@
-"""A site with one app; PGDATABASE and its like choose PostgreSQL, otherwise it is a file here."""
+"""A site with one app; PGDATABASE and related variables select PostgreSQL, else an SQLite file."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the shop keeps."""
+"""The data of the shop."""
 
 from django.db import models
 

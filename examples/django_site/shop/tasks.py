@@ -1,4 +1,4 @@
-"""What the shop does later; Duebook's app imports every `tasks.py` when the site starts."""
+"""The background tasks of the shop; Duebook's app imports every `tasks.py` when the site starts."""
 
 from duebook import Context, cron
 from duebook.integrations.django import book

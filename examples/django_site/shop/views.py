@@ -1,4 +1,4 @@
-"""What the shop answers."""
+"""The views of the shop."""
 
 from django.db import connection, transaction
 from django.http import HttpRequest, JsonResponse

@@ -103,9 +103,9 @@ class Admission:
         for name, value in request.query_params.multi_items():
             if self._known is not None and name not in self._known:
                 known = ", ".join(sorted(self._known)) or "none"
-                raise Malformed(f'"{shorten(name)}" is not a parameter here; known are {known}')
+                raise Malformed(f'"{shorten(name)}" is not a parameter here; use one of {known}')
             if "\0" in value or not _is_unicode(value):
-                raise Malformed(f"{name} has a character that no database keeps")
+                raise Malformed(f"{name} contains a character that cannot be stored")
 
 
 def _is_unicode(text: str) -> bool:
@@ -167,7 +167,7 @@ class Ask:
         """For what has no one transaction to keep its answer in; raises Malformed for a key, since
         who sends one would repeat the request."""
         if "idempotency-key" in self.request.headers:
-            raise Malformed("an Idempotency-Key is not taken here: each request is done")
+            raise Malformed("this operation does not support an Idempotency-Key; leave it out")
 
     def _idempotency_key(self, key: str) -> IdempotencyKey:
         """The key counts for this token, method, namespace and path; the body tells requests
@@ -186,7 +186,7 @@ async def _here(
     request: Request,
     namespace: Annotated[
         str | None,
-        Query(description="By default `default`, or the first one of the token."),
+        Query(description="The default is `default`, or the token's first namespace."),
     ] = None,
 ) -> Ask:
     caller: Caller = request.scope[CALLER]
@@ -198,7 +198,7 @@ Key = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
-        description="Within a day, a request with the same key and body is done only once.",
+        description="Requests with the same key and body within a day are processed only once.",
         max_length=255,
         pattern="^[!-~]+$",
     ),
@@ -226,7 +226,7 @@ async def _version(
         if not (digits.isascii() and digits.isdecimal() and len(digits) < 10):
             raise Malformed(f'If-Match {shorten(if_match)} is not a version such as "3"')
         if given is not None and given != int(digits):
-            raise Malformed(f"version {shorten(given)} and If-Match {digits} are not the same")
+            raise Malformed(f"version {shorten(given)} and If-Match {digits} differ")
         return int(digits)
     if given is not None and (isinstance(given, bool) or not isinstance(given, int)):
         raise Malformed(f"version {shorten(given)} is not a whole number")

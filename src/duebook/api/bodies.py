@@ -42,7 +42,7 @@ def parse_body(content: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise Malformed(f"the body is not valid JSON: {shorten(str(error), 120)}") from None
     if not isinstance(value, dict):
-        raise Malformed(f"the body is not a JSON object, but {shorten(value)}")
+        raise Malformed(f"the body is not a JSON object but {shorten(value)}")
     return value
 
 
@@ -51,7 +51,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         numbers = Counter(name for name, _ in pairs)
         twice = next(name for name, number in numbers.items() if number > 1)
-        raise Malformed(f'the body has "{shorten(twice)}" twice in one object')
+        raise Malformed(f'the body has "{shorten(twice)}" twice in the same object')
     return found
 
 
@@ -62,7 +62,7 @@ def _no_number(text: str) -> NoReturn:
 def _refuse_half_characters(value: Any) -> None:
     text = json.dumps(value, ensure_ascii=False)
     if has_nul(text):
-        raise Malformed("the body has a NUL character, which no database keeps")
+        raise Malformed("the body contains a NUL character, which cannot be stored")
     text.encode()  # half of a character is an UnicodeEncodeError, which is a ValueError
 
 
@@ -73,7 +73,7 @@ def read_fields(
     is wrong."""
     known = ", ".join(readers) or "none"
     problems = refuse_keys(
-        body, readers, lambda name: f"{name} is not a field here; known are {known}"
+        body, readers, lambda name: f"{name} is not a field here; use one of {known}"
     )
     values: dict[str, Any] = {}
     for name, read in readers.items():

@@ -55,11 +55,14 @@ class Computing:
     def _take(self, caller_id: str) -> None:
         if not self._is_free(caller_id):
             if self._waiting.total() >= WAITING or self._waiting[caller_id] >= EACH_WAITING:
-                raise Busy("too many requests compute due times already; try again in a second")
+                raise Busy("too many requests are computing due times; try again in a second")
             self._waiting[caller_id] += 1
             try:
                 if not self._change.wait_for(lambda: self._is_free(caller_id), self._wait):
-                    raise Busy("other requests compute due times already; try again in a second")
+                    raise Busy(
+                        "other requests of this token are computing due times; try again in a "
+                        "second"
+                    )
             finally:
                 self._waiting[caller_id] -= 1
                 self._waiting += Counter()

@@ -223,7 +223,7 @@ class Connection(HttpToolsProtocol):
         elif stage is Stage.REST and self._body > self._limits.rest:
             self.drop(stage.value)
         elif stage is Stage.BODY and self._raw > 9 * self._body + self._limits.framing:
-            self._refuse(_malformed("the chunks of the body are too small for what is around them"))
+            self._refuse(_malformed("the chunks of the body are too small"))
 
     # what the parser tells
 
@@ -239,7 +239,7 @@ class Connection(HttpToolsProtocol):
                 Problem(
                     414,
                     "too_large",
-                    f"the path and query have at most {self._limits.target:,} bytes; send less",
+                    f"the path and query are limited to {self._limits.target:,} bytes; send less",
                 )
             )
         super().on_url(url)
@@ -254,7 +254,7 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         if len(self.pipeline) >= self._limits.pipelined:
-            raise _Refused(_malformed("too many requests were sent before the first was answered"))
+            raise _Refused(_malformed("too many requests were sent before the first response"))
         if wrong := _mistake(self.parser.get_http_version(), self.url, self.headers):
             raise _Refused(_malformed(wrong))
         self._begin(Stage.BODY)
@@ -398,13 +398,13 @@ def _mistake(version: str, target: bytes, headers: list[tuple[bytes, bytes]]) ->
     if version not in ("1.0", "1.1"):
         return "the version is not HTTP/1.0 or HTTP/1.1"
     if _TARGET.fullmatch(target) is None:
-        return "the target is not a path"
+        return "the request target is not a path"
     if names[b"host"] != 1 and (names[b"host"] or version == "1.1"):
-        return "there is not exactly one Host header"
+        return "the request needs exactly one Host header"
     if names[b"transfer-encoding"]:
         codings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
         if codings != [b"chunked"] or version == "1.0":
-            return "the only Transfer-Encoding is chunked, in HTTP/1.1"
+            return "the only supported Transfer-Encoding is chunked, in HTTP/1.1"
     return None
 
 

@@ -99,7 +99,7 @@ def _item(path: str, method: str, operation: dict[str, Any]) -> Item:
 
 def _needs(operation: dict[str, Any]) -> str:
     if "x-role" not in operation:
-        return "Open to everybody."
+        return "No token needed."
     where = ", for all namespaces" if operation.get("x-all-namespaces") else ""
     return f"Needs {operation['x-role']}{where}."
 

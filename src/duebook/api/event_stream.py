@@ -30,7 +30,7 @@ def read_position(text: str | None) -> int | None:
     if text is None:
         return None
     if not _POSITION.fullmatch(text):
-        raise Malformed(f'Last-Event-ID "{shorten(text)}" is not a position that this log gave')
+        raise Malformed(f'Last-Event-ID "{shorten(text)}" is not a position of this log')
     return int(text)
 
 

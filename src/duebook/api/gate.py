@@ -155,13 +155,13 @@ class Gate:
             raise _Foreign("the Host header does not name this server; see allowed_hosts")
         origin = headers.get("origin")
         if origin is not None and not self._hosts.trusts(origin, host or ""):
-            raise _Foreign("requests of other sites' pages are refused")
+            raise _Foreign("requests from pages of other sites are rejected")
 
     def _refuse_other_pages(self, headers: Headers) -> None:
         """Browsers send cookies along with what other sites' pages make them send."""
         origin, host = headers.get("origin"), headers.get("host", "")
         if origin is None or not self._hosts.owns(origin, host):
-            raise _Foreign("a browser's request that writes needs our own Origin, or a token")
+            raise _Foreign("a browser request that writes needs this server's Origin, or a token")
 
     async def _admit(self, scope: Scope, check: Check) -> Caller | None:
         is_open = scope["method"] in self._open.get(scope["path"], ())
@@ -174,7 +174,7 @@ class Gate:
         if caller is None and not is_open:
             raise Unauthorized(
                 "send a token as `Authorization: Bearer …`, or log in at /login; "
-                "duebook token create makes one"
+                "duebook token create creates one"
             )
         return caller
 
@@ -197,7 +197,7 @@ class Gate:
     def _bounded(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
         """Reads no more than is allowed, whatever the headers say; raises TooLarge."""
         most = self._most(scope)
-        told = f"a body has at most {most:,} bytes here; send less"
+        told = f"the body is limited to {most:,} bytes here; send less"
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length[:20]) > most:
             raise TooLarge(told)

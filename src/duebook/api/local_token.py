@@ -53,7 +53,7 @@ def find_local_token(path: Path) -> str | None:
         if mode & 0o077:
             raise Invalid(
                 f"{path} can be read by others (mode {mode:o}); chmod 600 {path}, and replace the "
-                "token that they may have seen: duebook token rotate"
+                "token, which they may have seen: duebook token rotate"
             )
         text = file.read(1000).strip()
     if not _TEXT.fullmatch(text):
@@ -79,7 +79,7 @@ def keep_local_token(path: Path) -> str:
     except FileExistsError:
         pass
     except OSError as error:
-        raise Unavailable(f"{path} cannot be made: {error.strerror}") from error
+        raise Unavailable(f"{path} cannot be created: {error.strerror}") from error
     return find_local_token(path) or text
 
 
@@ -140,5 +140,5 @@ class LocalToken:
         try:
             return find_local_token(self._path)
         except DuebookError as error:
-            log.warning("the local token opens nothing: %s", error)
+            log.warning("the local token does not work: %s", error)
             return None

@@ -51,7 +51,7 @@ def read_place(text: str | None) -> Page:
         return START
     found = _PLACE.fullmatch(text)
     if found is None:
-        raise Malformed(f'cursor "{shorten(text)}" is none that this log gave')
+        raise Malformed(f'cursor "{shorten(text)}" does not belong to this log')
     return Page(int(found[1]), int(found[2]))
 
 
@@ -85,13 +85,15 @@ class Streams:
         """Raises Unavailable when there are too many, and Busy when one token has too many; of live
         pages, or of other streams."""
         if self.open >= self.most:
-            raise Unavailable(f"{self.most:,} streams are open already; try again later")
+            raise Unavailable(f"{self.most:,} streams are already open; try again later")
         if not page and self._logs >= MOST:
-            raise Unavailable(f"{MOST} streams are open already; read the log page by page")
+            raise Unavailable(f"{MOST} streams are already open; read the log page by page")
         most = min(MOST_PAGES_OF_ONE if page else MOST_OF_ONE, max(1, self.most // 4))
         if self._of[who, page] >= most:
-            told = f"this token has {most} {'live pages' if page else 'streams'} open already"
-            raise Busy(f"{told}; close one, or {'reload by hand' if page else 'read page by page'}")
+            told = f"this token has {most} {'live pages' if page else 'streams'} already open"
+            raise Busy(
+                f"{told}; close one, or {'reload the page' if page else 'read page by page'}"
+            )
 
     @property
     def _logs(self) -> int:

@@ -47,29 +47,36 @@ MOST_SCHEDULES: Final = 20_000
 """Rows that a look at the books counts."""
 
 _COUNTERS: Final = (
-    ("due", "Due times that this node decided, to be fired or skipped"),
-    ("fired", "Due times that this node turned into runs"),
-    ("deferred", "Times that this node found a due time that has to wait"),
-    ("set_aside", "Schedules that this node could not plan and left for later"),
+    ("due", "Due times that this node decided to fire or skip"),
+    ("fired", "Due times that this node fired as runs"),
+    ("deferred", "Due times that this node deferred"),
+    ("set_aside", "Schedules that this node could not plan and postponed"),
     ("claimed", "Runs that this node claimed"),
     ("takeovers", "Runs of dead nodes that this node took over"),
     ("burials", "Nodes that this node declared dead"),
-    ("expired", "Runs that this node ended because nobody began them in time"),
-    ("woken", "Schedules that this node woke because no node would have looked at them again"),
-    ("lease_stalls", "Renewals of this node's lease that came after more than half of it"),
+    ("expired", "Runs that this node cancelled because they were not started in time"),
+    ("woken", "Schedules that this node woke because no node would have planned them"),
+    (
+        "lease_stalls",
+        "Renewals of this node's lease that came after more than half of it had passed",
+    ),
     ("sessions_lost", "Sessions that this node lost because it did not renew in time"),
     ("web_restarts", "Times that this node started its web process again"),
 )
 _LABELLED: Final = (
-    ("skipped", "skipped", "reason", "Due times that this node did not turn into runs"),
+    ("skipped", "skipped", "reason", "Due times that this node skipped"),
     ("ends", "attempts", "end", "Attempts of this node that ended"),
     ("step_failures", "step_failures", "loop", "Steps of this node's loops that failed"),
 )
 _HISTOGRAMS: Final = (
-    ("lateness", "lateness_seconds", "From a live due time to the start of its run here"),
-    ("queue_wait", "queue_wait_seconds", "From when a run was ready to its first start here"),
-    ("ticks", "tick_seconds", "How long it takes this node to plan and commit a batch"),
-    ("claims", "claim_seconds", "How long it takes this node to claim a batch"),
+    ("lateness", "lateness_seconds", "From a live due time to the start of its run on this node"),
+    (
+        "queue_wait",
+        "queue_wait_seconds",
+        "From when a run was ready to its first start on this node",
+    ),
+    ("ticks", "tick_seconds", "How long this node takes to plan and commit a batch"),
+    ("claims", "claim_seconds", "How long this node takes to claim a batch"),
     ("lengths", "attempt_seconds", "How long attempts on this node took"),
 )
 
@@ -114,7 +121,7 @@ class _Node:
         measures = self._measures()
         yield GaugeMetricFamily(
             "duebook_node_up",
-            "Whether the node answers its web process",
+            "Whether the node responds to its web process",
             value=float(measures is not None),
         )
         if measures is None:
@@ -168,24 +175,24 @@ class _Books:
         load = self._load.get()
         yield InfoMetricFamily("duebook", "The version", value={"version": __version__})
         yield GaugeMetricFamily(
-            "duebook_database_up", "Whether the books answer", value=float(load is not None)
+            "duebook_database_up", "Whether the database responds", value=float(load is not None)
         )
         if load is None:
             return
         served = {queue: 0 for node in load.nodes for queue in node.queues}
         yield _gauge(
             "queue_depth",
-            f"Queued runs; of all queues together about {MOST_QUEUED:,} are counted",
+            f"Queued runs; in all queues together about {MOST_QUEUED:,} are counted",
             "queue",
             served | load.queued,
         )
-        yield _gauge("queue_running", "Runs under way", "queue", served | load.running)
+        yield _gauge("queue_running", "Running runs", "queue", served | load.running)
         roles = Counter(role for node in load.nodes for role in node.roles)
-        yield _gauge("nodes", "Nodes that live", "role", roles)
+        yield _gauge("nodes", "Live nodes", "role", roles)
         since = load.now if load.overdue is None else load.overdue.since
         yield GaugeMetricFamily(
             "duebook_overdue_seconds",
-            "For how long the most overdue schedule has waited to be planned",
+            "How long the most overdue schedule has waited to be planned",
             value=(load.now - since).total_seconds(),
         )
         yield GaugeMetricFamily(
@@ -201,8 +208,11 @@ class _Books:
 def _lags(lags: list[Lag]) -> Iterator[Metric]:
     """How far those are who read the log of events."""
     for name, about in (
-        ("behind", "Positions from the first event that a group or sink has not got"),
-        ("failing", "Partitions of a group or sink that wait for another try"),
+        (
+            "behind",
+            "Positions from the first undelivered event of a group or sink to the end of the log",
+        ),
+        ("failing", "Partitions of a group or sink waiting for another attempt"),
         ("dead", "Dead letters of a group or sink"),
     ):
         family = GaugeMetricFamily(

@@ -118,14 +118,14 @@ class NodeLink:
                     self._line.send({"ask": word})
             return waiting.result(self._within)
         except OSError:  # which a TimeoutError is, too
-            raise Unavailable(f"this node did not answer within {self._within:g} s") from None
+            raise Unavailable(f"this node did not respond within {self._within:g} s") from None
 
     def trouble(self) -> str | None:
         """Why the node does not work; None: it does."""
         try:
             told: str | None = self.ask("trouble")
         except Unavailable as error:
-            return f"{error}; it is stopped, or has no processor time"
+            return f"{error}; it is suspended, or has no processor time"
         return told
 
     def measures(self) -> Measures | None:
@@ -185,4 +185,4 @@ def answer_asks(
             except OSError:
                 return
             except Exception:  # whoever asked hears nothing in time, and asks again
-                log.exception("the web process asked for %s", word)
+                log.exception("the web process requested %s", word)

@@ -22,14 +22,14 @@ __all__ = ["document"]
 REFUSALS: Final = {
     400: "The request cannot be read.",
     401: "The token is missing or unknown.",
-    403: "The token may not do this.",
-    404: "It does not exist, or the token does not see it.",
-    409: "Its state or version is not the one that the request expects.",
+    403: "The token does not allow this.",
+    404: "The object does not exist, or the token cannot see it.",
+    409: "The object has another state or version than the request expects.",
     413: "The body is too large.",
     415: "The body is not JSON.",
-    422: "Something in the request is wrong; `errors` names every field.",
-    428: "The version to replace must be given.",
-    429: "Too many requests compute due times; `Retry-After` says when to try again.",
+    422: "The request is invalid; `errors` names every wrong field.",
+    428: "The request must name the version that it replaces.",
+    429: "Too many requests are computing due times; `Retry-After` says when to try again.",
     503: "The database cannot be reached; try again.",
 }
 
@@ -45,7 +45,7 @@ _LEADS_TO: Final = {
 """What can be done with an answer: the paths, their parameter, and where its value is."""
 
 _INTRODUCTION: Final = (
-    "Schedules, their runs and the account of every due time. Send a token as "
+    "Schedules, their runs and a ledger of every due time. Send a token as "
     "`Authorization: Bearer …`. Errors are problem details (RFC 9457) with a stable `code`."
 )
 

@@ -107,6 +107,6 @@ def bind(handlers: Iterable[Handlers], table: Mapping[str, UseCase] = TABLE) -> 
         if case.call is not None:
             handler = Call(case, handler)
         if handler is None:
-            raise LookupError(f"nobody answers {name}")
+            raise LookupError(f"no handler is declared for {name}")
         about = {known.name: getattr(case, known.name) for known in fields(UseCase)}
         yield Operation(**about, handler=handler)

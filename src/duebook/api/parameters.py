@@ -100,7 +100,7 @@ class Parameter:
             return self._whole(text)
         if self.kind is bool:
             if text.lower() not in _FLAGS:
-                raise Invalid(f"{self.name} {quoted(text)} is neither true nor false")
+                raise Invalid(f"{self.name} {quoted(text)} is not true or false")
             return _FLAGS[text.lower()]
         if get_origin(self.kind) is Literal:
             if text not in (allowed := get_args(self.kind)):

@@ -72,5 +72,7 @@ def choose_namespace(caller: Caller, asked: str | None) -> str:
     name = check_name(asked, "namespace")
     if not caller.sees(name):
         own = ", ".join(caller.namespaces)
-        raise NotFound(f'namespace "{name}" does not exist, or is not yours; yours: {own}')
+        raise NotFound(
+            f'namespace "{name}" does not exist, or your token does not include it; yours: {own}'
+        )
     return name

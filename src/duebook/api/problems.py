@@ -117,18 +117,18 @@ _TITLES: Final = {
     401: "A token is needed",
     403: "Not allowed",
     404: "Not found",
-    405: "No such method here",
-    408: "Too slow",
+    405: "Method not allowed",
+    408: "Request timeout",
     409: "Conflict",
     413: "Too large",
     414: "Too large",
     415: "JSON is needed",
-    422: "Something in the request is wrong",
+    422: "Invalid request",
     428: "A version is needed",
     429: "Too many requests",
     431: "Too large",
-    500: "Duebook failed",
-    503: "Not available now",
+    500: "Internal error",
+    503: "Temporarily unavailable",
 }
 
 
@@ -170,9 +170,10 @@ def problem_of(error: Exception) -> Problem:
             return Problem(status, error.code, str(error), _fields(error), _headers(status))
         case HTTPException():
             code = {404: "no_route", 405: "no_method"}.get(error.status_code, "refused")
-            detail = f"there is no such {'method' if error.status_code == 405 else 'address'} here"
+            what = "method is not allowed" if error.status_code == 405 else "address does not exist"
+            detail = f"this {what}"
             return Problem(error.status_code, code, detail, headers=error.headers or {})
-    return Problem(500, "internal", "an unexpected error; the server's log has it")
+    return Problem(500, "internal", "unexpected error; see the server's log")
 
 
 def _fields(error: DuebookError) -> Mapping[str, str]:

@@ -80,7 +80,8 @@ def bind(host: str, port: int | None) -> ListeningSocket:
         except Unavailable:
             continue
     raise Unavailable(
-        f"ports {DEFAULT_PORT} to {DEFAULT_PORT + TRIED - 1} of {host} are in use; give a --port"
+        f"ports {DEFAULT_PORT} to {DEFAULT_PORT + TRIED - 1} of {host} are in use; choose "
+        "another with --port"
     )
 
 
@@ -99,8 +100,8 @@ def _bind(host: str, port: int, moved: bool = False) -> ListeningSocket:
     except OSError as error:
         opened.close()
         raise Unavailable(
-            f"port {port} of {host} cannot be used: {error.strerror}; give another --port, or 0 "
-            "for any that is free"
+            f"port {port} of {host} cannot be used: {error.strerror}; choose another --port, or "
+            "0 for any free one"
         ) from error
     return ListeningSocket(opened, host, opened.getsockname()[1], moved)
 
@@ -129,7 +130,7 @@ class Server(Closing):
         try:
             self._uvicorn.run(sockets=[self._listening.socket])
         except BaseException as error:
-            log.exception("the web server has ended")
+            log.exception("the web server has stopped")
             self._failure = error
 
     def call_soon(self, work: Callable[[], None]) -> None:

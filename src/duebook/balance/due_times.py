@@ -135,7 +135,7 @@ class Judge:
             number = due.count(instant_before(entry.due_from), entry.due_to)
             number += not due.knows(entry.due_to)  # one that was moved there
             if not number - self._others(entry) <= entry.count <= number:
-                text = f"{entry.count} were recorded as {entry.reason} from there on, of {number}"
+                text = f"{entry.count} due times are recorded as {entry.reason}, out of {number}"
                 yield Finding("I2", text, True, self._account.title, entry.due_from)
 
     def _others(self, entry: Record) -> int:
@@ -178,19 +178,19 @@ class Judge:
         yield number
 
     def _missing(self, missing: list[datetime]) -> Finding:
-        text = "neither ran nor was recorded"
+        text = "did not run and is not in the ledger"
         if self._kind != "start":
-            text = f"a {self._kind} was not recorded"
+            text = f"a {self._kind} is not in the ledger"
         if len(missing) > 1:
             last = f"{missing[-1]:%Y-%m-%d %H:%M:%S} UTC"
-            text += f", nor were all that follow up to {last}"
+            text += f"; the same is true of every due time up to {last}"
         return Finding("I2", text, True, self._account.title, missing[0])
 
     def _both(self, due_at: datetime, run_id: str, about: Sequence[Record]) -> Iterator[Finding]:
         """A single entry beside a run is found without the triggers."""
         for entry in about:
             if entry.count > 1 and entry.exact and entry.reason not in _NOT_BOTH:
-                text = f"ran, and was recorded as {entry.reason} as well"
+                text = f"ran, but is also recorded as {entry.reason}"
                 yield Finding("I2", text, True, self._account.title, due_at, run_id)
 
 
@@ -211,7 +211,7 @@ def judge_state(account: Account, now: datetime) -> list[Finding]:
     """Whether the schedule will be looked at in time for its next due time."""
     spec = next((r.spec for r in account.revisions if r.version == account.version), None)
     if account.status is not None and spec is None:
-        return [Finding("I2", "has a definition that cannot be read here", False, account.title)]
+        return [Finding("I2", "has a definition that this node cannot read", False, account.title)]
     if account.status != "active" or account.watermark is None or spec is None or account.problem:
         return []
     if spec.max_runs is not None and (account.fired or 0) >= spec.max_runs:
@@ -227,5 +227,5 @@ def judge_state(account: Account, now: datetime) -> list[Finding]:
     if wake_at is not None and (account.wake_at is None or account.wake_at > max(wake_at, now)):
         looked = f"only at {account.wake_at:%Y-%m-%d %H:%M:%S} UTC" if account.wake_at else "never"
         due_at = due.next_after(horizon) or wake_at
-        found.append(Finding("I2", f"will be looked at {looked}", True, account.title, due_at))
+        found.append(Finding("I2", f"will be planned {looked}", True, account.title, due_at))
     return found

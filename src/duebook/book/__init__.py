@@ -56,13 +56,13 @@ __all__ = [
 
 
 class Book(Closing):
-    """A namespace of the books; safe to use from several threads.
+    """One namespace of a Duebook database; safe to use from several threads.
 
-    `tasks` are those whose payloads can be checked here. `by` is who uses it, such as `token:ci`
-    or `cli:alice`: it stands beside everything that is made or changed. `budget` bounds the time
-    that previews and explanations compute, which raise OverBudget beyond it. `sees` are the
-    namespaces of which nodes and queues, which all share, show something. `role` decides what it
-    may define.
+    `tasks` are the tasks whose payloads can be checked here. `by` identifies the user, such as
+    `token:ci` or `cli:alice`, and is recorded with every object that is created or changed.
+    `budget` limits the processor time of previews and explanations, which raise OverBudget beyond
+    it. `sees` are the namespaces whose work is shown for nodes and queues, which all namespaces
+    share. `role` decides which targets may be defined.
     """
 
     def __init__(
@@ -148,12 +148,12 @@ class Book(Closing):
         connection: Any = None,
         **policies: Unpack[EnqueuePolicies],
     ) -> Run:
-        """A run of a task, now or after a `delay`, without a schedule.
+        """Queue a run of a task, now or after a `delay`, without a schedule.
 
-        Of all runs with the same `key`, the first is made, and returned by the others. Policies
-        that are not given are those that the task was declared with, if this program knows it.
-        With `connection` (psycopg, sqlite3, Django's, or SQLAlchemy's connection or session, on the
-        database of the books) the run exists if and only if the caller's transaction commits.
+        Only the first call with a `key` creates a run; later calls return it. Policies that are not
+        given are those that the task was declared with, if this program knows it. With
+        `connection` (psycopg, sqlite3, Django's, or SQLAlchemy's connection or session, to the same
+        database), the run exists if and only if the caller's transaction commits.
 
         >>> import tempfile
         >>> from duebook import Duebook
@@ -162,8 +162,8 @@ class Book(Closing):
         >>> run.origin, run.status, run.task
         ('enqueue', 'queued', 'digest')
 
-        Raises Invalid for what the task does not take, and Conflict when the key belongs to a run
-        of another task.
+        Raises Invalid if the payload does not match the task's arguments, and Conflict if the key
+        belongs to a run of another task.
         """
         name = task if isinstance(task, str) else self.tasks.name_of(task)
         declared = self.tasks.get(name).policies if name in self.tasks else {}
@@ -179,7 +179,9 @@ class Book(Closing):
             refuse_high_priority(tx, self.namespace, wanted.policies.priority)
             run = tx.runs.get_run(tx.runs.enqueue(new_id(), self.namespace, wanted))
             if run.task != name:
-                raise Conflict(f'key "{shorten(key)}" belongs to run {run.id} of task {run.task}')
+                raise Conflict(
+                    f'key "{shorten(key)}" is already used by run {run.id} of task {run.task}'
+                )
             return run
 
         if connection is None:
@@ -188,14 +190,14 @@ class Book(Closing):
             return work(tx)
 
     def problems(self) -> list[str]:
-        """What keeps queued runs of this namespace from being begun, in words; mostly nothing."""
+        """What prevents queued runs of this namespace from starting, in words; usually empty."""
         return unable(self.readiness(namespace=self.namespace))
 
     def readiness(self, grace: timedelta | str = GRACE, namespace: str | None = None) -> Readiness:
-        """Whether everything that is due can run, and what is in the way.
+        """Whether everything that is due can run, and if not, why.
 
-        Of all namespaces, or of one. A schedule may be overdue by `grace`. An unreachable database
-        is an answer, not an error.
+        For all namespaces, or for one. A schedule may be overdue by up to `grace`. An unreachable
+        database is reported in the result; it does not raise.
         """
         return look(self.store, grace, None if namespace is None else (namespace,))
 

@@ -166,4 +166,4 @@ def _given(more: dict[str, Any]) -> dict[str, Any]:
 def _text(key: str, value: Any) -> str | None:
     if value is None or (isinstance(value, str) and len(value) <= LONGEST):
         return value
-    raise Invalid(f"{key} {quoted(value)} is not a text of up to {LONGEST} characters")
+    raise Invalid(f"{key} {quoted(value)} is not a string of up to {LONGEST} characters")

@@ -29,10 +29,10 @@ def find_missing(
 ) -> tuple[list[datetime], list[Run]]:
     """The due times of a range without a run, and the runs that shall be opened again."""
     if until > tx.now:
-        raise Invalid(f"end {format_instant(until)} is not over yet")
+        raise Invalid(f"end {format_instant(until)} is in the future")
     if since < (horizon := tx.now - RETENTION):
         raise Invalid(
-            f"start {format_instant(since)} is before {format_instant(horizon)}, where the history "
+            f"start {format_instant(since)} is before {format_instant(horizon)}, where history "
             "starts; choose a later start"
         )
     due = DueTimes.of(snapshot, tx.now)
@@ -40,7 +40,7 @@ def find_missing(
     if due.count(instant_before(since), decided) > MOST_BACKFILLED:
         raise Invalid(
             f"there are more than {MOST_BACKFILLED:,} due times from {format_instant(since)} "
-            f"to {format_instant(until)}; fill a shorter range"
+            f"to {format_instant(until)}; backfill a shorter range"
         )
     runs = tx.runs.list_runs_due(snapshot.schedule_id, since, until, 2 * MOST_BACKFILLED)
     have = {run.due_at for run in runs} | set(due.put_in_until(decided))

@@ -114,7 +114,9 @@ def read_all(
         raise Invalid(f"schedules {shorten(definitions)} is not a list of definitions")
     forms = list(definitions)
     if not 1 <= len(forms) <= MOST_AT_ONCE:
-        raise Invalid(f"schedules: 1 to {MOST_AT_ONCE:,} can be made at once, not {len(forms):,}")
+        raise Invalid(
+            f"schedules: 1 to {MOST_AT_ONCE:,} can be created at once, not {len(forms):,}"
+        )
     problems, found = Problems(), []
     places: dict[str, int] = {}
     room = Room()
@@ -127,7 +129,7 @@ def read_all(
             problems.add(number, error.problems)
             continue
         if (other := places.setdefault(wanted.name, number)) != number:
-            told = f'name "{wanted.name}" is that of schedules[{other}] as well'
+            told = f'name "{wanted.name}" is also the name of schedules[{other}]'
             problems.add(number, {"name": told})
         found.append(wanted)
     problems.refuse()
@@ -149,8 +151,8 @@ class Room:
             return  # it is no JSON, which is told where it is read
         if self._left < 0:
             raise Invalid(
-                f"schedules: together, and with what their templates give, they have more than "
-                f"{MOST_BYTES:,} bytes; create fewer at once, or with smaller payloads"
+                f"schedules: together with the fields from their templates, they have more than "
+                f"{MOST_BYTES:,} bytes; create fewer at once, or use smaller payloads"
             )
 
 
@@ -167,7 +169,7 @@ def _read(
     given = None
     if form.get("template") is not None:
         if not isinstance(form["template"], str):
-            told = f"template {quoted(form['template'])} is not a text"
+            told = f"template {quoted(form['template'])} is not a string"
             raise InvalidSchedule({"template": told})
         try:
             found = find_template(form["template"])
@@ -226,7 +228,7 @@ def _refuse_others(tx: Tx, namespace: str, made: Sequence[NewSchedule]) -> None:
     known = {new.name: [d.schedule for d in new.spec.depends_on] for new in made}
     for number, new in enumerate(made):
         if new.name in taken:
-            told = f'schedule "{new.name}" exists already; choose another name'
+            told = f'schedule "{new.name}" already exists; choose another name'
             problems.add(number, {"name": told})
         try:
             refuse_circle(tx, namespace, new.name, new.spec, known)

@@ -107,7 +107,7 @@ def refuse_circle(
     while waiting and len(known) < MOST_FOLLOWED:
         upstream = waiting.pop()
         if upstream == name:
-            told = f'depends_on: "{name}" would wait for itself, by way of others'
+            told = f'depends_on: "{name}" would depend on itself through other schedules'
             raise InvalidSchedule({"depends_on": told})
         if upstream not in known:
             known.add(upstream)
@@ -129,7 +129,7 @@ def never_due(spec: ScheduleSpec, now: datetime) -> InvalidSchedule:
         return InvalidSchedule({"end_at": f"end_at {format_instant(spec.end_at)} is in the past"})
     bounds = [name for name in ("start_at", "end_at", "exclude") if getattr(spec, name)]
     within = f" within {', '.join(bounds)}" if bounds else ""
-    return InvalidSchedule({"trigger": f"trigger has no due time from now on{within}"})
+    return InvalidSchedule({"trigger": f"trigger has no due time after now{within}"})
 
 
 def refuse_decided(tx: Tx, snapshot: Snapshot, moment: datetime) -> None:
@@ -140,8 +140,8 @@ def refuse_decided(tx: Tx, snapshot: Snapshot, moment: datetime) -> None:
     )
     if decided:
         raise Conflict(
-            f"{format_instant(moment)} is a due time that was decided already; choose another "
-            "instant, or use backfill"
+            f"the due time {format_instant(moment)} has already been decided; choose another time, "
+            "or use backfill"
         )
 
 

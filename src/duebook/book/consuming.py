@@ -24,11 +24,11 @@ __all__ = ["Received", "received"]
 
 log = logging.getLogger(__name__)
 
-LEFT: Final = "the loop was left while it had this event"
+LEFT: Final = "the loop ended while it was processing this event"
 
 
 class Received:
-    """An event that a loop has; it is done when the loop goes on."""
+    """An event that a loop is processing; it is done when the loop asks for the next one."""
 
     def __init__(self, delivery: Delivery, courier: Courier, found: Round, store: Store) -> None:
         self._delivery = delivery
@@ -74,14 +74,14 @@ class Received:
         return self.event.position
 
     def done(self) -> None:
-        """The event needs not be delivered again, also if the loop is left now."""
+        """Mark the event as done, so that it is not delivered again, even if the loop ends."""
         self.is_done = True
 
     def settle_in(self, connection: Any) -> None:
-        """Make that this event is done part of the caller's own transaction: both or neither.
+        """Mark the event as done in the caller's own transaction: both commit, or neither.
 
-        `connection` is as for `enqueue`; commit it before the loop goes on. Raises Conflict when
-        another member of the group has this partition by now, so that the transaction rolls back.
+        `connection` is as for `enqueue`; commit it before the loop continues. Raises Conflict if
+        another member of the group now has this partition, so that the transaction rolls back.
         """
         consumer, event = self._courier.consumer, self.event
         with self._store.join(connection) as tx:
@@ -93,8 +93,8 @@ class Received:
                 )
         if not settled:
             raise Conflict(
-                f"event {event.id} belongs to another member of {consumer.name} by now; "
-                "roll the transaction back"
+                f"event {event.id} now belongs to another member of {consumer.name}; "
+                "roll back the transaction"
             )
         self._settles = True
 
@@ -107,10 +107,10 @@ class Received:
         return Move(part, term, found.seen[part], held=(behind,))
 
     def conclude(self) -> None:
-        """The loop goes on; raises Conflict when a transaction was not committed."""
+        """Called when the loop continues; raises Conflict if a transaction was not committed."""
         if self._settles and not self.is_settled():
             raise Conflict(
-                f"settle_in was called for event {self.event.id}, and its transaction was not "
+                f"settle_in was called for event {self.event.id}, but its transaction was not "
                 "committed"
             )
         self.is_done = True
@@ -151,7 +151,7 @@ def received(
                 if not follow:
                     raise
                 failures += 1
-                log.warning("group %s waits for the books: %s", consumer.name, error)
+                log.warning("group %s is waiting for the database: %s", consumer.name, error)
                 courier.hurry()
                 time.sleep(backoff(failures, fraction(courier.member, failures)))
     finally:

@@ -73,9 +73,9 @@ def refuse_declaration(
     namespace: str,
 ) -> None:
     """What could only fail later: raises Invalid, and InvalidSchedule for policies and payload."""
-    for field, instead in (("target", "the function is it"), ("trigger", "give it as schedule")):
+    for field, instead in (("target", "the function is it"), ("trigger", "use schedule")):
         if field in policies:
-            raise Invalid(f"a task takes no {field}: {instead}")
+            raise Invalid(f"a task does not take {field}: {instead}")
     trigger = {"every": "1d"} if schedule is None else schedule
     spec = load_spec(_definition(name, trigger, policies), name)
     refuse_templates(spec)
@@ -94,15 +94,15 @@ def _definition(name: str, schedule: Any, policies: Mapping[str, Any]) -> dict[s
 def _log_declared(declared: Declarations, prune: bool) -> None:
     for what in ("created", "changed"):
         for name in getattr(declared, what):
-            log.info("schedule %s is %s, as the code declares it", name, what)
+            log.info("schedule %s %s as declared in code", name, what)
     for name in declared.removed:
         if prune:
-            log.warning("schedule %s is no longer declared in code, and was deleted", name)
+            log.warning("schedule %s is no longer declared in code and was deleted", name)
         else:
             log.warning(
-                "schedule %s is no longer declared in code, and still in force; delete it, or "
+                "schedule %s is no longer declared in code but is still active; delete it, or "
                 "start the node with --prune",
                 name,
             )
     for name, why in declared.refused:
-        log.error("schedule %s is not as the code declares it: %s", name, why)
+        log.error("schedule %s could not be updated to what the code declares: %s", name, why)

@@ -57,9 +57,9 @@ def restore(tx: Tx, audit: ScheduleAudit, snapshot: Snapshot, moment: datetime) 
     said = [e for e in tx.schedules.list_exceptions(snapshot.schedule_id) if e.due_at == moment]
     taken = [e for e in said if e.kind in ("skip", "moved_away")]
     if not taken:
-        raise Conflict(f"nothing was said about due time {format_instant(moment)}")
+        raise Conflict(f"due time {format_instant(moment)} is not skipped or moved")
     if min(moment, *(e.moved_to or moment for e in taken)) <= tx.now:
-        raise Conflict(f"due time {format_instant(moment)} was decided already")
+        raise Conflict(f"due time {format_instant(moment)} has already been decided")
     for exception in taken:
         tx.schedules.remove_exception(snapshot.schedule_id, exception)
         if exception.moved_to is not None:
@@ -77,7 +77,8 @@ def _next(tx: Tx, snapshot: Snapshot, meant: datetime | None) -> datetime:
         raise Conflict(f'schedule "{snapshot.name}" has no next due time')
     if meant is not None and meant != found:
         raise Conflict(
-            f"due time {format_instant(meant)} is not the next one; that is {format_instant(found)}"
+            f"due time {format_instant(meant)} is not the next one; the next one is "
+            f"{format_instant(found)}"
         )
     return found
 

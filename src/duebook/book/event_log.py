@@ -42,7 +42,7 @@ ENOUGH: Final = 4_000_000
 
 
 class EventLog(EventReader):
-    """The log of events of a namespace."""
+    """The event log of a namespace."""
 
     def __init__(self, store: Store, namespace: str, by: str = "") -> None:
         self._store = store
@@ -59,11 +59,12 @@ class EventLog(EventReader):
         type: str | None = None,  # noqa: A002 - as it is called everywhere
         connection: Any = None,
     ) -> str:
-        """Write an event; returns its id. `type` is the topic unless it is given.
+        """Publish an event and return its id; the default `type` is the topic.
 
-        Events of one `key` reach everybody in their order. With `connection` (as for `enqueue`)
-        the event exists if and only if the caller's transaction commits. What people publish, over
-        the API or the command line, is on the audit, with a digest of the data. Raises Invalid.
+        Events with the same `key` reach every consumer in order. With `connection` (as for
+        `enqueue`), the event exists if and only if the caller's transaction commits. Events that
+        are published through the API or the command line are recorded in the audit log, with a
+        digest of their data. Raises Invalid.
 
         >>> import tempfile
         >>> from duebook import Duebook
@@ -90,11 +91,11 @@ class EventLog(EventReader):
         return draft.id
 
     def get(self, event_id: str) -> Event:
-        """Raises NotFound."""
+        """Return one event; raises NotFound."""
         return self._store.read(lambda tx: tx.events.get_event(self._namespace, event_id))
 
     def position(self, since: str | datetime | None = None) -> int:
-        """The end of the log; with `since` the position after which what came then comes."""
+        """Return the end of the log; with `since`, the position just before that time."""
         moment = None if since is None else parse_instant(since)
         return self._store.read(
             lambda tx: (
@@ -103,7 +104,7 @@ class EventLog(EventReader):
         )
 
     def topics(self) -> TopicList:
-        """The topics at the end of the log, by name; those of life cycles too."""
+        """Return the topics at the end of the log, by name, including life cycle topics."""
 
         def work(tx: Tx) -> TopicList:
             return tx.events.list_topics(
@@ -124,10 +125,11 @@ class EventLog(EventReader):
         newest: bool = False,
         cursor: str | None = None,
     ) -> EventPage:
-        """As `list`, but of a part of the log: it may be short, even empty, while there is a next.
+        """Like `list`, for a part of the log: a page may be short or empty, and still have a next
+        one.
 
-        `newest` goes back from the end of the log to that place. Raises Invalid, and BadCursor for
-        a cursor of another question.
+        `newest` starts at the end of the log and goes back to that position. Raises Invalid, and
+        BadCursor for a cursor of another query.
         """
         whole(1, MOST_LISTED)("limit", limit)
         if after is not None and since is not None:

@@ -22,7 +22,7 @@ MOST_LOOKED_AT: Final = 50_000
 
 
 class EventReader(Protocol):
-    """Whoever has pages of the log has lists of it."""
+    """Lists of events, from the pages of the log."""
 
     def position(self, since: str | datetime | None = None) -> int: ...
 
@@ -49,9 +49,9 @@ class EventReader(Protocol):
         type: str | None = None,  # noqa: A002 - as it is called everywhere
         key: str | None = None,
     ) -> Listed:
-        """The events after a position, or from a time on, in their order; all of them otherwise.
+        """Return the events after a position, or from a time on, in order; by default all of them.
 
-        Without a topic: of all but those about the life cycles of runs and schedules.
+        Without a topic, life cycle events of runs and schedules are left out.
         """
         found: Listed = []
         cursor = None
@@ -71,7 +71,7 @@ class EventReader(Protocol):
         type: str | None = None,  # noqa: A002 - as it is called everywhere
         key: str | None = None,
     ) -> Listed:
-        """The last events of the log, in their order; of a rare topic those of its last part."""
+        """Return the last events of the log, in order; for a rare topic, those in its last part."""
         found: Listed = []
         cursor, end = None, None
         while True:
@@ -94,7 +94,7 @@ class EventReader(Protocol):
         type: str | None = None,  # noqa: A002 - as it is called everywhere
         key: str | None = None,
     ) -> Iterator[Event]:
-        """As `list`, and then what comes, for ever; from the end of the log on by default."""
+        """Like `list`, then new events for ever; by default from the end of the log on."""
         place = self.position(since) if after is None else after
         cursor = None
         while True:

@@ -36,7 +36,7 @@ LOOK_EVERY: Final = 0.2
 
 
 class Events(Listeners):
-    """The log of events of a namespace, and those who read it."""
+    """The event log of a namespace, and its consumers."""
 
     def __init__(self, store: Store, namespace: str, by: str = "") -> None:
         super().__init__(store, namespace, by)
@@ -54,16 +54,16 @@ class Events(Listeners):
         lease: str | timedelta = LEASE,
         follow: bool = True,
     ) -> Iterator[Received]:
-        """The events of a topic, shared with the other members of the group, for ever.
+        """Iterate over the events of a topic for ever, sharing them with the rest of the group.
 
-        Each key is in order and with one member at a time. An event is done when the loop goes
-        on; that is put on the books after each `batch`, so that what a process had that is killed
-        comes again, under the same id. `event.settle_in(connection)` makes it part of the
-        caller's own transaction instead: then it counts once. A loop that is left has not done the
-        event that it had, unless `event.done()` was called; after so many `attempts` such an event
-        is a dead letter. A new group begins at the `start`: `beginning`, `end`, or after a
-        position. Another member takes over from one that gave no sign of life for a `lease`.
-        Without `follow` the loop ends when there is nothing more.
+        Events of one key arrive in order, and at one member at a time. An event is done when the
+        loop asks for the next one. This is stored after each `batch`, so events of a killed process
+        are delivered again, under the same id. `event.settle_in(connection)` makes it part of the
+        caller's own transaction instead: then each event counts exactly once. If the loop is left,
+        its current event is not done, unless `event.done()` was called; after this many `attempts`
+        the event becomes a dead letter. A new group starts at `start`: `beginning`, `end`, or after
+        a position. If a member sends no heartbeat for a `lease`, another one takes over. Without
+        `follow`, the loop ends when there are no more events.
 
         >>> import tempfile
         >>> from duebook import Duebook
@@ -73,7 +73,7 @@ class Events(Listeners):
         ...         print(event.data)
         {'id': 17}
 
-        Raises Invalid. In a SQLite file a group has one partition, and so one reader.
+        Raises Invalid. In an SQLite file a group has one partition, and so one reader.
         """
         pace = _pace(batch, lease)
         joined = self._join(topic, group, start, attempts, partitions)
@@ -101,22 +101,24 @@ class Events(Listeners):
         partitions: int = PARTITIONS,
         lease: str | timedelta = LEASE,
     ) -> Callable[[F], F]:
-        """A function that gets the events of a topic, as a member of a group, while `serve` runs.
+        """Declare a function that receives the events of a topic, as a member of a group, while
+        `serve` runs.
 
-        It takes the event; or the event and a psycopg connection to the database of the books,
-        whose transaction holds also that the event is done: what the function writes there counts
-        once. When it raises, that is undone to a savepoint, and tried again after a while; after
-        so many `attempts` the event is a dead letter. It may be called again for events whose
-        writes were undone because another one of the `batch` failed. Raises Invalid when the group
-        has a function for other topics: each of the two would miss what the other one got.
+        It takes the event; or the event and a psycopg connection to the database, in whose
+        transaction the event is also marked as done, so that what the function writes counts
+        exactly once. If the function raises, its writes are rolled back to a savepoint, and the
+        event is retried later; after this many `attempts` it becomes a dead letter. The function
+        may be called again for events whose writes were rolled back because another event of the
+        `batch` failed. Raises Invalid if the group has a function for other topics: each would miss
+        events that the other one receives.
         """
 
         def declare(function: F) -> F:
             for _, (other, its_group, *_), *_ in self._handlers:
                 if its_group == group and load_topics(other) != load_topics(topic):
                     raise Invalid(
-                        f"group {quoted(group)} has a function for other topics; "
-                        "name all topics in both, or another group"
+                        f"group {quoted(group)} already has a function for other topics; "
+                        "use the same topics in both, or another group"
                     )
             how = (topic, group, start, attempts, partitions)
             self._handlers.append((function, how, *_pace(batch, lease)))
@@ -125,7 +127,7 @@ class Events(Listeners):
         return declare
 
     def serve(self, stop: threading.Event | None = None) -> None:
-        """Give events to the functions that were declared, a thread each, until `stop` is set."""
+        """Pass events to the declared functions, each in its own thread, until `stop` is set."""
         ending = stop or threading.Event()
         threads = [
             threading.Thread(target=serve, args=(self._store, courier, ending), daemon=True)
@@ -149,7 +151,7 @@ class Events(Listeners):
             return Courier(self._store, consumer, HandlerOutlet(function), batch, lease)
         if not self._store.sequences:
             raise Invalid(
-                f'consumer of group "{consumer.name}" wants a connection: that needs PostgreSQL'
+                f'consumer of group "{consumer.name}" takes a connection, which needs PostgreSQL'
             )
         return TransactionCourier(self._store, consumer, None, batch, lease, function=function)
 

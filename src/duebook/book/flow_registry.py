@@ -38,7 +38,7 @@ AT_ONCE: Final = 200
 LONGEST_TEXT: Final = 200_000
 """Characters that are kept of a file with which something is wrong."""
 RETURNED: Final = (
-    "flows: taking over brought back an earlier revision of %s; check that this node's copy of "
+    "flows: after a takeover, %s has an earlier revision; check that this node's copy of "
     "directory %s is current"
 )
 PREFIX: Final = "flows:"
@@ -122,7 +122,7 @@ class FlowRegistry:
         for root in sorted(roots):
             term = self._terms.get(root)
             if term is None:
-                raise Conflict(f'this node does not attend directory "{root}"')
+                raise Conflict(f'this node does not read directory "{root}"')
             self._store.transact(partial(work, root=root, term=term))
             self._scanned[root] = term
 
@@ -138,7 +138,7 @@ class FlowRegistry:
             is None
         ):
             raise Conflict(
-                f'a node attends directory "{root}"; start it without that directory first'
+                f'a node reads directory "{root}"; restart it without that directory first'
             )
         names = [
             flow.name
@@ -206,7 +206,7 @@ class FlowRegistry:
         for change in changes:
             found = kept.get(change.name)
             if (None if found is None else found.digest) != change.was:
-                raise Conflict(f'flow "{change.name}" was changed meanwhile')
+                raise Conflict(f'flow "{change.name}" has been changed in the meantime')
             self._refused.pop(change.place, None)
         gone = [change.name for change in changes if change.kind == "delete"]
         if gone:
@@ -257,8 +257,8 @@ class FlowRegistry:
             elif found.is_ours:
                 self._declare(tx, flow, place, found.maker)
             else:
-                told = f'it cannot be scheduled: somebody else made a schedule "{name}"'
-                hint = "delete that, or give the flow another name"
+                told = f'it cannot be scheduled: schedule "{name}" already exists'
+                hint = "delete that schedule, or rename the flow"
                 self._refused[place] = Problem(place, 1, 1, "schedule", told, hint)
         for root, ready in fresh.items():
             forms = [{"name": flow.name, **(flow.schedule_form() or {})} for flow, _ in ready]

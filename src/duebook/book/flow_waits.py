@@ -62,9 +62,9 @@ def stopping(tx: Tx, run: Run) -> str:
     active = [step for step in tx.flow_runs.list_steps_of(run.id) if step.is_active]
     steps = ", ".join(f'"{s.step}" ({s.status}{_where(s)})' for s in active[:MOST_TOLD])
     more = f" and {len(active) - MOST_TOLD:,} more" if len(active) > MOST_TOLD else ""
-    what = f"step {steps}{more}" if active else "a scheduler to look at it"
+    what = f"step {steps}{more}" if active else "a scheduler"
     length = length_text(tx.now - since)
-    return f"run {run.id} since {format_instant(since)}, for {length}; it waits for {what}"
+    return f"run {run.id} since {format_instant(since)}, for {length}; it is waiting for {what}"
 
 
 def _where(run: Run) -> str:
@@ -83,12 +83,12 @@ def _why(tx: Tx, flow_cache: FlowCache, run: Run) -> str | None:
     limit = _limit(tx, flow_cache, run)
     if limit is not None and busy >= limit:
         runs = "run is" if busy == 1 else "runs are"
-        return f'{busy:,} {runs} under way of flow "{name}", whose max_active_runs is {limit:,}'
+        return f'{busy:,} {runs} active for flow "{name}", and its max_active_runs is {limit:,}'
     if run.schedule_id is None:
         return None
     active = tx.flow_controls.active_flow_runs(run.namespace, name)
     other = next((id_ for id_, status in active if status == "running"), None)
-    return None if other is None else f"run {other} has to end before"
+    return None if other is None else f"it waits for run {other} to finish"
 
 
 def _limit(tx: Tx, flow_cache: FlowCache, run: Run) -> int | None:

@@ -55,7 +55,7 @@ MOST_SECONDS: Final = 5.0
 
 
 class Flows:
-    """What people do with flows. Every method takes the name of one; raises NotFound."""
+    """Read, start and stop flows. Every method takes the name of a flow; raises NotFound."""
 
     def __init__(self, store: Store, namespace: str, by: str = "") -> None:
         self._store = store
@@ -64,9 +64,9 @@ class Flows:
         self._flow_cache = _FLOW_CACHE
 
     def list(self, limit: int = 100, *, cursor: str | None = None) -> Views:
-        """A page of flows by name, each with its latest run.
+        """Return a page of flows by name, each with its latest run.
 
-        `next_cursor` is where the next page begins. Raises BadCursor.
+        Pass `next_cursor` for the next page. Raises BadCursor.
         """
         check_page(limit)
         asked, key = ["flows", self._namespace], self._store.cursor_key()
@@ -89,7 +89,7 @@ class Flows:
         return self._store.read(work)
 
     def get(self, name: str) -> FlowView:
-        """One flow, with its latest run, and why steps of that do not begin."""
+        """Return one flow, with its latest run, and why steps of that run are waiting."""
 
         def work(tx: Tx) -> FlowView:
             kept, problems = self._kept(tx, name), tx.flows.list_flow_problems(self._namespace)
@@ -99,7 +99,7 @@ class Flows:
         return self._store.read(work)
 
     def source(self, name: str) -> str:
-        """The text of the file that it comes from."""
+        """Return the text of the file that it comes from."""
 
         def work(tx: Tx) -> str:
             kept = self._kept(tx, name)
@@ -109,7 +109,7 @@ class Flows:
         return self._store.read(work)
 
     def broken_source(self, name: str) -> str | None:
-        """The text of its file as it is now when that is wrong, without its secrets; else None."""
+        """Return the text of its file if that has problems, without secrets; otherwise None."""
 
         def work(tx: Tx) -> str | None:
             return tx.flows.get_broken_source(self._namespace, self._kept(tx, name).place) or None
@@ -117,14 +117,14 @@ class Flows:
         return self._store.read(work)
 
     def broken_file(self, place: str) -> str | None:
-        """As `broken_source`, also of a file that never was a flow."""
+        """Like `broken_source`, also for a file that never contained a valid flow."""
         return (
             self._store.read(lambda tx: tx.flows.get_broken_source(self._namespace, place)) or None
         )
 
     def performed(self, run_id: str) -> FlowView:
-        """The flow as a run performs it, in the revision that it began with; raises Conflict when
-        that is gone."""
+        """Return the flow in the revision that a run started with; raises Conflict if that revision
+        has been deleted."""
 
         def work(tx: Tx) -> FlowView:
             run = self._run(tx, run_id)
@@ -134,7 +134,7 @@ class Flows:
         return self._store.read(work)
 
     def params(self, run_id: str) -> dict[str, Any]:
-        """What a run of a flow was given; raises NotFound for any other run."""
+        """Return the params of a flow run; raises NotFound for any other run."""
 
         def work(tx: Tx) -> dict[str, Any]:
             made = tx.flow_runs.flow_run(self._run(tx, run_id).id)
@@ -143,28 +143,28 @@ class Flows:
         return self._store.read(work)
 
     def problems(self) -> ProblemList:
-        """What is wrong with files of flows: file, line, column, key, message and hint."""
+        """Return the problems in flow files: file, line, column, key, message and hint."""
         found = self._store.read(lambda tx: tx.flows.list_flow_problems(self._namespace))
         return [problem for file in found.values() for problem in file.problems]
 
     def validate(self, source: str, name: str = "flow") -> ProblemList:
-        """What is wrong with the text of a file; nothing is kept."""
+        """Return the problems in the text of a flow file; nothing is stored."""
         if not isinstance(source, str):
-            raise Invalid(f"source {shorten(source)} is not a text")
+            raise Invalid(f"source {shorten(source)} is not a string")
         built = build(source, f"{check_name(name)}.yaml", name, MOST_SECONDS)
         return [problem.to_json() for problem in built.problems]
 
     def forget(self, directory: str) -> NameList:
-        """Delete the flows of a directory that no node is given any more; returns their names.
+        """Delete the flows of a directory that no node uses any more; returns their names.
 
-        What is running ends by itself. Raises NotFound when it has none, and Conflict while a node
-        looks after it.
+        Running flows finish. Raises NotFound if the directory has no flows, and Conflict while a
+        node reads it.
         """
 
         def work(tx: Tx) -> NameList:
             names = FlowRegistry(self._store, self._namespace).forget(tx, directory)
             if not names:
-                raise NotFound(f'no flow is from a directory "{shorten(directory)}"')
+                raise NotFound(f'no flows come from directory "{shorten(directory)}"')
             for name in names:
                 self._note(tx, "forget", name, "")
             return names
@@ -172,9 +172,9 @@ class Flows:
         return self._store.transact(work)
 
     def start(self, name: str, params: Mapping[str, Any] | None = None) -> Run:
-        """A run of the flow, now; one of a schedule that must not overlap waits for the other.
+        """Start a run of the flow now; it waits if its schedule does not allow overlapping runs.
 
-        Raises Invalid for params that the flow does not have or that are wrong.
+        Raises Invalid for unknown or wrong params.
         """
         given = check_payload("params", dict(params or {}))
 
@@ -192,10 +192,10 @@ class Flows:
         return self._store.transact(work)
 
     def stop(self, name: str) -> RunList:
-        """Cancel its runs that have not ended, also those of a flow that was deleted, and a restart
-        under way; returns the runs.
+        """Cancel the flow's active runs, also those of a deleted flow, and a restart in progress;
+        returns the runs.
 
-        Raises Conflict when there is nothing to stop, or when all of it is stopping already.
+        Raises Conflict if there is nothing to stop, or if everything is already stopping.
         """
 
         def work(tx: Tx) -> RunList:
@@ -210,7 +210,7 @@ class Flows:
             fresh = [run for run in runs if run.cancel_requested_at is None]
             if not fresh and not restarting:
                 told = "; ".join(stopping(tx, run) for run in runs[:MOST_TOLD])
-                raise Conflict(f'flow "{name}" is stopping already: {told}')
+                raise Conflict(f'flow "{name}" is already stopping: {told}')
             tx.flow_controls.stop_flows([run.id for run in fresh], "stopped")
             self._note(tx, "stop", name, runs[0].id if runs else "")
             return [tx.runs.get_run(run.id) for run in runs]
@@ -218,8 +218,8 @@ class Flows:
         return self._store.transact(work)
 
     def restart(self, name: str) -> FlowView:
-        """Stop it if it is running, wait as long as its `restart_wait_sec`, and start it with the
-        params that the run had which was stopped."""
+        """Stop the flow if it is running, wait for its `restart_wait_sec`, and start it with the
+        params of the stopped run."""
 
         def work(tx: Tx) -> FlowView:
             kept = self._kept(tx, name)
@@ -232,13 +232,13 @@ class Flows:
         return self._store.transact(work)
 
     def retry(self, run_id: str, step: str | None = None) -> Run:
-        """Go on with a run that has ended from where it failed, or from a step on.
+        """Continue a finished run from where it failed, or from a step.
 
-        What succeeded stays. The run keeps its revision and its params. Raises Conflict when it
-        has not ended, nothing failed, or the step could not run.
+        Steps that succeeded are kept. The run keeps its revision and its params. Raises Conflict if
+        it has not finished, nothing failed, or the step could not run.
         """
         if step is not None and not isinstance(step, str):
-            raise Invalid(f"step {shorten(step)} is not the name of a step")
+            raise Invalid(f"step {shorten(step)} is not a step name")
 
         def work(tx: Tx) -> Run:
             run = self._run(tx, run_id)
@@ -248,15 +248,15 @@ class Flows:
         return self._store.transact(work)
 
     def steps(self, run_id: str) -> RunList:
-        """The runs of a run's steps, in the order in which they were made."""
+        """Return the runs of a flow run's steps, in the order of their creation."""
         return self._store.read(lambda tx: tx.flow_runs.list_steps_of(self._run(tx, run_id).id))
 
     def explain(self, run_id: str, tz: str | None = None) -> FlowExplanation:
-        """How far a run has come, in a sentence, and what each of its steps waits for.
+        """Explain the progress of a run in a sentence, and what each of its steps is waiting for.
 
-        With the run of a step, that step alone. Times are told in `tz`, or in the zone of the
-        flow's schedule. Raises NotFound, and Conflict when the revision that it began with is
-        gone.
+        For the run of a step, explain that step alone. Times are in `tz`; the default is the time
+        zone of the flow's schedule. Raises NotFound, and Conflict if the revision that it started
+        with has been deleted.
         """
         told_in = None if tz is None else zone_name(tz)
 
@@ -270,7 +270,7 @@ class Flows:
         return self._store.read(work)
 
     def runs(self, name: str, limit: int = 20) -> RunList:
-        """Its runs, the newest first, also those of a flow that was deleted."""
+        """Return its runs, newest first, also those of a deleted flow."""
         if not 1 <= limit <= 1_000:
             raise Invalid(f"limit {limit} is not a number from 1 to 1,000")
 
@@ -294,7 +294,7 @@ class Flows:
         if tx.flow_runs.flow_run(run.id) is not None:
             return run, None
         if run.parent_run_id is None or run.step is None:
-            raise NotFound(f"run {run.id} is not a run of a flow, nor of a step of one")
+            raise NotFound(f"run {run.id} is not a run of a flow or a step")
         return tx.runs.get_run(run.parent_run_id), run.step
 
     def _any_run(self, tx: Tx, run_id: str) -> Run:
@@ -357,9 +357,9 @@ def _view(
 def reopen_flow(tx: Tx, run: Run, step: str | None = None) -> Run:
     """Go on with a run of a flow; raises Conflict when that is not possible."""
     if run.parent_run_id is not None:
-        raise Conflict(f"run {run.id} is a step; retry the run of its flow, {run.parent_run_id}")
+        raise Conflict(f"run {run.id} is a step; retry its flow run, {run.parent_run_id}")
     if run.is_active:
-        raise Conflict(f"run {run.id} has not ended: {run.status}")
+        raise Conflict(f"run {run.id} has not finished: it is {run.status}")
     _go_on(tx, run, step)
     return tx.runs.get_run(run.id)
 

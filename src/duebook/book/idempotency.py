@@ -30,7 +30,8 @@ class IdempotencyKey:
     def __post_init__(self) -> None:
         if not _KEY.fullmatch(self.key):
             raise Invalid(
-                f"Idempotency-Key {quoted(self.key)} is not 1 to 255 visible ASCII characters"
+                f"Idempotency-Key {quoted(self.key)} is not a string of 1 to 255 visible ASCII "
+                "characters"
             )
 
 

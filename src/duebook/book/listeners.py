@@ -36,14 +36,14 @@ MOST_SINKS: Final = 100
 
 
 class Listeners(EventLog):
-    """Groups and sinks of a namespace."""
+    """The groups and sinks of a namespace."""
 
     def consumers(self) -> Consumers:
-        """The groups and sinks of this namespace, by name."""
+        """Return the groups and sinks of this namespace, by name."""
         return self._store.read(lambda tx: tx.consumers.list_consumers(self._namespace))
 
     def sinks(self) -> Consumers:
-        """The sinks alone; `encode` shows one without its secrets."""
+        """Return only the sinks; `encode` shows a sink without its secrets."""
         return [one for one in self.consumers() if one.kind != "group"]
 
     def add_sink(
@@ -57,20 +57,20 @@ class Listeners(EventLog):
         partitions: int = SINK_PARTITIONS,
         **options: Any,
     ) -> tuple[Consumer, str | None]:
-        """Publish the events of a topic, or of all: relays do it from now on.
+        """Publish the events of a topic, or of all topics, from now on; relays deliver them.
 
-        A webhook has a `url` and a `secret`, which is made when it is not given; Kafka has
-        `servers`, perhaps a `prefix` for its topics, and `config`, settings of librdkafka. A name
-        that exists is changed, and goes on where it is; `***` leaves a secret as it is, while all
-        endpoints stay. Returns the sink, and the secret if one was made. Raises Invalid, and
-        Conflict when the name belongs to another kind.
+        A webhook has a `url` and a `secret`, which is created if it is not given. Kafka has
+        `servers`, an optional `prefix` for its topics, and `config`, settings of librdkafka. If the
+        name exists, the sink is changed and keeps its position; `***` keeps a secret unchanged, as
+        long as all endpoints stay the same. Returns the sink, and the secret if one was created.
+        Raises Invalid, and Conflict if the name belongs to another kind.
         """
 
         def work(tx: Tx) -> tuple[Consumer, str | None]:
             known = {one.name: one for one in tx.consumers.list_consumers(self._namespace)}
             former = known.get(name)
             if former is None and sum(one.kind != "group" for one in known.values()) >= MOST_SINKS:
-                raise Conflict(f"namespace {self._namespace} has {MOST_SINKS} sinks already")
+                raise Conflict(f"namespace {self._namespace} already has {MOST_SINKS} sinks")
             given = keep_options(kind, options, former.options if former else {})
             kept = load_options(kind, given)
             wanted = new_consumer(self._namespace, name, kind, topic, partitions, attempts, kept)
@@ -99,12 +99,12 @@ class Listeners(EventLog):
             self._audit.note(tx, "update", "sink", made.name, before=was, after=is_now)
 
     def lags(self) -> Lags:
-        """How far each of them is behind."""
+        """Return how far each of them is behind."""
         found = self._store.read(lambda tx: tx.consumers.list_lags())
         return [lag for lag in found if lag.namespace == self._namespace]
 
     def partitions(self, name: str) -> Partitions:
-        """How far a group or sink has come with each part of the keys; raises NotFound."""
+        """Return the progress of a group or sink in each partition; raises NotFound."""
 
         def work(tx: Tx) -> Partitions:
             return tx.consumers.list_partitions(
@@ -114,7 +114,7 @@ class Listeners(EventLog):
         return self._store.read(work)
 
     def remove(self, name: str) -> None:
-        """Forget a group or sink, with its dead letters; raises NotFound."""
+        """Delete a group or sink, with its dead letters; raises NotFound."""
 
         def work(tx: Tx) -> None:
             former = tx.consumers.get_consumer(self._namespace, name)
@@ -126,14 +126,14 @@ class Listeners(EventLog):
     def replay(
         self, name: str, after: int | None = None, since: str | datetime | None = None
     ) -> tuple[int, int]:
-        """Have a group or sink get again what it got after a position, or from a time on.
+        """Deliver events again to a group or sink, after a position or from a time on.
 
-        It is marked as a replay. What is no longer kept does not come again. Returns after which
-        position it begins, and in how many partitions; raises NotFound, and Invalid for a position
-        that is not on the log.
+        They are marked as a replay. Events past the retention period are not delivered again.
+        Returns the position after which the replay starts, and the number of partitions; raises
+        NotFound, and Invalid for a position that is not in the log.
         """
         if (after is None) == (since is None):
-            raise Invalid("give either after or since")
+            raise Invalid("give either after or since, not both")
         moment = None if since is None else parse_instant(since)
         asked = 0 if after is None else check_position(after, "after")
 
@@ -141,7 +141,7 @@ class Listeners(EventLog):
             consumer = tx.consumers.get_consumer(self._namespace, name)
             last = tx.events.last_position()
             if asked > last:
-                raise Invalid(f"after {asked} is not on the log, which ends at {last}")
+                raise Invalid(f"after {asked} is beyond the end of the log, {last}")
             place = asked if moment is None else tx.events.position_at(moment)
             place = max(place, tx.events.first_position() - 1)
             before = [part.position for part in tx.consumers.list_partitions(self._namespace, name)]
@@ -155,9 +155,9 @@ class Listeners(EventLog):
     def dead_letters(
         self, name: str | None = None, limit: int = 100, *, cursor: str | None = None
     ) -> Letters:
-        """What a group or sink did not take, or any of them; the newest first.
+        """Return the dead letters of a group or sink, or of all of them, newest first.
 
-        `next_cursor` leads to the next page; one may be short while there is a next.
+        Pass `next_cursor` for the next page; a page may be short and still be followed by another.
         """
         whole(1, MOST_LETTERS)("limit", limit)
         asked, key = ["letters", self._namespace, name], self._store.cursor_key()
@@ -172,7 +172,7 @@ class Listeners(EventLog):
         return self._store.read(work)
 
     def replay_dead(self, name: str, event_id: str | None = None) -> int:
-        """Have dead letters delivered once more: one, or all; returns how many. Raises NotFound."""
+        """Deliver dead letters again, one or all; returns how many. Raises NotFound."""
 
         def work(tx: Tx) -> int:
             self._note_letters(tx, "replay_dead", name, event_id)
@@ -181,7 +181,7 @@ class Listeners(EventLog):
         return self._store.transact(work)
 
     def drop_dead(self, name: str, event_id: str | None = None) -> int:
-        """Give dead letters up: one, or all; returns how many. Raises NotFound."""
+        """Discard dead letters, one or all; returns how many. Raises NotFound."""
 
         def work(tx: Tx) -> int:
             self._note_letters(tx, "drop_dead", name, event_id)
@@ -210,7 +210,7 @@ def _start(tx: Tx, start: str | int) -> int:
         return last
     if isinstance(start, int) and not isinstance(start, bool) and start >= 0:
         if start > last:
-            raise Invalid(f"start {start} is not on the log, which ends at {last}")
+            raise Invalid(f"start {start} is beyond the end of the log, {last}")
         return start
     raise Invalid(f'start {quoted(start)} is not "beginning", "end" or a position')
 

@@ -23,14 +23,14 @@ __all__ = ["Namespaces"]
 
 
 class Namespaces:
-    """Namespaces come into being with their first schedule; quotas are kept, and what is used."""
+    """Namespaces and their quotas. A namespace exists from its first schedule on."""
 
     def __init__(self, store: Store, by: str = "") -> None:
         self._store = store
         self._by = by
 
     def list(self) -> Uses:
-        """Every namespace that has a quota or schedules, by name."""
+        """Return every namespace that has a quota or schedules, by name."""
 
         def work(tx: Tx) -> Uses:
             quotas = {quota.namespace: quota for quota in tx.quotas.list_quotas()}
@@ -51,12 +51,13 @@ class Namespaces:
         definition_bytes: int | None = None,
         max_priority: int | None = None,
     ) -> NamespaceUse:
-        """These limits replace the ones it had; what is there already stays, and is told.
+        """Set the quota of a namespace, replacing the previous one. Existing schedules stay; the
+        result says what exceeds the quota.
 
-        `*` stands for every namespace that has no limit of its own. Schedules keep a higher
-        priority than `max_priority`, but their runs get that one; queued ones at once.
-        `fires_per_minute` counts the mean rate of every schedule over its next hundred due times.
-        Raises Invalid.
+        `*` sets the default for every namespace without a limit of its own. Schedules keep a
+        priority above `max_priority`, but their runs are limited to it, queued ones immediately.
+        `fires_per_minute` counts the average rate of every schedule over its next hundred due
+        times. Raises Invalid.
         """
         quota = load_quota(
             name, schedules, fires_per_minute, payload_bytes, definition_bytes, max_priority
@@ -80,7 +81,7 @@ class Namespaces:
         return use
 
     def free(self, name: str) -> None:
-        """Lift the quota of a namespace; raises NotFound when it has none."""
+        """Remove the quota of a namespace; raises NotFound if it has none."""
         check_quota_name(name)
 
         def work(tx: Tx) -> None:
@@ -93,9 +94,8 @@ class Namespaces:
         self._store.transact(work)
 
     def recount(self, name: str) -> tuple[int, int]:
-        """Count anew how many schedules a namespace holds and bytes of their definitions, should
-        `duebook db check --deep` find that what is kept is wrong; those who write wait meanwhile.
-        """
+        """Count the schedules of a namespace and the bytes of their definitions again, if
+        `duebook db check --deep` finds wrong counts; writers wait until it is done."""
         check_name(name, "namespace")
         return self._store.transact(lambda tx: tx.quotas.recount_use(name))
 

@@ -23,8 +23,8 @@ __all__ = ["Queues"]
 
 
 class Queues:
-    """Queues come into being with their first run; only limits are kept. All namespaces share
-    them. Who sees only some namespaces, `sees`, sees the queues that have work of them."""
+    """Queues and their limits. A queue exists from its first run on; all namespaces share queues. A
+    caller that sees only the namespaces in `sees` sees the queues that have runs of them."""
 
     def __init__(self, store: Store, by: str = "", sees: Serving = ALL) -> None:
         self._store = store
@@ -32,16 +32,15 @@ class Queues:
         self._audit = Auditor(SHARED, by)
 
     def list(self) -> QueueList:
-        """Every queue that has limits or work, by name."""
+        """Return every queue that has limits or runs, by name."""
         return self._store.read(lambda tx: tx.queues.list_queues(self._sees))
 
     def limit(
         self, name: str, concurrency: int | None = None, rate: str | Rate | None = None
     ) -> Queue:
-        """At most `concurrency` runs at once, over all nodes (0 holds the queue), and at most
-        `rate`, such as "10/s", start in any second. These replace the limits it had. Raises
-        Invalid.
-        """
+        """Run at most `concurrency` runs at the same time, across all nodes (0 puts the queue on
+        hold), and start at most `rate`, such as "10/s". These limits replace the previous ones.
+        Raises Invalid."""
         if concurrency is None and rate is None:
             raise Invalid("a limit needs a concurrency, a rate, or both")
         queue = Queue(
@@ -59,7 +58,7 @@ class Queues:
         return self._store.transact(work)
 
     def free(self, name: str) -> None:
-        """Lift the limits of a queue; raises NotFound when it has none."""
+        """Remove the limits of a queue; raises NotFound if it has none."""
         check_name(name, "queue")
 
         def work(tx: Tx) -> None:

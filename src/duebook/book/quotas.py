@@ -110,8 +110,8 @@ def _size(spec: ScheduleSpec) -> int:
 
 def _too_large(quota: Quota, most: int, size: int) -> QuotaReached:
     return QuotaReached(
-        f'the definitions of namespace "{quota.namespace}" may have {most:,} bytes, and would have '
-        f"{size:,}; delete some schedules or templates, use smaller payloads, or "
+        f'the definitions of namespace "{quota.namespace}" are limited to {most:,} bytes and would '
+        f"have {size:,}; delete some schedules or templates, use smaller payloads, or "
         f"{_raise(quota, '--definition-bytes')}"
     )
 
@@ -120,7 +120,7 @@ def _refuse_priority(quota: Quota, priority: int, former: int) -> None:
     most = quota.max_priority
     if most is not None and priority > max(most, former):
         raise QuotaReached(
-            f'priority {priority} is higher than namespace "{quota.namespace}" may use; give at '
+            f'priority {priority} is above the limit of namespace "{quota.namespace}"; use at '
             f"most {most}, or {_raise(quota, '--max-priority')}"
         )
 
@@ -154,15 +154,15 @@ def _refuse_payload(quota: Quota, payload: dict[str, Any]) -> None:
     size = len(json.dumps(payload, ensure_ascii=False).encode(errors="replace"))
     if quota.payload_bytes is not None and size > quota.payload_bytes:
         raise QuotaReached(
-            f'a payload in namespace "{quota.namespace}" has at most {quota.payload_bytes:,} '
-            f"bytes, and this one {size:,}; send less, or {_raise(quota, '--payload-bytes')}"
+            f'payloads in namespace "{quota.namespace}" are limited to {quota.payload_bytes:,} '
+            f"bytes, and this one has {size:,}; send less, or {_raise(quota, '--payload-bytes')}"
         )
 
 
 def _refuse_number(quota: Quota, most: int, number: int) -> None:
     if number > most:
         raise QuotaReached(
-            f'namespace "{quota.namespace}" may have {counted(most, "schedule")}, '
+            f'namespace "{quota.namespace}" is limited to {counted(most, "schedule")} '
             f"and would have {number:,}; delete some, or {_raise(quota, '--schedules')}"
         )
 
@@ -174,8 +174,8 @@ def _fires_more(tx: Tx, made: Sequence[tuple[str, ScheduleSpec]], was: ScheduleS
 
 def _too_often(quota: Quota, most: float, fires: float) -> QuotaReached:
     return QuotaReached(
-        f'the schedules of namespace "{quota.namespace}" may be due {most:,g} times a minute, '
-        f"and would be {fires:,.6g} times; let some be due less often, or "
+        f'the schedules of namespace "{quota.namespace}" are limited to {most:,g} due times a '
+        f"minute and would have {fires:,.6g}; make some of them less frequent, or "
         f"{_raise(quota, '--fires-per-minute')}"
     )
 

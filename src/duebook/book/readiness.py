@@ -68,13 +68,16 @@ def judge(health: Health) -> Iterator[Problem]:
         yield Problem("schema", health.unfit)
     if not any("scheduler" in node.roles for node in health.nodes):
         yield Problem(
-            "scheduler", "no live node plans, so nothing becomes due; start one: duebook up"
+            "scheduler",
+            "no live node is a scheduler, so no due times are planned; start one: duebook up",
         )
     served = {queue for node in health.nodes for queue in node.queues}
     for queue in health.queues:
         if queue not in served:
             start = "duebook up" if queue == "default" else f"duebook up --queue {queue}"
-            message = f'runs wait in queue "{queue}", which no live worker serves; start one: '
+            message = (
+                f'runs are waiting in queue "{queue}", which no live worker serves; start one: '
+            )
             yield Problem("queue", message + start)
     yield from _unserved(health, served)
     yield from _unknown(health)
@@ -104,10 +107,12 @@ def _unserved(health: Health, served: set[str]) -> Iterator[Problem]:
             continue
         start = f"start one: duebook up --serve {namespace}"
         if workers:
-            message = f'runs of namespace "{namespace}" wait in queue "{queue}"'
-            message += f", and no live worker serves both; {start} --queue {queue}"
+            message = f'runs of namespace "{namespace}" are waiting in queue "{queue}"'
+            message += f", but no live worker serves both; {start} --queue {queue}"
         else:
-            message = f'runs wait in namespace "{namespace}", which no live node serves; {start}'
+            message = (
+                f'runs are waiting in namespace "{namespace}", which no live node serves; {start}'
+            )
         if message not in told:
             told.add(message)
             yield Problem("namespace", message)
@@ -143,8 +148,8 @@ def notes(health: Health) -> Iterator[Problem]:
             names = shorten(", ".join(directory.returned), 200)
             yield Problem(
                 "flows",
-                f"the node that took over {directory.title} brought back an earlier revision of "
-                f"{names}; check that its copy is current",
+                f"the node that took over {directory.title} has an earlier revision of {names}; "
+                "check that its copy is current",
             )
 
 

@@ -83,10 +83,10 @@ def refuse_target(
     """
     if isinstance(target, FlowTarget):
         if not has_flow(target.name):
-            raise Forbidden(f'flow "{target.name}" does not exist; only admin names such flows')
+            raise Forbidden(f'flow "{target.name}" does not exist; only an admin may refer to it')
     elif not isinstance(target, TaskTarget):
-        raise Forbidden(f"{who}; only admin defines commands, requests and events")
+        raise Forbidden(f"{who}; only an admin may define commands, requests and events")
     elif target.name not in known():
         raise Forbidden(
-            f'task "{shorten(target.name)}" is known to no live worker; only admin names such tasks'
+            f'no live worker knows task "{shorten(target.name)}"; only an admin may refer to it'
         )

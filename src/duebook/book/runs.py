@@ -28,7 +28,7 @@ __all__ = ["Runs"]
 
 
 class Runs:
-    """What people do with runs. Every method takes an id or the beginning of one."""
+    """Read, cancel and retry runs. Every method takes an id or the start of one."""
 
     def __init__(self, store: Store, namespace: str, by: str = "") -> None:
         self._store = store
@@ -36,7 +36,7 @@ class Runs:
         self._audit = Auditor(namespace, by)
 
     def get(self, run_id: str) -> Run:
-        """Raises NotFound, also for the runs of other namespaces."""
+        """Return one run; raises NotFound, also for runs of other namespaces."""
         return self._store.read(lambda tx: self._find(tx, run_id))
 
     def list(
@@ -47,12 +47,12 @@ class Runs:
         cursor: str | None = None,
         **wanted: Unpack[RunsWanted],
     ) -> RunList:
-        """A page of runs, the newest first; of a schedule also after it was deleted.
+        """Return a page of runs, newest first; for a schedule also after it was deleted.
 
-        Filters: `status`, `origin`, `queue`, `flow`, `task` (which runs were enqueued for it), and
-        `since` and `until`: when they were made, and with a `schedule`, which is ordered so, when
-        they were due. `next_cursor` is where the next page begins; one may be short, and have a
-        next one. Raises NotFound, InvalidFilter with every wrong filter, and BadCursor.
+        Filters: `status`, `origin`, `queue`, `flow`, `task` (runs enqueued for it), and `since` and
+        `until`: when they were created or, with a `schedule`, due. Pass `next_cursor` for the
+        next page; a page may be short and still be followed by another. Raises NotFound,
+        InvalidFilter with every wrong filter, and BadCursor.
         """
         check_page(limit)
         namespace, key = self._namespace, self._store.cursor_key()
@@ -70,11 +70,11 @@ class Runs:
         return self._store.read(work)
 
     def short_ids(self, runs: Sequence[Run]) -> dict[str, str]:
-        """For each id the beginning of it that stands for this run alone, by now."""
+        """For each id, return the shortest prefix that currently identifies the run."""
         return self._store.read(lambda tx: {run.id: tx.runs.short_id(run.id) for run in runs})
 
     def cancel(self, run_id: str) -> str:
-        """`cancelled`, or `requested` when it runs; raises Conflict when it has ended."""
+        """Return `cancelled`, or `requested` if it runs; raises Conflict if it has finished."""
 
         def work(tx: Tx) -> str:
             run = self._find(tx, run_id)
@@ -85,9 +85,9 @@ class Runs:
         return self._store.transact(work)
 
     def retry(self, run_id: str) -> Run:
-        """Open a run again that has ended, as another attempt; raises Conflict when it has not.
+        """Start a finished run again, as another attempt; raises Conflict if it has not finished.
 
-        One of a flow goes on where it failed.
+        A flow run continues where it failed.
         """
 
         def work(tx: Tx) -> Run:
@@ -104,7 +104,7 @@ class Runs:
         return self._store.transact(work)
 
     def output(self, run_id: str) -> Any:
-        """What it returned, however large; None when it returned nothing."""
+        """Return what it returned, however large; None if it returned nothing."""
 
         def work(tx: Tx) -> Any:
             run = self._find(tx, run_id)
@@ -113,13 +113,13 @@ class Runs:
         return self._store.read(work)
 
     def attempts(self, run_id: str) -> Attempts:
-        """The attempts that ended while the run went on; the oldest first."""
+        """Return the earlier attempts of the run, oldest first."""
         return self._store.read(lambda tx: tx.runs.list_attempts(self._find(tx, run_id).id))
 
     def log(self, run_id: str, after: Page = START, limit: int = 1_000) -> Lines:
-        """Lines from a place on, with the place of each."""
+        """Return log lines after a place, with the place of each."""
         if limit < 1:
-            raise Invalid(f"limit {limit} is not a number of 1 or more")
+            raise Invalid(f"limit {limit} is not a number, 1 or greater")
 
         def work(tx: Tx) -> Lines:
             return tx.runs.list_log(self._find(tx, run_id).id, after, limit)

@@ -82,7 +82,8 @@ _SHAPES: Final = {
 
 
 class ScheduleReader:
-    """Nothing here changes the books. Every method takes a name or an id; raises NotFound."""
+    """Read schedules; nothing here changes them. Every method takes a name or an id; raises
+    NotFound."""
 
     def __init__(
         self,
@@ -99,7 +100,7 @@ class ScheduleReader:
         self._tasks = tasks or Tasks()
 
     def get(self, name: str) -> Schedule:
-        """One schedule, with its latest run."""
+        """Return one schedule, with its latest run."""
         namespace, wanted = self._namespace, _text(name)
         found = self._store.read(lambda tx: tx.lists.show_schedule(namespace, wanted))
         if found is None:
@@ -123,14 +124,14 @@ class ScheduleReader:
         limit: int = 100,
         **wanted: Unpack[SchedulesWanted],
     ) -> Listed:
-        """A page of schedules, each with its latest run; `next_cursor` is where the next begins.
+        """Return a page of schedules, each with its latest run.
 
-        Filters: `status`, `label` ("team:sales", or an object, or several), `text` (a part of the
-        name or title, or the beginning of the name: "etl-*"), `due_before`, `target` (task,
-        task:NAME, flow, flow:NAME, command, http or event) and `problem`. Sorted by `name`,
-        `-name`, `created_at`, `-created_at`, or `next_due_at`: then what nothing is due of comes
-        last. A page may be short, and have a next one. Raises InvalidFilter with every wrong one,
-        and BadCursor.
+        Filters: `status`, `label` ("team:sales", or an object, or several), `text` (part of the
+        name or title, or the start of the name: "etl-*"), `due_before`, `target` (task, task:NAME,
+        flow, flow:NAME, command, http or event) and `problem`. Sort by `name`, `-name`,
+        `created_at`, `-created_at` or `next_due_at`, which puts schedules without a next due time
+        last. Pass `next_cursor` for the next page; a page may be short and still have a next one.
+        Raises InvalidFilter with every wrong filter, and BadCursor.
         """
         check_page(limit)
         found, order = load_schedule_filter(dict(wanted)), load_sort(sort)
@@ -145,13 +146,13 @@ class ScheduleReader:
         return self._store.read(work)
 
     def revisions(self, name: str) -> Revisions:
-        """Every definition that was in force, the first one first; also of deleted schedules."""
+        """Return every version of the definition, oldest first; also of deleted schedules."""
         return self._store.read(
             lambda tx: tx.schedules.list_revisions(self._find(tx, name, deleted=True))
         )
 
     def render(self, name: str, payload: dict[str, Any] | None = None) -> dict[str, Any]:
-        """What `trigger` would execute now: `target` and `payload`, their templates rendered.
+        """Return what `trigger` would run now: `target` and `payload`, with templates rendered.
 
         Nothing is queued, and secrets are hidden. Raises TemplateFailed, which is an Invalid.
         """
@@ -162,9 +163,9 @@ class ScheduleReader:
         )
 
     def preview(self, name: str, count: int = 10) -> DueTimeList:
-        """The next due times, with what was said about single ones.
+        """Return the next due times, including skipped and moved ones.
 
-        Each has a `kind`: start, or of a flow's schedule also stop and restart.
+        Each has a `kind`: `start`, or for the schedule of a flow also `stop` and `restart`.
         """
         if not isinstance(count, int) or not 0 < count <= MOST_PREVIEWED:
             raise Invalid(f"count {shorten(count)} is not a number from 1 to {MOST_PREVIEWED:,}")
@@ -181,7 +182,7 @@ class ScheduleReader:
         return self._store.read(work)
 
     def preview_update(self, name: str, count: int = 10, **changes: Any) -> Edited:
-        """What `update` would do to the definition and the next due times; nothing is changed.
+        """Show what `update` would do to the definition and the next due times, without doing it.
 
         Raises InvalidSchedule and Forbidden as `update` does.
         """
@@ -215,10 +216,11 @@ class ScheduleReader:
         end: str | datetime | None = None,
         tz: str | None = None,
     ) -> Explanation | Explanations:
-        """What became of a due time and why, in a sentence; or of each from `start` to `end`.
+        """Explain what happened to a due time and why; or to each one from `start` to `end`.
 
-        `at` may be a wall time without an offset: it is read in the schedule's zone. Sentences
-        tell times in `tz`, or in that zone. Deleted schedules answer as well.
+        `at` may be a wall-clock time without an offset, in the schedule's time zone. Times in the
+        sentences are in `tz`; the default is the schedule's time zone. Deleted schedules can be
+        explained too.
         """
         told_in = None if tz is None else zone_name(tz)
 
@@ -241,9 +243,9 @@ class ScheduleReader:
         cursor: str | None = None,
         **wanted: Unpack[EntriesWanted],
     ) -> Entries:
-        """The newest due times that did not become runs, and why; also of deleted schedules.
+        """Return the newest due times that did not become runs, and why; also of deleted schedules.
 
-        Filters: `reason`, and `since` and `until` for their due times. Raises InvalidFilter and
+        Filters: `reason`, and `since` and `until` for the due times. Raises InvalidFilter and
         BadCursor.
         """
         check_page(limit)
@@ -260,7 +262,7 @@ class ScheduleReader:
         return self._store.read(work)
 
     def exceptions(self, name: str) -> Said:
-        """What was said about due times to come: skipped ones and moved ones."""
+        """Return the future due times that were skipped or moved."""
         return self._store.read(lambda tx: tx.schedules.list_exceptions(self._find(tx, name)))
 
     def _find(self, tx: Tx, name: str, deleted: bool = False) -> str:
@@ -269,7 +271,7 @@ class ScheduleReader:
 
 def _text(name: str) -> str:
     if not isinstance(name, str):
-        raise Invalid(f"name {shorten(name)} is not a text")
+        raise Invalid(f"name {shorten(name)} is not a string")
     return name
 
 

@@ -75,7 +75,7 @@ WITHDRAWN_AT_ONCE: Final = 500
 
 
 class Schedules(ScheduleReader):
-    """What people do with schedules. Every method takes a name or an id; raises NotFound."""
+    """Create, change and run schedules. Every method takes a name or an id; raises NotFound."""
 
     def __init__(
         self,
@@ -100,14 +100,14 @@ class Schedules(ScheduleReader):
     def create(
         self, name: str, by: str = "", template: str | None = None, **definition: Any
     ) -> Schedule:
-        """A new schedule from `trigger`, `target`, `payload` and policies.
+        """Create a schedule from `trigger`, `target`, `payload` and policies.
 
-        A `template` gives the fields that are not given here; a field that is None has Duebook's
-        own default. One that is not `enabled` (or `active`) begins paused.
+        A `template` supplies the fields that are not given here; a field that is None gets
+        Duebook's own default. With `enabled=False` (or `active=False`) it is created paused.
 
-        Raises InvalidSchedule with every wrong field, NotFound for the template, Conflict when the
-        name is taken, QuotaReached when the namespace has no room, and Forbidden for a target that
-        only admins define, unless the template gives it.
+        Raises InvalidSchedule with every wrong field, NotFound for the template, Conflict if the
+        name is taken, QuotaReached if a quota of the namespace is used up, and Forbidden for a
+        target that only admins may define, unless it comes from the template.
         """
         given = None
         if template is not None:
@@ -129,9 +129,9 @@ class Schedules(ScheduleReader):
         return as_made(new, tx.now, maker)
 
     def preview_create(self, name: str, count: int = 10, **definition: Any) -> Drafted:
-        """What `create` would make, and when that is due next; nothing is made.
+        """Show what `create` would create, and its next due times, without creating it.
 
-        Raises InvalidSchedule and Forbidden as `create` does, and Conflict when the name is taken.
+        Raises InvalidSchedule and Forbidden as `create` does, and Conflict if the name is taken.
         """
         spec = check_definition(name, definition, self._tasks, {}, self._namespace)
 
@@ -139,7 +139,7 @@ class Schedules(ScheduleReader):
             self._rights.refuse(tx, spec.target)
             new = first_state(Wanted(name, spec, enabled=True), self._namespace, tx.now)
             if tx.schedules.list_taken(self._namespace, [name]):
-                raise Conflict(f'schedule "{name}" exists already; choose another name')
+                raise Conflict(f'schedule "{name}" already exists; choose another name')
             due = DueTimes(new.spec, (), tx.now, name, self._budget).among(tx.now, LAST)
             most = count if spec.max_runs is None else min(count, spec.max_runs)
             return Drafted(new.spec, list(islice(due, most)))
@@ -147,11 +147,11 @@ class Schedules(ScheduleReader):
         return self._store.read(work)
 
     def create_many(self, definitions: Iterable[Mapping[str, Any]], by: str = "") -> Listed:
-        """Up to 10,000 new schedules at once, all or none: objects with `name` and what `create`
-        takes.
+        """Create up to 10,000 schedules, all or none, from objects with a `name` and the arguments
+        of `create`.
 
-        Raises InvalidSchedule with what is wrong with any of them, named as
-        `schedules[17].trigger`, names that are taken included, QuotaReached, and Forbidden.
+        Raises InvalidSchedule with every wrong field, such as `schedules[17].trigger`, including
+        names that are taken; QuotaReached; and Forbidden.
         """
 
         @cache
@@ -169,17 +169,16 @@ class Schedules(ScheduleReader):
         reason: str | None = None,
         until: str | datetime | None = None,
     ) -> Acted:
-        """`pause`, `resume`, `delete`, `trigger` or `skip_next` all schedules that a filter finds.
+        """`pause`, `resume`, `delete`, `trigger` or `skip_next` all schedules that match a filter.
 
-        The filter is that of `list`; {"text": "*"} finds all. Those that are not in the state for
-        it are left alone. With `dry_run` nothing happens but the count. It is done in batches, each
-        in a transaction: what a failure leaves undone is done when it is called again. `reason` and
-        `until` are those of a pause. Raises InvalidFilter, and Invalid for an empty one, and for an
-        `until` that is not to come.
+        The filter is that of `list`; {"text": "*"} matches all. Schedules in another state are left
+        unchanged. With `dry_run` they are only counted. The work is done in batches, each in a
+        transaction: after a failure, call it again to do the rest. `reason` and `until` are for a
+        pause. Raises InvalidFilter, and Invalid for an empty filter or an `until` in the past.
         """
         pause = _read_action(action, reason, until)
         if not any(value is not None for value in filter.values()):
-            raise Invalid('filter: an empty one is refused; text "*" finds all schedules')
+            raise Invalid('the filter is empty; to select all schedules, use text "*"')
         wanted = load_schedule_filter(dict(filter))
         return act_on(self._store, self._audit, action, wanted, dry_run, pause)
 
@@ -190,18 +189,18 @@ class Schedules(ScheduleReader):
         reason: str | None = None,
         until: str | datetime | None = None,
     ) -> NameList:
-        """As `act`, to those of these names, all in one transaction; returns to which it was done.
+        """Like `act`, for schedules by name, in one transaction; returns the names that changed.
 
-        It is for as many as a person chooses.
+        Meant for a small selection.
         """
         pause = _read_action(action, reason, until)
         return act_on_named(self._store, self._audit, action, names, pause)
 
     def declare(self, name: str, by: str, **definition: Any) -> tuple[Schedule, Declared]:
-        """As `create` when there is none of that name, otherwise an edit to the whole of this.
+        """Like `create` if the name is new; otherwise change the schedule to this definition.
 
-        One that says nothing new stays as it is. Raises Conflict for a schedule that was made by
-        somebody else than `by`.
+        An unchanged schedule stays as it is. Raises Conflict for a schedule that was not created
+        by `by`.
         """
         spec = named_spec(name, definition)
         refuse_payload(self._tasks, spec, self._namespace)
@@ -214,12 +213,10 @@ class Schedules(ScheduleReader):
             except NotFound:
                 return self._create(tx, Wanted(name, spec, enabled=True), by), "created"
             if schedule.created_by != by:
-                maker = (
-                    f'made by "{schedule.created_by}"' if schedule.created_by else "made by hand"
-                )
+                maker = f'by "{schedule.created_by}"' if schedule.created_by else "manually"
                 raise Conflict(
-                    f'schedule "{name}" was {maker}, so code does not change it; delete it first, '
-                    "or give the task another name"
+                    f'schedule "{name}" was created {maker}, so code does not change it; delete it '
+                    "first, or rename the task"
                 )
             edited = self._edit(tx, schedule, spec, by)
             return edited, "unchanged" if edited.version == schedule.version else "changed"
@@ -236,16 +233,16 @@ class Schedules(ScheduleReader):
     def update(
         self, name: str, by: str = "", version: int | None = None, **changes: Any
     ) -> Schedule:
-        """Change some fields of the definition; None puts a policy back to its default.
+        """Change some fields of the definition; None resets a policy to its default.
 
-        `enabled` (or `active`) pauses it, or resumes it.
+        `enabled` (or `active`) pauses or resumes it.
 
-        What is pending follows the new definition; what only the old one knew is recorded as
-        edited. What a target hides when it is shown stays as it is when it is given so. Of a
-        definition that cannot be read, the fields that can stay, and the others must be given.
-        When catch-up is widened, `notes` names the backfill of what was recorded as missed. Raises
-        InvalidSchedule, Conflict when `version` is no longer the latest, and Forbidden for a new
-        target that only admins define.
+        Pending due times follow the new definition; due times that only the old definition had are
+        recorded as `edited`. A hidden value (`***`) in a target stays unchanged. If the stored
+        definition cannot be read, readable fields are kept and the others must be given. If the
+        change widens catch-up, `notes` contains the backfill command for due times that were
+        recorded as missed. Raises InvalidSchedule, Conflict if `version` is not the latest, and
+        Forbidden for a new target that only admins may define.
         """
 
         def work(tx: Tx) -> Schedule:
@@ -258,9 +255,9 @@ class Schedules(ScheduleReader):
     def replace(
         self, name: str, by: str = "", version: int | None = None, **definition: Any
     ) -> Schedule:
-        """Put a whole definition in force: what is not given is at its default.
+        """Replace the whole definition: fields that are not given get their defaults.
 
-        Otherwise as `update`.
+        Otherwise like `update`.
         """
 
         def work(tx: Tx) -> Schedule:
@@ -299,24 +296,24 @@ class Schedules(ScheduleReader):
         return tx.schedules.get_schedule(schedule.id)
 
     def delete(self, name: str, version: int | None = None) -> None:
-        """Queued runs are cancelled, running ones finish, the name is free again.
+        """Delete a schedule: queued runs are cancelled, running ones finish, its name is free.
 
-        Raises Conflict when `version` is no longer the latest.
+        Raises Conflict if `version` is not the latest.
         """
 
         def work(tx: Tx) -> None:
             schedule = self._of_version(tx, name, version)
             if not delete_all(tx, self._audit, [schedule.id]):
-                raise NotFound(f'schedule "{schedule.name}" is deleted')
+                raise NotFound(f'schedule "{schedule.name}" has been deleted')
 
         self._store.transact(work)
 
     def pause(
         self, name: str, reason: str | None = None, until: str | datetime | None = None
     ) -> Schedule:
-        """Nothing is decided until `resume`, or by itself at `until`; what waits goes on waiting.
+        """Pause a schedule: due times wait until `resume`, or until `until`.
 
-        Raises Conflict when it is not active, and Invalid for an `until` that is not to come.
+        Raises Conflict if it is not active, and Invalid for an `until` in the past.
         """
         pause = _read_action("pause", reason, until)
 
@@ -329,7 +326,7 @@ class Schedules(ScheduleReader):
         return self._store.transact(work)
 
     def resume(self, name: str) -> Schedule:
-        """Go on; due times that fell meanwhile follow `on_resume`."""
+        """Resume a schedule; due times that fell during the pause follow `on_resume`."""
 
         def work(tx: Tx) -> Schedule:
             schedule = tx.schedules.get_schedule(self._find(tx, name))
@@ -339,9 +336,9 @@ class Schedules(ScheduleReader):
         return self._store.transact(work)
 
     def trigger(self, name: str, payload: dict[str, Any] | None = None) -> Run:
-        """A run now; uses up no due time, and is accepted also while paused.
+        """Queue a run now, in addition to the due times; also works while the schedule is paused.
 
-        Raises Invalid for a payload that is no JSON object, or that its task does not take.
+        Raises Invalid for a payload that is not a JSON object or does not match the task.
         """
         if payload is not None:
             check_payload("payload", payload)
@@ -363,10 +360,10 @@ class Schedules(ScheduleReader):
     def reschedule(
         self, name: str, at: str | datetime, due_at: str | datetime | None = None
     ) -> Schedule:
-        """Move only the next due time; an `at` that is not in the future fires at once.
+        """Move only the next due time; if `at` is not in the future, it runs immediately.
 
-        Raises Conflict for a due time that was decided already, and when `due_at` is given and
-        another one is the next.
+        Raises Conflict for a due time that has already been decided, and if `due_at` is given but
+        is not the next due time.
         """
         moment, meant = parse_instant(at), None if due_at is None else parse_instant(due_at)
 
@@ -379,9 +376,9 @@ class Schedules(ScheduleReader):
     def skip_next(
         self, name: str, due_at: str | datetime | None = None
     ) -> tuple[Schedule, datetime]:
-        """Leave the next due time out; returns which one that was.
+        """Skip the next due time, and return it.
 
-        Raises Conflict when `due_at` is given and another one is the next.
+        Raises Conflict if `due_at` is given but is not the next due time.
         """
         meant = None if due_at is None else parse_instant(due_at)
 
@@ -392,9 +389,9 @@ class Schedules(ScheduleReader):
         return self._store.transact(work)
 
     def restore(self, name: str, at: str | datetime) -> Schedule:
-        """Take back what was said about a due time to come: that it is skipped, or moved.
+        """Undo a skip or a move of a future due time.
 
-        Raises Conflict when nothing was said about it, or when it is too late for that.
+        Raises Conflict if it was not skipped or moved, or has already been decided.
         """
         moment = parse_instant(at)
 
@@ -412,11 +409,12 @@ class Schedules(ScheduleReader):
         reprocess: str | None = None,
         dry_run: bool = False,
     ) -> RunList | Moments:
-        """Runs for the past due times from `start` to `end` that have none.
+        """Queue runs for past due times from `start` to `end` that have no run.
 
-        `reprocess="failed"` or `"all"` opens the runs there are again, as new attempts. With
-        `dry_run` nothing happens, and the due times that would run are returned. Raises Invalid
-        for a range that is not over, before the retention horizon, or of too many due times.
+        `reprocess="failed"` or `"all"` also starts existing runs again, as new attempts. With
+        `dry_run` nothing is queued, and the due times that would run are returned. Raises Invalid
+        for a range that ends in the future, starts before the retention period, or has too many due
+        times.
         """
         since, until = read_range(start, end)
         if reprocess not in (None, "failed", "all"):
@@ -442,9 +440,9 @@ class Schedules(ScheduleReader):
         end: str | datetime,
         queued_at: str | datetime,
     ) -> Withdrawn:
-        """Cancel those runs of a backfill from `start` to `end` that nobody has begun.
+        """Cancel the runs of a backfill from `start` to `end` that have not started.
 
-        `queued_at` tells which one: the `ready_at` of the runs that it returned.
+        `queued_at` identifies the backfill: it is the `ready_at` of the runs that it returned.
         """
         since, until = read_range(start, end)
         moment = parse_instant(queued_at)
@@ -490,7 +488,7 @@ def _read_action(action: str, reason: str | None, until: str | datetime | None) 
     if action not in ACTIONS:
         raise Invalid(f'action "{shorten(action)}" is not one of {", ".join(ACTIONS)}')
     if until is not None and action != "pause":
-        raise Invalid(f"until goes with pause, not with {action}")
+        raise Invalid(f"until can be used only with pause, not with {action}")
     if reason is not None:
         read_text("reason", reason)
     return Pause(reason, None if until is None else parse_instant(until))

@@ -29,8 +29,8 @@ __all__ = ["Templates", "find_template", "target_of"]
 
 
 class Templates:
-    """Named defaults of a namespace. A schedule copies them when it is made, so that a change of
-    the template changes no schedule."""
+    """Named defaults for schedules of a namespace. A schedule copies them when it is created, so
+    changing a template does not change existing schedules."""
 
     def __init__(
         self, store: Store, namespace: str, by: str = "", rights: Rights = UNLIMITED
@@ -41,11 +41,11 @@ class Templates:
         self._audit = Auditor(namespace, by)
 
     def save(self, name: str, by: str = "", **defaults: Any) -> ScheduleTemplate:
-        """Keep some fields of a definition under a name; they replace all that it had.
+        """Save some fields of a definition under a name; they replace the previous ones.
 
-        Raises InvalidSchedule with every wrong field. What only the whole schedule shows, such as
-        an `at` that is in the past by then, is refused when one is made. Raises Forbidden for a
-        target that only admins define.
+        Raises InvalidSchedule with every wrong field. Problems that only the whole schedule shows,
+        such as an `at` in the past, are reported when a schedule is created. Raises Forbidden for a
+        target that only admins may define.
         """
         given = given_fields(defaults)
         spec = named_spec(name, complete(given), key=ANY_SCHEDULE)
@@ -67,15 +67,15 @@ class Templates:
         return self._store.transact(work)
 
     def get(self, name: str) -> ScheduleTemplate:
-        """One template; raises NotFound, which tells names that are near."""
+        """Return one template; raises NotFound, with similar names."""
         return self._store.read(lambda tx: find_template(tx, self._namespace, name))
 
     def list(self) -> Listed:
-        """Every template of the namespace, by name."""
+        """Return every template of the namespace, by name."""
         return self._store.read(lambda tx: tx.schedules.list_templates(self._namespace))
 
     def remove(self, name: str) -> None:
-        """Forget a template; its schedules stay as they are. Raises NotFound."""
+        """Delete a template; its schedules stay unchanged. Raises NotFound."""
 
         def work(tx: Tx) -> None:
             former = find_template(tx, self._namespace, name)
@@ -100,7 +100,7 @@ class Templates:
 def find_template(tx: Tx, namespace: str, name: str) -> ScheduleTemplate:
     """The template of that name; raises NotFound, which tells names that are near."""
     if not isinstance(name, str):
-        raise Invalid(f"template {shorten(name)} is not a text")
+        raise Invalid(f"template {shorten(name)} is not a string")
     found = tx.schedules.get_template(namespace, name)
     if found is None:
         known = [template.name for template in tx.schedules.list_templates(namespace)]
@@ -121,4 +121,4 @@ def _near(name: str, known: list[str]) -> str:
 
     if close := get_close_matches(name.lower(), known):
         return f"; did you mean {' or '.join(close)}?"
-    return "" if known else "; there are none yet"
+    return "" if known else "; there are no templates yet"

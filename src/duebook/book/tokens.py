@@ -38,7 +38,7 @@ USE_KEPT_EVERY: Final = timedelta(minutes=1)
 
 
 class Tokens:
-    """Tokens of the whole books; each says which namespaces it sees."""
+    """The tokens of a database; each lists the namespaces that it sees."""
 
     def __init__(self, store: Store, by: str = "") -> None:
         self._store = store
@@ -52,9 +52,9 @@ class Tokens:
         namespaces: str | Sequence[str],
         expires_at: str | datetime | None = None,
     ) -> tuple[AccessToken, str]:
-        """A new token and its secret text, which nobody can show again.
+        """Create a token; returns it with its secret text, which cannot be shown again.
 
-        Raises Invalid, and Conflict when the name is taken by one that was not revoked.
+        Raises Invalid, and Conflict if the name belongs to a token that is not revoked.
         """
         token_id, secret = new_id(), secrets.token_urlsafe(32)
         check_name(name, "token")
@@ -72,19 +72,19 @@ class Tokens:
         return self._store.transact(work), secret_text(token_id, secret)
 
     def list(self) -> TokenList:
-        """Every token by name, also those that were revoked or expired."""
+        """Return every token by name, including revoked and expired ones."""
         return self._store.read(lambda tx: tx.access.list_tokens())
 
     def revoke(self, name: str) -> AccessToken:
-        """From now on it opens nothing, by name or id; raises NotFound, and Conflict when it was
-        revoked before."""
+        """Revoke a token, by name or id; raises NotFound, and Conflict if it has already been
+        revoked."""
         if not isinstance(name, str):
-            raise Invalid(f"token {shorten(name)} is not a text")
+            raise Invalid(f"token {shorten(name)} is not a string")
 
         def work(tx: Tx) -> AccessToken:
             token_id = tx.access.find_token(name)
             if not tx.access.revoke_token(token_id):
-                raise Conflict(f'token "{shorten(name)}" was revoked already')
+                raise Conflict(f'token "{shorten(name)}" has already been revoked')
             token = _known(tx, token_id)
             self._audit.note(tx, "revoke", "token", token.name, token_id, token_scope(token))
             return token
@@ -92,15 +92,15 @@ class Tokens:
         return self._store.transact(work)
 
     def check(self, text: str) -> AccessToken | None:
-        """The token whose secret text this is, unless it was revoked or has expired.
+        """Return the token with this secret text, unless it was revoked or has expired.
 
-        That it was used is put down once a minute; should that fail, nobody is kept out.
+        Its last use is recorded once a minute; if that fails, the token is still accepted.
         """
         found = self.look_up(text)
         return None if found is None else found[0]
 
     def look_up(self, text: str) -> tuple[AccessToken, datetime] | None:
-        """As `check`, with the time of the books at which it was so."""
+        """Like `check`, with the database time of the answer."""
         parts = split_secret(text) if isinstance(text, str) else None
         if parts is None:
             return None
@@ -123,7 +123,7 @@ class Tokens:
         try:
             self._store.transact(lambda tx: tx.access.use_token(token.id, since))
         except DuebookError as error:
-            log.warning("that token %s was used cannot be put down: %s", token.name, error)
+            log.warning("cannot record that token %s was used: %s", token.name, error)
 
 
 def _known(tx: Tx, token_id: str) -> AccessToken:

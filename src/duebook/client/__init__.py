@@ -81,7 +81,7 @@ class Client(Protocol):
     ) -> Readiness:
         """Whether everything that is due can run, and what prevents it.
 
-        Always answers 200; `ready` is false when something cannot run. Probes use `/readyz`, which
+        Always returns 200; `ready` is false when something cannot run. Probes use `/readyz`, which
         is about one node.
         """
 
@@ -143,7 +143,7 @@ _SERVED: Final = (
         *("healthz", "GET", "/healthz", None),
         no_cli="for probes",
         tag="health",
-        doc="Whether this process responds; the database is not checked.",
+        doc="Check that this process responds; the database is not checked.",
     ),
     UseCase(
         *("readyz", "GET", "/readyz", None),
@@ -153,8 +153,8 @@ _SERVED: Final = (
         doc="""Whether this node is ready: 200, or 503 if not.
 
         A ready node reaches its database, supports its schema, holds its lease and is not stopping.
-        `/api/v1/status` says what cannot run. For a token for all namespaces, the answer includes
-        the problems.
+        `/api/v1/status` says what cannot run. With a token for all namespaces, the response
+        includes the problems.
         """,
     ),
     UseCase(

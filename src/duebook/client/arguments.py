@@ -67,7 +67,7 @@ def named(what: str, least: int = 0) -> Given:
     def check(value: object) -> str:
         if isinstance(value, str) and len(value) >= least:
             return value
-        raise Invalid(f"{what} {shorten(value)} is not a text")
+        raise Invalid(f"{what} {shorten(value)} is not a string")
 
     return Given(send=check)
 
@@ -86,7 +86,7 @@ def labels_in_query(value: Any) -> Any:
 
 
 By = Annotated[str, NOT_SENT]
-"""Who does it: through a server, whoever the token belongs to."""
+"""The author of the change; with a server, the owner of the token."""
 ScheduleName = Annotated[str, named("name")]
 RunId = Annotated[str, Given(send=_run_id)]
 FlowName = Annotated[str, named("flow", 1)]
@@ -99,6 +99,8 @@ AT_ONCE: Final = Given(send=parse_instant)
 CURSOR: Final = Given("The `next_cursor` of the previous page of the same list.")
 Cursor = Annotated[str | None, CURSOR]
 LIMIT: Final = Given(
-    "The most to return; a page may have fewer and still a next one.", ge=1, le=1000
+    "The most items to return; a page may have fewer and still be followed by another.",
+    ge=1,
+    le=1000,
 )
 Limit = Annotated[int, LIMIT]

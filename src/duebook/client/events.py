@@ -64,7 +64,7 @@ class EventsClient(EventReader, Protocol):
         self,
         topic: Annotated[
             str | Sequence[str] | None,
-            Given("By default all but life cycles.", send=load_topics),
+            Given("By default all except life cycle topics.", send=load_topics),
         ] = None,
         after: Annotated[int | None, Given("After this position.", ge=0, le=2**62)] = None,
         since: Annotated[str | datetime | None, Given("Written at this time or later.")] = None,
@@ -77,7 +77,7 @@ class EventsClient(EventReader, Protocol):
     ) -> EventPage:
         """List the events of a namespace in the order of the log; secrets in their data are hidden.
 
-        With `Accept: text/event-stream` the answer is a stream without an end. It starts at the end
+        With `Accept: text/event-stream` the response is an endless stream. It starts at the end
         of the log unless `after` or `since` is given, and has an event `event` for each, whose id
         is its position.
         """

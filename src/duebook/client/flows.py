@@ -97,7 +97,7 @@ class FlowsClient(Protocol):
 
     @operation("stop_flow", "POST", "/flows/{name}/stop", Role.OPERATOR, "flow stop", errors=(409,))
     def stop(self, name: FlowName) -> RunList:
-        """Cancel the runs of a flow that have not ended."""
+        """Cancel the active runs of a flow."""
 
     @operation(
         *("restart_flow", "POST", "/flows/{name}/restart", Role.OPERATOR, "flow restart"),
@@ -137,7 +137,7 @@ class FlowsClient(Protocol):
         errors=(409,),
     )
     def retry(self, run_id: FlowName, step: Annotated[str | None, _FROM_STEP] = None) -> Run:
-        """Continue a run that has ended, from where it failed or from a given step."""
+        """Continue a finished run, from where it failed or from a given step."""
 
     @needs_database("source()")
     def source(self, name: str) -> str: ...

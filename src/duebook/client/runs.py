@@ -28,7 +28,7 @@ def _place_text(place: Page) -> str | None:
 
 def _check_limit(limit: int) -> int:
     if limit < 1:
-        raise Invalid(f"limit {limit} is not a number of 1 or more")
+        raise Invalid(f"limit {limit} is not a number, 1 or greater")
     return limit
 
 
@@ -59,18 +59,17 @@ class RunsClient(Protocol):
 
     @operation("get_run", "GET", "/runs/{run_id}", Role.VIEWER, "show", errors=(409,))
     def get(self, run_id: RunId) -> Run:
-        """Get a run with its earlier attempts; the beginning of its id is enough where only one has
-        it."""
+        """Get a run with its earlier attempts; a unique prefix of its id is enough."""
 
     @operation(
         "cancel_run", "POST", "/runs/{run_id}/cancel", Role.OPERATOR, "cancel", errors=(409,)
     )
     def cancel(self, run_id: RunId) -> str:
-        """Cancel a run: at once when it is queued; a running one is stopped by its node."""
+        """Cancel a run: a queued run immediately; a running one is stopped by its node."""
 
     @operation("retry_run", "POST", "/runs/{run_id}/retry", Role.OPERATOR, "retry", errors=(409,))
     def retry(self, run_id: RunId) -> Run:
-        """Retry a run that has ended, as a new attempt."""
+        """Retry a finished run, as a new attempt."""
 
     @operation(
         *("get_output", "GET", "/runs/{run_id}/output", Role.VIEWER, "output"),
@@ -102,7 +101,7 @@ class RunsClient(Protocol):
 
         `Accept` selects JSON, `text/plain` or `text/event-stream`. A stream follows the run: an
         event `line` for each line, whose id is the place to continue from, and an event `end` with
-        the run when it has ended.
+        the run when it has finished.
         """
 
     def short_ids(self, runs: Sequence[Run]) -> dict[str, str]:

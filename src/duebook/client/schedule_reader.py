@@ -54,13 +54,11 @@ class ScheduleReaderClient(Protocol):
         status: Status | None = None,
         label: Annotated[
             str | Sequence[str] | Mapping[str, str] | None,
-            Given(
-                "Such as `team:sales`; of several, a schedule must have all.", send=labels_in_query
-            ),
+            Given("Such as `team:sales`; a schedule must have all of them.", send=labels_in_query),
         ] = None,
         text: Annotated[
             str | None,
-            Given("Part of the name or title, or the beginning of the name: `etl-*`."),
+            Given("Part of the name or title, or the start of the name: `etl-*`."),
         ] = None,
         due_before: Annotated[
             str | datetime | None, Given("Active, and due before this time.")
@@ -134,7 +132,7 @@ class ScheduleReaderClient(Protocol):
             str | None, Given("The time zone of the sentences; by default the schedule's.")
         ] = None,
     ) -> Explanation | Explanations:
-        """Explain in a sentence what became of a due time and why; or of each from `start` to
+        """Explain in a sentence what happened to a due time and why; or to each from `start` to
         `end`.
 
         Deleted schedules can be explained too.
@@ -158,7 +156,7 @@ class ScheduleReaderClient(Protocol):
         no_cli="the dashboard compares them",
     )
     def revisions(self, name: ScheduleName) -> Revisions:
-        """List every definition that has been in force, oldest first."""
+        """List every version of the definition, oldest first."""
 
     @operation(
         "list_exceptions", "GET", "/schedules/{name}/exceptions", Role.VIEWER, "preview", "show"

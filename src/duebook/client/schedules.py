@@ -78,7 +78,7 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
     ) -> Schedule:
         """Replace the whole definition of a schedule.
 
-        Give the version that you replace, in `If-Match` or `version`; the answer is 409 when that
+        Give the version that you replace, in `If-Match` or `version`; the response is 409 if it
         is not the latest.
         """
 
@@ -90,7 +90,7 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
     ) -> Schedule:
         """Change some fields of a definition; null resets a policy to its default.
 
-        `If-Match` or `version` is optional; with it, the answer is 409 when that is not the latest.
+        `If-Match` or `version` is optional; with it, the response is 409 if it is not the latest.
         """
 
     @operation(
@@ -127,7 +127,7 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
         errors=(409,),
     )
     def trigger(self, name: ScheduleName, payload: Payload = None) -> Run:
-        """Queue a run now, also while the schedule is paused; no due time is used up."""
+        """Queue a run now, in addition to the due times; also while the schedule is paused."""
 
     @operation(
         *("reschedule", "POST", "/schedules/{name}/reschedule", Role.OPERATOR, "reschedule"),
@@ -139,7 +139,7 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
         at: Annotated[str | datetime, AT_ONCE],
         due_at: Annotated[str | datetime | None, AT_ONCE] = None,
     ) -> Schedule:
-        """Move only the next due time; if `at` is not in the future, it is due at once."""
+        """Move only the next due time; if `at` is not in the future, it is due immediately."""
 
     @operation(
         *("skip_next", "POST", "/schedules/{name}/skip-next", Role.OPERATOR, "skip-next"),

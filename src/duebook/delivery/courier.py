@@ -226,7 +226,7 @@ class Courier:
         moves = self._moves(found, report)
         moved = tx.consumers.move_cursors(self.consumer, self.member, moves)
         if len(moved) < len(moves):
-            log.info("%s: some partitions went to another member", self.consumer.name)
+            log.info("%s: some partitions moved to another member", self.consumer.name)
             self._shared_at = float("-inf")
         return len(moved) == len(moves)
 
@@ -358,7 +358,7 @@ class Courier:
                     lambda tx: tx.consumers.renew_member(self.consumer, self.member, self._lease)
                 )
             except DuebookError as error:
-                log.debug("%s: a sign of life got lost: %s", self.consumer.name, error)
+                log.debug("%s: a heartbeat was lost: %s", self.consumer.name, error)
 
     def close(self) -> None:
         """Leave what it owns to others."""

@@ -55,7 +55,7 @@ def _called(delivery: Delivery, function: Callable[..., object], *arguments: Any
     except Unavailable:
         raise
     except BaseException as error:  # one that ends its thread would end all deliveries
-        log.warning("event %s was not taken", delivery.event.id, exc_info=True)
+        log.warning("event %s could not be processed", delivery.event.id, exc_info=True)
         return _told(error)
     return None
 

@@ -40,7 +40,7 @@ def serve(store: Store, courier: Courier, stop: threading.Event) -> None:
                 if isinstance(error, DuebookError):
                     log.warning("%s: %s", courier.consumer.name, error)
                 else:
-                    log.exception("%s: a delivery broke off; trying again", courier.consumer.name)
+                    log.exception("%s: a delivery failed; retrying", courier.consumer.name)
                 courier.hurry()
                 stop.wait(backoff(failures, fraction(courier.member, failures)))
     finally:

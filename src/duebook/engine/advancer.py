@@ -121,7 +121,7 @@ class Advancer:
         if told := limits.circles.get(parent.run_id):
             return FlowMove(parent, end=FlowEnd("failed", "circle"), error=told)
         if parent.depth > MOST_DEPTH:
-            told = f"flows call each other more than {MOST_DEPTH} deep"
+            told = f"flows call each other more than {MOST_DEPTH} levels deep"
             return FlowMove(parent, end=FlowEnd("failed", "depth"), error=told)
         try:
             flow = self._flow_cache.find(tx.flows, parent.namespace, parent.flow, parent.digest)
@@ -215,7 +215,7 @@ def _told(end: FlowEnd, parent: FlowParent) -> str | None:
     if end.failed:
         return shorten(f"{_steps(end.failed)} failed", 500)
     if end.warnings:
-        return shorten(f"{_steps(end.warnings)} failed, and it went on", 500)
+        return shorten(f"{_steps(end.warnings)} failed, and the flow continued", 500)
     return None
 
 
@@ -246,7 +246,7 @@ def _returning(tx: Tx, move: FlowMove, names: dict[str, str], outputs: dict[str,
     elif move.parent.caller is None:  # nobody waits for them, and the steps have them
         kept = {variable: value for variable, value in kept.items() if variable not in apart}
     elif move.end is not None and move.end.status == "succeeded":
-        told = f"its steps print {size:,} bytes into {', '.join(apart)}"
+        told = f"its steps printed {size:,} bytes into {', '.join(apart)}"
         told = f"{told}; at most {MOST_OUTPUT_SIZE:,} are returned to the flow that calls it"
         return replace(move, end=FlowEnd("failed", "output"), error=told)
     else:

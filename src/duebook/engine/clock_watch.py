@@ -88,4 +88,4 @@ def notice_since_last_seen(tx: Tx, lease: timedelta) -> None:
 def _log_clock_step(first: bool, size: timedelta) -> None:
     if first:
         told = format_duration(timedelta(seconds=round(size.total_seconds())))
-        log.warning("the database clock stepped back by %s; nothing fires again", told)
+        log.warning("the database clock stepped back by %s; no due time runs twice", told)

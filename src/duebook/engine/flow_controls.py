@@ -95,7 +95,7 @@ class FlowControls:
         try:
             flow = self._flow_cache.find(tx.flows, command.namespace, command.flow, command.digest)
         except NoFlow as error:
-            log.warning("%s; it is not restarted", error)
+            log.warning("%s; the flow is not restarted", error)
             return False
         if not starts_at(flow, command.due_at):
             return False
@@ -109,7 +109,7 @@ class FlowControls:
         try:
             flow = self._flow_cache.find(tx.flows, namespace, name, control.digest)
         except NoFlow as error:
-            log.warning("%s; it is not restarted", error)
+            log.warning("%s; the flow is not restarted", error)
             return _Verdict(control, None)
         active = tuple(run_id for run_id, _ in tx.flow_controls.active_flow_runs(namespace, name))
         ended_at = tx.flow_controls.last_flow_end(namespace, name)

@@ -33,6 +33,6 @@ def bury_gone(store: Store, session_id: str) -> None:
     if not gone:
         return
     for dead in store.transact(lambda tx: tx.nodes.bury_gone(gone)):
-        log.warning("node session %s is dead, its runs are taken over", dead)
+        log.warning("node session %s is dead; its runs are being taken over", dead)
     while store.transact(lambda tx: tx.attempts.take_over(TAKE_OVER_BATCH)) == TAKE_OVER_BATCH:
         pass

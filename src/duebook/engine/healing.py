@@ -26,7 +26,7 @@ def wake_asleep(tx: Tx) -> int:
     woken = tx.schedules.get_schedules(ids) if (ids := tx.upkeep.wake_asleep(BATCH)) else []
     for schedule in woken:
         log.error(
-            "schedule %s of namespace %s was %s, but no node would have looked at it again; "
+            "schedule %s of namespace %s was %s, but no node would have planned it; "
             "it is planned now",
             schedule.name,
             schedule.namespace,

@@ -208,7 +208,7 @@ class Keeper:
             if self._monotonic() - self._trusted_since >= self._lease.total_seconds():
                 dead += tx.nodes.bury()
             for session_id in dead:
-                log.warning("node session %s is dead, its runs are taken over", session_id)
+                log.warning("node session %s is dead; its runs are being taken over", session_id)
             return tx.attempts.take_over(TAKE_OVER_BATCH), len(dead)
 
         taken = TAKE_OVER_BATCH
@@ -220,9 +220,9 @@ class Keeper:
     def _notice_leadership(self, term: int | None) -> None:
         before = None if self.pulse is None else self.pulse.term
         if self._leads and term is not None and term != before:
-            log.info("this node leads, in term %d", term)
+            log.info("this node is the leader, in term %d", term)
         elif before is not None and term is None:
-            log.warning("this node no longer leads")
+            log.warning("this node is no longer the leader")
 
     def _notice_interruption(self, now: datetime) -> None:
         """After an outage, or a jump of the clock, everybody looks dead.
@@ -236,7 +236,9 @@ class Keeper:
             away = moment - then_moment
             jump = (now - then).total_seconds() - away
             if away > lease * SAFETY or jump > lease / 3:
-                log.warning("the clock jumped or the books were out of reach; burying nobody yet")
+                log.warning(
+                    "the clock jumped or the database was unreachable; no node is declared dead yet"
+                )
                 self._trusted_since = moment
         self._last_renewal = (now, moment)
 
@@ -251,7 +253,7 @@ class Keeper:
         """Nothing is due while a clock that was set back catches up: say so, once."""
         if behind >= CLOCK_BEHIND and not self._told_of_clock:
             log.warning(
-                "this machine's clock is %s behind the latest time on the books; "
+                "this machine's clock is %s behind the latest time in the database; "
                 "nothing is due until it has caught up",
                 format_duration(timedelta(seconds=int(behind.total_seconds()))),
             )
@@ -277,11 +279,11 @@ class Keeper:
     def _hand_back(self, strays: set[Token]) -> None:
         for token in strays:
             if self._store.transact(lambda tx, token=token: tx.attempts.hand_back(token)):  # type: ignore[misc]
-                log.warning("run %s is handed back: its claim got lost", token.run_id)
+                log.warning("run %s is returned to the queue: its claim was lost", token.run_id)
 
     def _lose(self, why: str) -> None:
         if not self.lost:
-            log.error("this node's session is lost: %s; its work is stopped", why)
+            log.error("this node lost its session: %s; its runs are stopped", why)
             self.lost = True
             self._measures.lost_session()
             if self._slots is not None:

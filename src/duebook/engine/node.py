@@ -59,7 +59,7 @@ LONGEST_WAIT: Final = 3600.0
 SHORTEST_WAIT: Final = 0.02
 """Between two renewals of a keeper that has much to do."""
 STOP_WITHIN: Final = 10.0
-_WORN_OUT: Final = "every slot is held by a task that does not end; start the node again"
+_WORN_OUT: Final = "every slot is held by a task that does not stop; restart the node"
 SPAWNER_PART: Final = 0.9
 """The part of a lease after which the spawner kills whatever the node has not stopped itself."""
 
@@ -186,7 +186,7 @@ class Node:
         if not self._first_session.is_set():
             return "this node is starting"
         if not self._keeper.holds_lease:
-            return "this node could not renew its lease; it works again when it has a new one"
+            return "this node could not renew its lease; it resumes work when it has a new one"
         return None
 
     def _prepare(self) -> None:
@@ -314,7 +314,7 @@ class Node:
         with self._spawner_lock:
             if self._spawner.is_alive():
                 return
-            log.warning("the spawner is gone; it is started again")
+            log.warning("the spawner has stopped; it is restarted")
             try:
                 self._spawner.start()
                 since, seconds = self._lease_granted
@@ -386,7 +386,7 @@ class Node:
             if not self._slots.wait_idle(0):
                 return
             self._begin_session(former=self._keeper.session_id)
-        log.info("this node goes on as session %s", self._keeper.session_id)
+        log.info("this node continues as session %s", self._keeper.session_id)
 
     def _pass_on(self, pulse: Pulse) -> None:
         """Wake the others in time for what they may not have heard of."""
@@ -430,7 +430,7 @@ class Node:
             self._hear(news)
 
     def _give_up(self, error: Conflict) -> None:
-        log.critical("%s; this node ends", error)
+        log.critical("%s; this node stops", error)
         self._fatal = error
 
     def _hear(self, news: News) -> None:
@@ -485,7 +485,7 @@ class Node:
         try:
             self._store.transact(lambda tx: tx.nodes.end_session(self._keeper.session_id))
         except DuebookError as error:
-            log.warning("could not say good-bye: %s", error)
+            log.warning("could not sign off: %s", error)
 
     def _end_chores(self) -> None:
         for chore, _ in self._chores:

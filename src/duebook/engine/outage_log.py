@@ -43,7 +43,7 @@ class OutageLog:
             self._failing.add(who)
             if text not in self._told:
                 self._told.add(text)
-                log.warning("%s; waiting for it and trying again", text)
+                log.warning("%s; retrying until it is available", text)
 
     def ended(self, who: str) -> None:
         """One of them did its step."""
@@ -54,4 +54,4 @@ class OutageLog:
             if not self._failing:
                 self._over_at = self._monotonic()
                 length = timedelta(seconds=max(int(self._over_at - self._since), 1))
-                log.warning("the books are within reach again, after %s", format_duration(length))
+                log.warning("the database is available again, after %s", format_duration(length))

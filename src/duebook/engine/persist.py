@@ -33,6 +33,6 @@ def persist(store: Store, work: Callable[[Tx], T], give_up: Callable[[], bool]) 
             if give_up():
                 log.warning("gave up writing: %s", error)
                 return None
-            log.debug("%s; trying again", error)  # the node's loops say that aloud, once
+            log.debug("%s; retrying", error)  # the node's loops say that aloud, once
         pause.wait(backoff(failures, fraction(id(work), failures)))
     return None

@@ -50,7 +50,7 @@ def open_sink(consumer: Consumer, allowed: tuple[Network, ...]) -> Sink:
 
         config = options.get("config")
         return KafkaSink(options["servers"], Poster(allowed), options.get("prefix", ""), config)
-    raise Invalid(f'sink "{consumer.name}" is of a kind that this node does not know')
+    raise Invalid(f'sink "{consumer.name}" has a kind that this node does not support')
 
 
 class _Serving:
@@ -118,7 +118,7 @@ class Relay:
             sink = self._opening(consumer, self._allowed)
         except DuebookError as error:
             self._refused[key] = consumer
-            log.warning("sink %s cannot be served here: %s", consumer.name, error)
+            log.warning("this node cannot serve sink %s: %s", consumer.name, error)
             return
         log.info("serving sink %s", consumer.name)
         self._serving[key] = _Serving(self._store, consumer, sink, self._lease)

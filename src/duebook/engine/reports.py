@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 WRITE_EVERY: Final = 0.5
 UNCOMMITTED: Final = Outcome(
-    "failed", "uncommitted", "settle_in was called, and its transaction was not committed"
+    "failed", "uncommitted", "settle_in was called, but its transaction was not committed"
 )
 
 
@@ -138,8 +138,8 @@ class TaskReports:
             begun_at = self._claim.begun_at
             if not tx.attempts.settle(self._claim.token, outcome, begun_at=begun_at):
                 raise Conflict(
-                    f"run {self._claim.run.id} belongs to somebody else by now; "
-                    "roll the transaction back"
+                    f"run {self._claim.run.id} now belongs to another node; "
+                    "roll back the transaction"
                 )
         self.settles = True
 
@@ -150,7 +150,7 @@ class TaskReports:
         try:
             run = self._desk.store.read(lambda tx: tx.runs.get_run(run_id))
         except Exception:
-            log.exception("run %s: whether its transaction was committed cannot be seen", run_id)
+            log.exception("run %s: cannot find out whether its transaction was committed", run_id)
             return UNCOMMITTED
         is_open = run.status == "running" and run.attempt == attempt
         return UNCOMMITTED if is_open else Outcome("succeeded")

@@ -139,7 +139,7 @@ class Settler:
         try:
             persist(self._store, lambda tx: tx.attempts.mark_begun(begun), lambda: self._closed)
         except Exception:  # its end says it again
-            log.exception("%s began, and that could not be recorded", counted(len(begun), "run"))
+            log.exception("%s started, but that could not be recorded", counted(len(begun), "run"))
 
     def _hand_back(self, claims: list[Claim]) -> None:
         """Buffered runs together, and each alone if the database refuses that."""
@@ -154,7 +154,7 @@ class Settler:
         try:
             self._persist(claims, hand_back)
         except Exception:
-            log.exception("could not hand back %s together", counted(len(claims), "run"))
+            log.exception("could not return %s to the queue together", counted(len(claims), "run"))
             for claim in claims:
                 self._conclude(claim, None)
 
@@ -165,7 +165,7 @@ class Settler:
             persist(self._store, lambda tx: self._note_overlaps(tx, claims), lambda: self._closed)
         except Exception:  # it says how things were, and no work depends on it
             log.exception(
-                "%s ended late, and that could not be recorded", counted(len(claims), "run")
+                "%s finished late, but that could not be recorded", counted(len(claims), "run")
             )
         for claim in claims:
             self._until.pop(claim.token, None)
@@ -214,8 +214,8 @@ class Settler:
 
     def _write_as_failed(self, claim: Claim, error: Exception) -> None:
         """The run ended, but the database does not take how: it failed, and says why."""
-        log.error("run %s: its outcome cannot be kept: %s", claim.run.id, error)
-        outcome = Outcome("failed", "error", "its outcome could not be put on the books")
+        log.error("run %s: its outcome cannot be stored: %s", claim.run.id, error)
+        outcome = Outcome("failed", "error", "its outcome could not be stored")
         (end,) = self._persist([claim], lambda tx: [conclude(tx, claim, outcome)])
         _log_end(claim, outcome, end)
 
@@ -239,9 +239,10 @@ def _log_end(claim: Claim, outcome: Outcome | None, end: str | None) -> None:
     """How a run ended, in a line for whoever watches the node."""
     run, run_id = claim.run, claim.run.id
     if end is None:
-        log.warning("run %s was taken over meanwhile; this outcome does not count", run_id)
+        log.warning("run %s has been taken over; this outcome is ignored", run_id)
     elif log.isEnabledFor(logging.INFO):
         why = f" ({outcome.error})" if outcome is not None and outcome.error else ""
         is_step = run.step is not None
         name = f"{run.flow}: {run.step}" if is_step else run.schedule or run.task or run.queue
-        log.info("%s %s%s, run %s", name, end, why, run_id)
+        words = "returned to the queue" if end == "handed back" else end
+        log.info("%s %s%s, run %s", name, words, why, run_id)

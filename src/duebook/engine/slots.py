@@ -204,7 +204,7 @@ class Slots(Generic[S]):
             try:
                 begun.append((claim, self._performer.new_stop(claim)))
             except OSError:  # out of descriptors
-                log.exception("run %s cannot be begun; it is handed back", claim.run.id)
+                log.exception("run %s cannot be started; it is returned to the queue", claim.run.id)
                 self._settler.put(claim, None)
         with self._lock:
             now = self._monotonic()
@@ -248,7 +248,7 @@ class Slots(Generic[S]):
             try:
                 stop = self._performer.new_stop(claim)
             except OSError:  # out of descriptors
-                log.exception("run %s cannot be begun; it is handed back", claim.run.id)
+                log.exception("run %s cannot be started; it is returned to the queue", claim.run.id)
                 self._end_unbegun(claim, None)
                 continue
             claim = claim._replace(begun_at=max(at, claim.run.claimed_at or at))
@@ -286,7 +286,9 @@ class Slots(Generic[S]):
         try:
             return self._performer.begin(begun, self._ended) if begun else []
         except Exception:  # no thread for the event loop
-            log.exception("cannot start %s; handing back", counted(len(begun), "run"))
+            log.exception(
+                "cannot start %s; returning them to the queue", counted(len(begun), "run")
+            )
             with self._lock:
                 now = self._monotonic()
                 for claim, _ in begun:
@@ -386,14 +388,14 @@ class Slots(Generic[S]):
             self._unsettled.add(claim.token)
             self._unmarked.pop(claim.token, None)
         log.error(
-            "run %s of task %s did not end when it was asked to (%s); its slot is written off",
+            "run %s of task %s did not stop when asked to (%s); its slot is written off",
             claim.run.id,
             claim.run.task,
             reason,
         )
         outcome = Outcome("cancelled", reason)
         if reason == "timeout":
-            told = "it took longer than its timeout, and did not end when it was asked to"
+            told = "it took longer than its timeout, and did not stop when asked to"
             outcome = Outcome("failed", "timeout", told)
         self._settler.put(claim, outcome, self._monotonic())
 
@@ -448,7 +450,7 @@ class Slots(Generic[S]):
             return self._performer.perform(claim, stop)
         except Exception as error:
             told = hiding_run(claim)(traceback.format_exc())
-            log.error("run %s could not be performed\n%s", claim.run.id, told)  # noqa: TRY400
+            log.error("run %s could not be executed\n%s", claim.run.id, told)  # noqa: TRY400
             why = Outcome("failed", "error", f"{type(error).__name__}: {error}")
             return hidden_outcome(claim, why)
 
@@ -474,7 +476,7 @@ class Slots(Generic[S]):
             rings = self.work_waits and not self._rung and len(self._buffer) <= self._low
             self._rung = self._rung or rings
         if late:
-            log.warning("run %s, which was written off, has ended after all", claim.run.id)
+            log.warning("run %s, whose slot was written off, has finished", claim.run.id)
             if until is not None:
                 self._settler.put_late(claim, until)
         else:

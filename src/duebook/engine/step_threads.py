@@ -59,7 +59,7 @@ class StepThreads:
             except DuebookError as error:
                 self._outage.failed(name, error, began)
             except Exception:  # a loop that ended would leave a node that only looks alive
-                log.exception("a step of the %s failed; trying again", name)
+                log.exception("a step of the %s failed; retrying", name)
             self._measures.step_failed(name)
             failures += 1  # and whoever rings now does not hurry it
             over.wait(backoff(failures, fraction(self._seed(), name, failures)))

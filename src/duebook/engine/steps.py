@@ -99,17 +99,17 @@ class Ready:
 
     def _too_much(self, size: int) -> str:
         most, name = self.most_output, self.step.output
-        told = f"it printed {size:,} bytes into {name}, which takes at most {most:,}"
+        told = f"it printed {size:,} bytes into {name}, which holds at most {most:,}"
         if most < MOST_OUTPUT_SIZE:
             return f"{told}; raise max_output_size, up to {MOST_OUTPUT_SIZE:,}, or print less"
-        return f"{told}; let it write a file, and print its name"
+        return f"{told}; write a file instead, and print its name"
 
 
 def _whole(outcome: Outcome, name: str) -> Outcome:
     """The answer to a request of which only the beginning could be kept is no output."""
     form = json.loads(outcome.output or "null")
     if isinstance(form, dict) and form.get("cut") is True:
-        told = f"the answer is too large for {name}; fetch it with a command, into a file"
+        told = f"the response is too large for {name}; download it to a file with a command"
         return _refused(outcome, told)
     return outcome
 
@@ -231,7 +231,7 @@ class StepPreparer:
             if ended.error is not None or ended.stopped is not None:
                 raise _NotJudged(text, outcome_of(ended))
             if printed.is_cut:
-                told = f"it printed {printed.size:,} bytes; at most {MOST_ASKED:,} can be judged"
+                told = f"it printed {printed.size:,} bytes; at most {MOST_ASKED:,} can be checked"
                 raise _NotJudged(text, Outcome("failed", "output", told))
             return (1 if ended.code is None else ended.code), printed.text
 

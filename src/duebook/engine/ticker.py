@@ -225,7 +225,7 @@ class Ticker:
     def _narrow_down(self, error: Exception) -> datetime | None:
         """A batch that the database refuses is halved, until the one that spoils it is alone."""
         if (alone := self._alone) is not None:
-            log.error("a schedule cannot be committed and is set aside: %s", error)
+            log.error("a schedule cannot be committed and is postponed: %s", error)
             self._store.transact(lambda tx: _set_aside(tx, alone, error))
         self._limit = max(self._limit // 2, 1)
         return self._store.look_for_due()[0]

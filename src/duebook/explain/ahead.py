@@ -40,7 +40,7 @@ def explain_coming(
     if ripe_at != due_at:
         text += f", planned at {clock.time(ripe_at)} by its jitter"
     if moved_from:
-        text += f"; a person moved it there{moved_from}"
+        text += f"; a user moved it there{moved_from}"
     reason = None
     if schedule.status == "paused":
         reason = str(Reason.PAUSED)
@@ -55,10 +55,10 @@ def explain_said(exception: DueException, clock: Clock) -> Explanation | None:
     """A due time that a person took out; None: they did not."""
     due_at, when = exception.due_at, clock.time(exception.due_at)
     if exception.kind == "skip":
-        text = f"will be skipped at {when}: a person asked for it"
+        text = f"will be skipped at {when}, as a user requested"
         return Explanation(due_at, "to_come", text, Reason.SKIPPED_BY_USER)
     if exception.kind == "moved_away" and exception.moved_to:
-        text = f"will not run at {when}: a person moved it to {clock.time(exception.moved_to)}"
+        text = f"will not run at {when}: a user moved it to {clock.time(exception.moved_to)}"
         return Explanation(due_at, "to_come", text, Reason.SUPERSEDED)
     return None
 
@@ -76,7 +76,7 @@ def explain_paused(schedule: Schedule, due_at: datetime, clock: Clock) -> Explan
 def pause_text(schedule: Schedule, clock: Clock) -> str:
     text = "the schedule is paused"
     if schedule.paused_at:
-        text += f" since {clock.minute(schedule.paused_at)}"
+        text = f"the schedule has been paused since {clock.minute(schedule.paused_at)}"
     if schedule.paused_until:
         text += f", until {clock.minute(schedule.paused_until)}"
     return f"{text} ({schedule.pause_reason})" if schedule.pause_reason else text
@@ -95,13 +95,15 @@ def unread_text(directory: object, since: datetime | None, clock: Clock) -> str:
     """Why nobody knows whether a flow is still the one that the database has."""
     told = f'no node has read directory "{directory}"'
     told += " yet" if since is None else f" since {clock.full(since)}"
-    return f"{told}; start one with --flows, or delete its flows: duebook flow forget {directory}"
+    return (
+        f"{told}; start a node with --flows, or delete its flows: duebook flow forget {directory}"
+    )
 
 
 def _why_deferred(defer: Defer, clock: Clock) -> str:
     facts = defer.facts
     if defer.reason == Reason.PACE:
-        return f"waiting its turn: the backlog goes on at {clock.time(defer.until)}"
+        return f"waiting its turn: the backlog continues at {clock.time(defer.until)}"
     if defer.reason == Reason.UNATTENDED:
         since = as_moment(facts.get("since"))
         return f"waiting: {unread_text(facts.get('directory'), since, clock)}"
@@ -128,7 +130,7 @@ def _extra(facts: Mapping[str, Any]) -> str:
     run = short_id(facts["run"])
     if facts["origin"] in ("manual", "backfill"):
         return f"{facts['origin']} run {run}"
-    return f"run {run}, which a person opened again,"
+    return f"run {run}, which a user started again,"
 
 
 def _own(facts: Mapping[str, Any], clock: Clock) -> str:
@@ -142,6 +144,6 @@ def _late(defer: Defer, clock: Clock) -> str:
     """Why a run that really overlaps holds up a due time and does not decide about it yet."""
     lag = length_text(parse_duration(defer.facts["late"]))
     return (
-        f"until {clock.time(defer.until)} at most: "
-        f"it started {lag} late because of manual or backfill work"
+        f"until {clock.time(defer.until)} at the latest: "
+        f"it started {lag} late because of manual or backfill runs"
     )

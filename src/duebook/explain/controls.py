@@ -66,7 +66,7 @@ def _undecided(facts: Facts, kind: Control, at: datetime) -> Explanation:
         text += f", at {clock.time(at)}" + (", if it is running" if kind == "stop" else "")
         verdict = "to_come"
     elif facts.controls_decided(at):
-        return Explanation(at, "unknown", f"{kind}: the books have no entry for it", kind=kind)
+        return Explanation(at, "unknown", f"{kind}: the ledger has no entry for it", kind=kind)
     else:
         text, verdict = f"{kind} was due at {clock.time(at)}", "waiting"
     reason = None
@@ -77,7 +77,7 @@ def _undecided(facts: Facts, kind: Control, at: datetime) -> Explanation:
         reason, text = str(Reason.UNATTENDED), f"{text}, but {told}"
     elif verdict == "waiting":
         runs = facts.fleet.scheduler_runs()
-        text += f"; {'a scheduler is about to look' if runs else 'no scheduler is running'}"
+        text += f"; {'a scheduler is about to plan it' if runs else 'no scheduler is running'}"
     return Explanation(at, verdict, text, reason, kind=kind)
 
 
@@ -93,28 +93,28 @@ def _done_text(entry: LedgerEntry, clock: Clock) -> str:
     facts, when = entry.facts, clock.time(entry.due_from)
     verb = _ENDED[entry.kind]
     if "active" not in facts:
-        return f"{verb} at {when}: a scheduler is about to do so"
+        return f"{verb} at {when}: a scheduler is about to do it"
     if facts.get("starts_anyway"):
-        return f"{verb} at {when}: it was not running, and its schedule started it then"
+        return f"{verb} at {when}: it was not running, and its schedule started it at that time"
     if not facts["active"]:
         rest = "" if entry.kind == "stop" else "; it was started"
         return f"{verb} at {when}: it was not running{rest}"
     runs = ", ".join(short_id(run) for run in facts.get("runs", ()))
     more = facts["active"] - len(facts.get("runs", ()))
-    return f"{verb} at {when}: run {runs}{f' and {more} more' if more else ''} was asked to end"
+    return f"{verb} at {when}: run {runs}{f' and {more} more' if more else ''} was asked to stop"
 
 
 def _skip_text(skipped: Skipped, kind: Control, clock: Clock) -> str:
     reason, facts = skipped.entry.reason, skipped.entry.facts
     if reason == Reason.MISSED:
-        return f"{why_missed(skipped, clock)}; a {kind} is not caught up"
+        return f"{why_missed(skipped, clock)}; a {kind} is never caught up"
     if reason == Reason.PAUSED:
         until = clock.minute(skipped.entry.at)
-        return f"skipped: the schedule was paused, until {until}; a {kind} is not caught up"
+        return f"skipped: the schedule was paused, until {until}; a {kind} is never caught up"
     if reason == Reason.SUPERSEDED:
         into = as_moment(facts.get("into"))
         newest = f", the {facts.get('kind', kind)} of {clock.time(into)}" if into else ""
-        return f"skipped: only the newest counts{newest}"
+        return f"skipped: only the newest is applied{newest}"
     return skip_text(skipped, clock)
 
 

@@ -29,22 +29,20 @@ Verdict = Literal[
 @shown()
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What became, or will become, of a due time; or why nothing was due then.
+    """What happened or will happen to a due time; or why nothing was due at that time.
 
     A stop or restart is done; `reason` is a stable code, where there is one.
     """
 
     at: datetime
     verdict: Annotated[str, Shown(json=Verdict)]
-    text: Annotated[str, Shown("What became of it, in a sentence.")]
+    text: Annotated[str, Shown("What happened to it, in a sentence.")]
     reason: str | None = None
     run_id: Id | None = None
-    tz: Annotated[str, Shown("The zone of the times in the text.")] = "UTC"
+    tz: Annotated[str, Shown("The time zone of the times in the text.")] = "UTC"
     run_status: Annotated[str | None, Shown(json=RunStatus | None)] = None
     """how its run stands or ended, where there is one"""
-    other_run_id: Annotated[
-        Id | None, Shown("The run that the text names because it stood in the way.")
-    ] = None
+    other_run_id: Annotated[Id | None, Shown("The run that the text names as the cause.")] = None
     kind: DueKind = "start"
 
     def __str__(self) -> str:

@@ -35,25 +35,25 @@ _INIT: Final = handler_name("init")
 @shown()
 @dataclass(frozen=True, slots=True)
 class StepExplanation:
-    """What became of one step, or what it waits for."""
+    """What happened to a step, or what it is waiting for."""
 
     step: str
     verdict: Annotated[
         str, Shown(json=Literal["ran", "running", "queued", "waiting", "cancelled", "skipped"])
     ]
-    text: Annotated[str, Shown("What became of it, or what it waits for.")]
+    text: Annotated[str, Shown("What happened to it, or what it is waiting for.")]
     run_id: Id | None = None
 
 
 @shown()
 @dataclass(frozen=True, slots=True)
 class FlowExplanation:
-    """How far a run of a flow has come."""
+    """The progress of a flow run."""
 
     flow: Name
     run_id: Id
     verdict: Annotated[str, Shown(json=Literal["ran", "running", "queued", "cancelled"])]
-    text: Annotated[str, Shown("In a sentence.")]
+    text: Annotated[str, Shown("The explanation, in a sentence.")]
     steps: tuple[StepExplanation, ...]
     tz: str = "UTC"
     """the zone of the times in the texts"""
@@ -83,7 +83,7 @@ class FlowStanding:
     @property
     def scheduler(self) -> str:
         lives = any("scheduler" in node.roles for node in self.nodes)
-        return "a scheduler is about to look" if lives else "no scheduler is running"
+        return "a scheduler is about to plan it" if lives else "no scheduler is running"
 
 
 def explain_flow(at: FlowStanding, only: str | None = None) -> FlowExplanation:
@@ -123,7 +123,10 @@ def _of_step(at: FlowStanding, name: str) -> StepExplanation:
         return StepExplanation(name, "queued", f"queued {since}: {_held(at, name, run)}", run.id)
     if run.status == "running" and run.queue == FLOW_QUEUE:
         since = at.clock.time(run.started_at or run.created_at)
-        told = f"runs flow {run.flow} since {since}; see duebook explain {short_id(run.id)}"
+        told = (
+            f"has been running flow {run.flow} since {since}; see duebook explain "
+            f"{short_id(run.id)}"
+        )
         return StepExplanation(name, "running", told, run.id)
     found = explain_run(run, at.clock, at.now)
     failed = run.status == "queued" and run.error
@@ -134,12 +137,12 @@ def _of_step(at: FlowStanding, name: str) -> StepExplanation:
 def _not_begun(at: FlowStanding, step: Step) -> str:
     """Why a step has no run yet."""
     if not at.run.is_active:
-        return "never began: the run has ended"
+        return "never started: the run has finished"
     if at.run.status == "queued":
-        return "waits until the run begins"
+        return "waits for the run to start"
     begins_at = (at.run.started_at or at.run.created_at) + at.flow.delay
     if at.now < begins_at:
-        return f"waits until {at.clock.time(begins_at)}, by delay_sec"
+        return f"waits until {at.clock.time(begins_at)}, because of delay_sec"
     for name, words in ((CHECK, "the preconditions of the flow"), (_INIT, "the handler init")):
         if name in at.steps and at.steps[name].is_active:
             return f"waits for {words} ({at.steps[name].status})"
@@ -148,8 +151,8 @@ def _not_begun(at: FlowStanding, step: Step) -> str:
     busy = [s.name for s in at.flow.steps if s.name in at.steps and _is_pending(at, s.name)]
     most = at.flow.max_active_steps
     if most is not None and len(busy) >= most:
-        return f"waits for one of {', '.join(busy)} to end: max_active_steps is {most}"
-    return f"may begin: {at.scheduler}"
+        return f"waits for one of {', '.join(busy)} to finish: max_active_steps is {most}"
+    return f"can start: {at.scheduler}"
 
 
 def _is_pending(at: FlowStanding, name: str) -> bool:
@@ -157,13 +160,13 @@ def _is_pending(at: FlowStanding, name: str) -> bool:
 
 
 def _state(at: FlowStanding, name: str) -> str:
-    return "not begun" if name not in at.steps else at.steps[name].status
+    return "not started" if name not in at.steps else at.steps[name].status
 
 
 def _held(at: FlowStanding, name: str, run: Run) -> str:
     """Why nobody performs a step that is ready."""
     if run.queue == FLOW_QUEUE and at.run.status == "queued":
-        return "it goes on when the run begins"
+        return "it continues when the run starts"
     if run.queue == FLOW_QUEUE:
         return at.held.get(run.id, at.scheduler)
     needs = {} if name == CHECK else dict(at.flow.step(name).workers)
@@ -171,14 +174,17 @@ def _held(at: FlowStanding, name: str, run: Run) -> str:
         return told
     workers = [node for node in at.nodes if node.serves(run.namespace)]
     if not any(run.queue in node.queues for node in workers):
-        return f'no worker that lives serves queue "{run.queue}"'
+        return f'no live worker serves queue "{run.queue}"'
     load = at.queues.get(run.queue)
     if load is not None and load.queue.concurrency is not None:
         most = load.queue.concurrency
         if not most:
-            return f'queue "{run.queue}" is held: its concurrency is 0'
+            return f'queue "{run.queue}" is on hold: its concurrency is 0'
         if load.running >= most:
-            return f'queue "{run.queue}" lets {most:,} run at a time, and {load.running:,} do'
+            return (
+                f'queue "{run.queue}" runs at most {most:,} at a time, and {load.running:,} are '
+                "running"
+            )
     if load is not None and load.queue.rate is not None:
-        return f'nobody has begun it yet; of queue "{run.queue}" {load.queue.rate} may begin'
-    return "nobody has begun it yet"
+        return f'no worker has started it yet; queue "{run.queue}" starts at most {load.queue.rate}'
+    return "no worker has started it yet"

@@ -117,7 +117,7 @@ def _explain(facts: Facts, at: datetime) -> Explanation:
     if run is not None and run.due_at is not None:
         told = _explain_run(facts, run)
         if entry is not None and run.origin == "backfill":
-            told = replace(told, text=f"{told.text}; before, it was skipped ({entry.reason})")
+            told = replace(told, text=f"{told.text}; before that, it was skipped ({entry.reason})")
         return told
     if entry is not None:
         return _explain_skip(facts.skipped(entry, at), facts.clock_at(at))
@@ -234,7 +234,7 @@ def _unrecorded(facts: Facts, at: datetime) -> Explanation:
         text = f"not due: the schedule was created on {clock.full(schedule.created_at)}"
         return Explanation(at, "not_due", text)
     if spec is None:
-        problem = schedule.problem or "this node cannot read the definition of that time"
+        problem = schedule.problem or "this node cannot read the definition that was in use then"
         return Explanation(at, "unknown", f"unknown: {problem}")
     return _not_due(facts, spec, at) or _without_trace(facts, at, clock)
 
@@ -259,7 +259,7 @@ def _not_due(facts: Facts, spec: ScheduleSpec, at: datetime) -> Explanation | No
         return None
     raw = facts.raw_due_times(spec)
     if raw.knows(at):
-        text = f"excluded: {day_text(clock.wall(at))} is left out by the definition"
+        text = f"excluded: {day_text(clock.wall(at))} is one of its excluded days"
         return Explanation(at, "skipped", text, Reason.EXCLUDED)
     text = in_fold(raw, at, clock, facts.now) or undue_text(spec, due, at, clock.wall(at), clock.tz)
     return Explanation(at, "not_due", text)
@@ -272,8 +272,8 @@ def _without_trace(facts: Facts, at: datetime, clock: Clock) -> Explanation:
         return Explanation(at, "not_due", "not due: the schedule was deleted", Reason.DELETED)
     if facts.decided(at):
         old = at < facts.now - RETENTION
-        why = f"they are kept for {RETENTION.days} days" if old else "nobody ever saw it"
-        return Explanation(at, "unknown", f"unknown: the books have no entry for it; {why}")
+        why = f"entries are kept for {RETENTION.days} days" if old else "it was never planned"
+        return Explanation(at, "unknown", f"unknown: the ledger has no entry for it; {why}")
     if schedule.status == "completed":
         most = f" after its max_runs of {spec.max_runs}" if spec and spec.max_runs else ""
         return Explanation(at, "not_due", f"not due: the schedule has completed{most}")
@@ -311,7 +311,7 @@ def _pending(facts: Facts, at: datetime, clock: Clock) -> Explanation:
             break
     since = f"due {length_text(facts.now - at)} ago, at {clock.time(at)}"
     looked = (
-        "a scheduler is about to look"
+        "a scheduler is about to plan it"
         if facts.fleet.scheduler_runs()
         else "no scheduler is running"
     )
@@ -331,4 +331,4 @@ def _about_to_be_skipped(facts: Facts, skip: Skip, at: datetime, clock: Clock) -
         facts.schedule.version,
     )
     told = _explain_skip(facts.skipped(entry, at), clock)
-    return replace(told, verdict="waiting", text=f"not decided yet; as things stand {told.text}")
+    return replace(told, verdict="waiting", text=f"not decided yet; at present, {told.text}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from duebook.errors import shorten
+from duebook.errors import counted, shorten
 from duebook.explain.explanation import Explanation
 from duebook.explain.words import Clock, length_text
 from duebook.model.run import lateness, overlapped
@@ -22,9 +22,9 @@ _SECOND: Final = timedelta(seconds=1)
 _LONG: Final = timedelta(minutes=1)
 _WHY_ENDED: Final = {
     "deleted": "the schedule was deleted",
-    "superseded": "a newer due time took its place",
-    "expired": "nobody had begun it in time",
-    "cancelled": "a person asked for it",
+    "superseded": "a newer due time replaced it",
+    "expired": "it was not started in time",
+    "cancelled": "a user requested it",
 }
 
 
@@ -62,10 +62,8 @@ def explain_overlaps(
     for attempt in attempts:
         if (until := attempt.went_on_until) is not None:
             words = _overlap_words(time(until), overlapped(attempt, attempts, run))
-            lost = "its node was paused or cut off for longer than its lease"
-            why = (
-                lost if attempt.outcome == "lost" else "its thread did not end when it was asked to"
-            )
+            lost = "its node was paused or disconnected for longer than its lease"
+            why = lost if attempt.outcome == "lost" else "its thread did not stop when asked to"
             where = f" on {attempt.node}" if attempt.node else ""
             told.append(f"attempt {attempt.number}{where} {words}, because {why}")
     return told
@@ -99,10 +97,12 @@ def _late(run: Run, clock: Clock, ripe_at: datetime) -> list[str]:
     late = lateness(run, ripe_at)
     if late is None or run.due_at is None:
         return []
-    told = [f"planned at {clock.time(ripe_at)} by its jitter"] if ripe_at > run.due_at else []
+    told = (
+        [f"planned at {clock.time(ripe_at)} because of its jitter"] if ripe_at > run.due_at else []
+    )
     waited = run.created_at - ripe_at
     if run.origin == "schedule" and waited >= _LONG:
-        return [*told, f"after it had waited for {length_text(waited)}"]
+        return [*told, f"after waiting for {length_text(waited)}"]
     return [*told, f"{length_text(late)} late"] if late >= _SECOND else told
 
 
@@ -125,25 +125,25 @@ def _attempt(run: Run) -> str:
 def _queued(run: Run, clock: Clock, now: datetime, waits_for: str | None) -> str:
     if run.ready_at > now:
         return (
-            f"waiting for attempt {run.attempt + 1}, at {clock.time(run.ready_at)}, "
-            f"after {run.failures or run.attempt} that failed"
+            f"waiting for attempt {run.attempt + 1} at {clock.time(run.ready_at)}, "
+            f"after {counted(run.failures or run.attempt, 'failed attempt')}"
         )
     again = f" again, for attempt {run.attempt + 1}," if run.attempt else ""
     by = "" if run.origin in ("schedule", "flow") else f" by {run.origin}"
     since = f"since {clock.time(run.ready_at)}, for {length_text(now - run.ready_at)}"
     if run.attempt > run.failures:  # one that was lost or handed back kept its place
-        since = f"ahead of runs that got ready after {clock.time(run.ready_at)}"
-    return f"queued{by}{again} {since}: {waits_for or 'nobody has begun it yet'}"
+        since = f"ahead of runs that became ready after {clock.time(run.ready_at)}"
+    return f"queued{by}{again} {since}: {waits_for or 'no worker has started it yet'}"
 
 
 def _never_begun(run: Run, clock: Clock) -> tuple[str, str]:
     at = f" at {clock.time(run.finished_at)}" if run.finished_at else ""
     if run.status == "running":
-        return "running", f"claimed by {run.node}, about to begin{_attempt(run)}"
+        return "running", f"claimed by {run.node}, about to start{_attempt(run)}"
     if run.status == "cancelled":
         waits = run.attempt and run.claimed_at is None
-        waited = f"while it waited for attempt {run.attempt + 1}" if waits else ""
-        return "cancelled", f"cancelled{at} {waited or 'before it began'}{_why(run)}"
+        waited = f"while waiting for attempt {run.attempt + 1}" if waits else ""
+        return "cancelled", f"cancelled{at} {waited or 'before it started'}{_why(run)}"
     return "ran", f"{run.status}{at}{_attempt(run)}{_why(run)}"
 
 
@@ -151,4 +151,4 @@ def _overlap_words(until: str, beside: Sequence[int]) -> str:
     """`went on until 12:03 beside attempt 2`"""
     what = "attempts" if len(beside) > 1 else "attempt"
     others = f" beside {what} {', '.join(map(str, beside))}" if beside else ""
-    return f"went on until {until}{others}"
+    return f"continued until {until}{others}"

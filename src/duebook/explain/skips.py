@@ -79,7 +79,7 @@ def _expired(skipped: Skipped, clock: Clock) -> str:
     elif "catchup_limit" in facts:
         bound = f"catchup_limit={facts['catchup_limit']} keeps no more"
     else:
-        bound = "it is beyond the bounds of catchup=all"
+        bound = "it is outside the limits of catchup=all"
     return f"{why_missed(skipped, clock)}; it expired: {bound}"
 
 
@@ -92,14 +92,16 @@ def why_missed(skipped: Skipped, clock: Clock) -> str:
     if outage is not None:
         return f"missed: no scheduler was running before {clock.minute(outage.until)}"
     late = length_text(skipped.entry.at - skipped.due_at)
-    grace = f", beyond the grace of {format_duration(skipped.spec.grace)}" if skipped.spec else ""
+    grace = (
+        f", more than the grace of {format_duration(skipped.spec.grace)}" if skipped.spec else ""
+    )
     return f"missed: it was seen {late} late{grace}"
 
 
 def _superseded(skipped: Skipped, clock: Clock) -> str:
     facts = skipped.entry.facts
     if moved_to := as_moment(facts.get("moved_to")):
-        return f"skipped: a person moved it to {clock.time(moved_to)}"
+        return f"skipped: a user moved it to {clock.time(moved_to)}"
     into = as_moment(facts.get("into"))
     newest = clock.time(into) if into else "a newer due time"
     policy = f"overlap={skipped.spec.overlap}" if skipped.spec else "the overlap policy"
@@ -110,7 +112,7 @@ def _already_succeeded(skipped: Skipped, clock: Clock) -> str:
     facts = skipped.entry.facts
     began = as_moment(facts.get("since"))
     run = f"run {short_id(facts['run'])}" if "run" in facts else "a run"
-    when = f", begun by hand at {clock.minute(began)}," if began else ""
+    when = f", started manually at {clock.minute(began)}," if began else ""
     return f"skipped: {run}{when} had already succeeded (skip_if_successful)"
 
 
@@ -122,20 +124,20 @@ def dependency_text(facts: dict[str, Any], clock: Clock) -> str:
     """What a schedule that another one depends on had not done."""
     name = facts.get("schedule", "a schedule it depends on")
     if not facts.get("exists", True):
-        return f"it depends on {name}, and there was no such schedule"
+        return f"it depends on {name}, which did not exist"
     succeeded_at = as_moment(facts.get("succeeded_at"))
-    last = f"last at {clock.minute(succeeded_at)}" if succeeded_at else "it never had"
+    last = f"last at {clock.minute(succeeded_at)}" if succeeded_at else "it never succeeded"
     return f"{name} had not succeeded within {facts.get('within', 'the time')} ({last})"
 
 
 def _excluded(skipped: Skipped, clock: Clock) -> str:
     own = Clock(skipped.spec.tz, clock.asked) if skipped.spec else clock
-    return f"excluded: {day_text(own.wall(skipped.due_at))} is left out by the definition"
+    return f"excluded: {day_text(own.wall(skipped.due_at))} is one of its excluded days"
 
 
 def _paused(skipped: Skipped, clock: Clock) -> str:
     until = clock.minute(skipped.entry.at)
-    return f"skipped: the schedule was paused, until {until}; on_resume=skip dropped it"
+    return f"skipped: the schedule was paused until {until}; on_resume=skip dropped it"
 
 
 def _max_runs(skipped: Skipped, _: Clock) -> str:
@@ -161,15 +163,15 @@ _SENTENCES: Final[dict[str, Callable[[Skipped, Clock], str]]] = {
     Reason.EXPIRED: _expired,
     Reason.SUPERSEDED: _superseded,
     Reason.ALREADY_SUCCEEDED: _already_succeeded,
-    Reason.ALREADY_STARTED: _plainly("that due time had a run already"),
+    Reason.ALREADY_STARTED: _plainly("that due time already had a run"),
     Reason.DEPENDENCY: _dependency,
     Reason.EXCLUDED: _excluded,
     Reason.PAUSED: _paused,
-    Reason.SKIPPED_BY_USER: _plainly("a person asked for it"),
-    Reason.EDITED: _at_once("an edit took it out of the definition, at"),
+    Reason.SKIPPED_BY_USER: _plainly("a user requested it"),
+    Reason.EDITED: _at_once("an edit removed it from the definition, at"),
     Reason.DELETED: _at_once("the schedule was deleted, at"),
     Reason.MAX_RUNS: _max_runs,
     Reason.STOPPED: _plainly("the flow was stopped"),
     Reason.RESTARTED: _plainly("the flow was restarted"),
-    Reason.DST_GAP: _plainly("clocks jumped over it"),
+    Reason.DST_GAP: _plainly("the clocks jumped over it"),
 }

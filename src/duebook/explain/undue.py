@@ -69,10 +69,10 @@ def omitted_at(spec: ScheduleSpec, asked: TypedTime) -> tuple[bool, str | None]:
 
 def _why_left_out(trigger: Trigger) -> str:
     if getattr(trigger, "gap", "") == "skip":
-        return "gap=skip left it out"
+        return "gap=skip skipped it"
     if isinstance(trigger, Cron) and trigger.follows_real_time:
-        return "an expression with a star there follows real time, which left it out"
-    return "a jump this long brings nothing back"
+        return "an expression with a star there follows real time, which skipped it"
+    return "due times in a jump this long are not run later"
 
 
 def raw_due_times(spec: ScheduleSpec, budget: Budget | None = None) -> DueTimes:
@@ -88,14 +88,14 @@ def in_fold(raw: DueTimes, at: datetime, clock: Clock, now: datetime) -> str | N
         return None
     came = "came" if at <= now else "comes"
     where = f"{day_text(wall)} in {clock.tz}"
-    return f"{wall_text(wall)} {came} twice on {where}; it is due the first time only"
+    return f"{wall_text(wall)} {came} twice on {where}; it is due only the first time"
 
 
 def undue_text(spec: ScheduleSpec, due: DueTimes, at: datetime, wall: datetime, tz: str) -> str:
     """Why `at`, which clocks show or would have shown as `wall`, is no due time; what follows."""
     clock = Clock(tz, at)
     if spec.start_at and at < spec.start_at:
-        why = f"the schedule begins on {clock.full(spec.start_at)}"
+        why = f"the schedule starts on {clock.full(spec.start_at)}"
     elif spec.end_at and at > spec.end_at:
         why = f"the schedule ended on {clock.full(spec.end_at)}"
     else:
@@ -104,21 +104,24 @@ def undue_text(spec: ScheduleSpec, due: DueTimes, at: datetime, wall: datetime, 
     if following is not None:
         return f"not due: {why}; the next is {clock.full(following)}"
     last = due.last(FIRST, instant_before(at))
-    return f"not due: {why}; {f'the last was {clock.full(last)}' if last else 'there is none'}"
+    return (
+        f"not due: {why}; "
+        f"{f'the last was {clock.full(last)}' if last else 'there are no due times'}"
+    )
 
 
 def _why_undue(triggers: tuple[Trigger, ...], wall: datetime, clock: Clock) -> str:
     if not triggers:
-        return "nothing but a person starts the flow"
+        return "the flow starts only manually"
     trigger = triggers[0]
     if len(triggers) > 1:
-        return f"none of its {len(triggers)} triggers yields it"
+        return f"none of its {len(triggers)} triggers matches it"
     if isinstance(trigger, Cron):
         return trigger.why_not(wall) or "it is between two due times"
     if isinstance(trigger, Every):
         since = f" from {clock.full(trigger.anchor)}" if trigger.anchor else ""
         return f"every {format_duration(trigger.period)}{since}"
     if isinstance(trigger, At):
-        return "it is due once"
+        return "it is due only once"
     text = trigger.describe()
     return f"{text[0].lower()}{text[1:]}"

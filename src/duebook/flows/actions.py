@@ -62,7 +62,7 @@ _OPTIONS: Final = {
 _PYTHON: Final = re.compile(r"python[0-9.]*|pypy[0-9.]*")
 _PLACEHOLDER: Final = TaskTarget("refused")
 _SUPPORTED: Final = "run, http, task, event or call"
-_CALLS: Final = "run is a command; write `call: NAME` to run a flow"
+_CALLS: Final = "run is a command; to run a flow, write `call: NAME`"
 _EACH: Final = "(\n{}\n)\ncase $? in 0) ;; *) exit ;; esac"
 """A command in a shell of its own; a failure ends the list, whether or not the shell has -e."""
 
@@ -88,15 +88,15 @@ def _words(key: str, node: Node) -> list[str]:
 def _interpreter(words: list[str], only_shells: bool = True) -> tuple[str, ...]:
     """A program with its option for text; raises Invalid for those that have none."""
     if any("$" in word or "{{" in word for word in words):
-        told = f'"{shorten(" ".join(words))}" has a value in it; what runs a text is fixed'
-        raise Invalid(f"{told}; write the program itself")
+        told = f'"{shorten(" ".join(words))}" contains a value; the interpreter must be fixed'
+        raise Invalid(f"{told}; write the program literally")
     names = program_names(words)
     name = names[1] if names[0:1] == ["env"] and len(names) > 1 else "".join(names[:1])
     option = "-c" if _PYTHON.fullmatch(name) else _OPTIONS.get(name)
     if option is None or (only_shells and name not in SHELLS):
         known = ", ".join(sorted(SHELLS if only_shells else {*_OPTIONS, "python"}))
         given = shorten(" ".join(words))
-        raise Invalid(f'"{given}" is not a program for a text; known are {known}')
+        raise Invalid(f'"{given}" is not a supported interpreter; use one of {known}')
     if words[-1] == option:
         return tuple(words)
     return (*words, option)
@@ -111,14 +111,14 @@ def read_action(
     """
     kinds = [kind for kind in KINDS if kind in section]
     if "executor" in kinds and "type" in kinds:
-        section.problem(section.node, "type", "executor and type say the same", "keep one of them")
+        section.problem(section.node, "type", "executor and type mean the same", "keep one of them")
     main = [kind for kind in kinds if kind not in ("executor", "type")]
     if len(kinds) > len(main):
         return _executor(section, scope, shell, main), {}
     if set(main) not in MEANINGS:
         if main or section.is_whole:  # else it is misspelt, which is told already
-            told = f"it has {' and '.join(main)}" if main else "it runs nothing"
-            hint = "a step has one of run, command, script, exec, task, http, event, call"
+            told = f"it has {' and '.join(main)}" if main else "it does not run anything"
+            hint = "a step needs exactly one of run, command, script, exec, task, http, event, call"
             section.problem(section.node, "", told, hint)
         return _PLACEHOLDER, {}
     _refuse_strays(section, main)
@@ -170,7 +170,7 @@ def _refuse_strays(section: Section, main: list[str]) -> None:
     ):
         node = section.get(key)
         if node is not None and not beside & set(main):
-            told = f"{key} means nothing without {' or '.join(sorted(beside))}"
+            told = f"{key} has no effect without {' or '.join(sorted(beside))}"
             section.problem(node, key, told, _CALLS if key == "params" and "run" in main else "")
 
 
@@ -191,8 +191,8 @@ def _command(section: Section, scope: Scope, shell: tuple[str, ...]) -> StepTarg
         words = [text_of("command", plain(item)) for item in command.value]
         if words and re.search(r"\s", words[0].strip()) and "{{" not in words[0]:
             raise Invalid(
-                f'command: "{shorten(words[0])}" is not a program; a list is a program and its '
-                "arguments, and several commands are the lines of a script"
+                f'command: "{shorten(words[0])}" is not a program; a list is one program and its '
+                "arguments; to run several commands, use `script` with one command per line"
             )
         return _program(section, words, scope)
     if script is None:
@@ -213,14 +213,14 @@ def _run(section: Section, node: Node, scope: Scope, shell: tuple[str, ...]) -> 
     if len(commands) == 1:
         return _text(section, commands[0], shell, scope)
     if any("\n" in command for command in commands):
-        raise Invalid("a command of the list has several lines; write it as a step of its own")
+        raise Invalid("a command in the list has several lines; write it as a separate step")
     return _script(section, "\n".join(_EACH.format(command) for command in commands), shell, scope)
 
 
 def _commands(node: Node) -> list[str]:
     """The commands of `run`; `- echo a: b` is one as well, though YAML takes it for a mapping."""
     if isinstance(node.value, dict):
-        raise Invalid("run is a mapping; write the command as text, or a list of commands")
+        raise Invalid("run is a mapping; write a command, or a list of commands")
     found = [_command_text(item) for item in items(node)]
     return [text for text in found if text.strip()] or [""]
 
@@ -257,8 +257,8 @@ def _script(section: Section, text: str, interpreter: tuple[str, ...], scope: Sc
         raise Invalid("its command is empty")
     if len(text) > LONGEST_SCRIPT:
         raise Invalid(
-            f"it has {len(text):,} characters; at most {LONGEST_SCRIPT:,} can be passed on; "
-            "put them into a file"
+            f"it has {len(text):,} characters; at most {LONGEST_SCRIPT:,} can be passed to a "
+            "program; put them in a file"
         )
     values: tuple[tuple[str, str], ...] = ()
     if is_shell(interpreter):
@@ -275,7 +275,7 @@ def _program(section: Section, words: list[str], scope: Scope) -> StepTarget:
         raise Invalid(f"an argument of command has more than {LONGEST_SCRIPT:,} characters")
     rendered = [walk(word, scope) for word in words]
     if rendered[0] != words[0] or "{{" in words[0] or "{%" in words[0]:
-        raise Invalid(f'command "{shorten(words[0])}" is a template; which program runs is fixed')
+        raise Invalid(f'command "{shorten(words[0])}" is a template; the program must be fixed')
     given = [_word(*pair, scope) for pair in zip(words, rendered, strict=True)]
     refuse_words(given, partial(_refuse_text, scope))
     target = load_target({"command": rendered})
@@ -307,7 +307,7 @@ def _directory(section: Section, scope: Scope) -> str | None:
     if node is None:
         return None
     text: str = walk(text_of("working_dir", plain(node)), scope)
-    hint = "write the directory itself, and pass the value as an argument or a variable"
+    hint = "write the directory literally, and pass the value as an argument or a variable"
     check_value(text, scope, "working_dir", hint)
     return text
 
@@ -340,7 +340,7 @@ def _flow(key: str, given: Any, params: dict[str, Any], local: Callable[[str], s
     except Invalid:
         shown = given.strip().partition("\n")[0] if isinstance(given, str) else given
         raise Invalid(
-            f"{key} {quoted(shown)} is not the name of a flow; write a command as `run`"
+            f"{key} {quoted(shown)} is not a flow name; write a command as `run`"
         ) from None
     return FlowTarget(local(name), tuple(params.items()))
 
@@ -374,7 +374,7 @@ def _executor(
         return section.judge(node, "", _PLACEHOLDER, _command, section, scope, shell)
     if kind != "http":
         told = f'executor type "{shorten(kind)}" is not supported'
-        section.problem(node, "executor", told, "run the program that does it")
+        section.problem(node, "executor", told, "run a program that does it")
         return _PLACEHOLDER
     return section.judge(node, "executor", _PLACEHOLDER, _http, section, config, scope)
 
@@ -385,7 +385,7 @@ def _http(section: Section, config: Node | None, scope: Scope) -> StepTarget:
     if (command := section.get("command")) is not None:
         words = _words("command", command)
         if len(words) != 2:
-            raise Invalid(f"command {shorten(plain(command))} is not a method with a url")
+            raise Invalid(f"command {shorten(plain(command))} is not a method and a url")
         form["method"], form["url"] = words
     if (script := section.get("script")) is not None:
         form["body"] = plain(script)

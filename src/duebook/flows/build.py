@@ -74,7 +74,7 @@ def _build(text: str, problems: Problems, default_name: str) -> Built:
     except Refused as error:
         return Built((), (), (error.problem,))
     if not documents:
-        hint = "write `steps:` and what it does"
+        hint = "write `steps:` and a list of steps"
         return Built((), (), (Problem(problems.file, 1, 1, "", "it is empty", hint),))
     names = _names(documents, default_name, problems)
     try:
@@ -88,14 +88,14 @@ def _flows(documents: list[Node], names: list[str], problems: Problems) -> list[
     flows, local = [], _local(names)
     for node, name in zip(documents, names, strict=True):
         if node.value is None:
-            problems.add(node, "", "after this `---` comes nothing", "delete it")
+            problems.add(node, "", "nothing follows this `---`", "delete it")
             continue
         builder = _Builder(node, name, problems, local)
         if (flow := builder.flow()) is not None:
             flows.append(flow)
     if not problems and (found := calls_in_circle(flows)):
         told = f"flows run each other in a circle: {' → '.join(found)}"
-        problems.add(documents[0], "steps", told, "take one of these calls away")
+        problems.add(documents[0], "steps", told, "remove one of these calls")
     return flows
 
 
@@ -110,7 +110,9 @@ def _names(documents: list[Node], default_name: str, problems: Problems) -> list
         where = found or node
         if given is None:
             if node.value is not None:
-                problems.add(node, "name", "a flow after the first has no name", "add `name: part`")
+                problems.add(
+                    node, "name", "every flow after the first needs a name", "add `name: part`"
+                )
             name = f"{default_name}.{place}"
         else:
             try:
@@ -118,7 +120,7 @@ def _names(documents: list[Node], default_name: str, problems: Problems) -> list
             except Invalid as error:
                 problems.add(where, "name", str(error), _name_hint(given, found is not None))
         if name in names:
-            problems.add(where, "name", f'two flows of the file are named "{shorten(given)}"')
+            problems.add(where, "name", f'two flows in the file are named "{shorten(given)}"')
         names.append(str(name))
     return names
 
@@ -208,7 +210,7 @@ class _Builder:
         node = self._section.get("schedule") or self._section.node
         for param in params:
             if param.default is None:
-                told = f'schedule starts it, and param "{param.name}" has to be given'
+                told = f'it has a schedule, but param "{param.name}" has no default'
                 self._section.problem(node, "schedule", told, "give it a default")
 
     def _handler_outputs(self) -> frozenset[str]:
@@ -246,9 +248,9 @@ class _Builder:
         if len(graph) < len(drafts):  # two of one name, which is told already
             graph = dict.fromkeys(graph, ())
         elif found := circle(graph):
-            told = f"steps wait for each other in a circle: {' → '.join(found)}"
+            told = f"steps depend on each other in a circle: {' → '.join(found)}"
             place = next(draft for draft in drafts if draft.name == found[0])
-            hint = "take one of these `depends` away"
+            hint = "remove one of these `depends`"
             self._problems.add(place.section.node, place.section.at("depends"), told, hint)
             graph = dict.fromkeys(graph, ())
         scope = self._scope(scope, drafts, named)
@@ -266,12 +268,12 @@ class _Builder:
         for draft in drafts:
             node = draft.section.get("name") or draft.section.node
             if draft.name in reserved:
-                told = f'"{draft.name}" is the name of a step of Duebook\'s own'
-                draft.section.problem(node, "name", told, "take another")
+                told = f'"{draft.name}" is a reserved step name'
+                draft.section.problem(node, "name", told, "choose another name")
             for name in dict.fromkeys(filter(None, (draft.name, draft.id))):
                 if name in named:
                     told = f'two steps are named "{shorten(name)}"'
-                    draft.section.problem(node, "name", told, "names and ids are given once")
+                    draft.section.problem(node, "name", told, "names and ids must be unique")
                 named.setdefault(name, draft.name)
         return named
 
@@ -297,7 +299,7 @@ class _Builder:
         if kind not in ("", "chain", "graph"):
             node = self._section.get("type") or self._section.node
             told = f'type "{shorten(kind)}" is not supported'
-            self._section.problem(node, "type", told, "it is chain or graph")
+            self._section.problem(node, "type", told, "use chain or graph")
         nested = len({draft.row for draft in drafts}) < len(drafts)
         says = any(draft.depends is not None for draft in drafts)
         return kind == "chain" or (not kind and is_list and (nested or not says))
@@ -321,8 +323,8 @@ class _Builder:
                 continue
             if draft.output in outputs:
                 node = draft.section.get("output") or draft.section.node
-                told = f'"{outputs[draft.output]}" has the output {draft.output} already'
-                draft.section.problem(node, "output", told, "take another name")
+                told = f'"{outputs[draft.output]}" already has the output {draft.output}'
+                draft.section.problem(node, "output", told, "choose another name")
             outputs.setdefault(draft.output, draft.name)
         identifiers: dict[str, list[str]] = {}
         for name, step in named.items():
@@ -354,7 +356,7 @@ class _Builder:
                 continue
             draft = draft_step(item, f"handler_on.{event}", self._problems, handler_name(event))
             if draft.depends:
-                told = "a handler depends on nothing"
+                told = "a handler cannot depend on other steps"
                 draft.section.problem(draft.depends[0][1], "depends", told)
             if draft.name != handler_name(event):
                 draft.name, draft.title = handler_name(event), draft.name

@@ -47,7 +47,7 @@ def _check(path: Path, root: Path | None) -> Checked:
     except Refused as error:
         return Checked(name, (), (error.problem,))
     if content is None:
-        told = "it is a link to nothing" if path.is_symlink() else "there is no such file"
+        told = "it is a broken link" if path.is_symlink() else "the file does not exist"
         return Checked(name, (), (Problem(name, 0, 0, "", told),))
     built: Built = build(content.text, name, default_name(path))
     return Checked(name, built.flows, built.problems)
@@ -61,8 +61,8 @@ def _together(checked: list[Checked]) -> list[Checked]:
         for flow in each.flows:
             owner = owners.setdefault(flow.name, each.file)
             if owner != each.file:
-                told = f'flow "{flow.name}" is in {owner} already'
-                problems.append(Problem(each.file, 1, 1, "name", told, "give one another name"))
+                told = f'flow "{flow.name}" is already defined in {owner}'
+                problems.append(Problem(each.file, 1, 1, "name", told, "rename one of them"))
         found.append(Checked(each.file, each.flows, tuple(problems)))
     flows = [flow for each in checked for flow in each.flows]
     names = {flow.name for flow in flows}
@@ -71,7 +71,7 @@ def _together(checked: list[Checked]) -> list[Checked]:
         told = f"flows run each other in a circle: {' → '.join(circle)}"
         place = next(n for n, each in enumerate(found) if owners[circle[0]] == each.file)
         whole = found[place]
-        problem = Problem(whole.file, 1, 1, "steps", told, "take one of these calls away")
+        problem = Problem(whole.file, 1, 1, "steps", told, "remove one of these calls")
         found[place] = replace(whole, problems=(*whole.problems, problem))
     return found
 

@@ -49,14 +49,14 @@ def _is_as_expected(value: str, condition: Condition) -> bool:
 
 
 def _failed(code: int) -> str:
-    return f"was not met: exit code {code}" if code else "was met, and must not be"
+    return f"was not met: exit code {code}" if code else "was met, but must not be"
 
 
 def _was(condition: Condition, value: str) -> str:
     hides = any(is_secret(name) for name in re.findall(r"\w+", condition.text))
     found = f"was `{HIDDEN if hides else shorten(value, LONGEST)}`"
     if condition.negate:
-        return f"{found}, and must not be"
+        return f"{found}, but must not be"
     expected = condition.expected or ""
     like = "like " if expected.startswith("re:") else ""
     return f"{found}, not {like}`{_shown(expected.removeprefix('re:'))}`"

@@ -99,10 +99,10 @@ class FlowKeeper:
     def _hold(self, now: float) -> None:
         held, self._others_wait = self._registry.hold(self._names)
         if gained := held - self._held:
-            _log.info("flows: this node looks after %s", ", ".join(sorted(gained)))
+            _log.info("flows: this node reads %s", ", ".join(sorted(gained)))
         self._sync.forget(self._held - held)
         if others := set(self._names) - held - self._others:
-            _log.info("flows: another node looks after %s", ", ".join(sorted(others)))
+            _log.info("flows: another node reads %s", ", ".join(sorted(others)))
         self._held, self._held_at = held, now
         self._others = set(self._names) - held
 

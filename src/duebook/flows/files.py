@@ -80,7 +80,9 @@ def read(path: Path, name: str, root: Path | None = None) -> Content | None:
     try:
         real = path.resolve(strict=True)
         if root is not None and not real.is_relative_to(root.resolve()):
-            raise _refused(name, "it is a link that leaves its directory", "copy the file there")
+            raise _refused(
+                name, "it is a link to a place outside its directory", "copy the file there"
+            )
         for _ in range(TRIES):
             data = _read_once(real, name)
             if data is not None:
@@ -90,7 +92,7 @@ def read(path: Path, name: str, root: Path | None = None) -> Content | None:
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
         told = getattr(error, "strerror", None) or str(error)
         raise _refused(name, f"it cannot be read: {shorten(told)}") from None
-    raise _refused(name, "it is written to without a pause")
+    raise _refused(name, "it keeps changing while it is read")
 
 
 def _read_once(real: Path, name: str) -> bytes | None:
@@ -101,7 +103,7 @@ def _read_once(real: Path, name: str) -> bytes | None:
         if not stat.S_ISREG(first.st_mode):
             raise _refused(name, "it is not a file")
         if first.st_size > MOST_BYTES:
-            told = f"it has {first.st_size:,} bytes; at most {MOST_BYTES:,} are read"
+            told = f"it has {first.st_size:,} bytes; at most {MOST_BYTES:,} are allowed"
             raise _refused(name, told, SMALLER)
         data = file.read(MOST_BYTES + 1)
         last = os.fstat(handle)

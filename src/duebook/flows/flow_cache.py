@@ -64,14 +64,14 @@ class FlowCache:
 
     def _build(self, namespace: str, name: str, revision: Revision | None) -> Flow | NoFlow:
         if revision is None:
-            return NoFlow(f'the revision of flow "{name}" that it began with is gone')
+            return NoFlow(f'the revision of flow "{name}" that it started with has been deleted')
         place = PurePosixPath(revision.place)
         built = build(revision.source, revision.place, default_name(place))
         for flow in built.flows:
             if flow.name == name:
                 self._keep((namespace, name, revision.digest), flow)
                 return flow
-        told = str(built.problems[0]) if built.problems else "its file has other flows only"
+        told = str(built.problems[0]) if built.problems else "its file contains only other flows"
         return NoFlow(f'flow "{name}" cannot be read: {told}')
 
     def _keep(self, key: tuple[str, str, str], flow: Flow) -> None:

@@ -44,7 +44,7 @@ def retried(flow: Flow, states: Mapping[str, StepState]) -> frozenset[str]:
     dropped |= {step.name for step in flow.steps if not _stays(step, states.get(step.name))}
     endings = _ENDINGS & set(states)
     if not dropped and not any(_failed(states[name]) for name in endings):
-        raise Conflict(f'flow "{flow.name}" has no failed step; run it again instead')
+        raise Conflict(f'flow "{flow.name}" has no failed step; start it again instead')
     return frozenset(dropped | endings)
 
 
@@ -58,7 +58,7 @@ def again(flow: Flow, states: Mapping[str, StepState], step: str) -> frozenset[s
     repeated = from_step(flow, step)
     _refuse_active(states)
     if CHECK in states and states[CHECK].status == "skipped":
-        raise Conflict(f'the conditions of flow "{flow.name}" were not met; run it again instead')
+        raise Conflict(f'the conditions of flow "{flow.name}" were not met; start it again instead')
     dropped = repeated | _lost_openings(states) | _without_their_turn(flow, states)
     left = {name: state for name, state in states.items() if name not in dropped}
     if (obstacle := blocked_by(flow, step, left)) is not None:
@@ -66,7 +66,7 @@ def again(flow: Flow, states: Mapping[str, StepState], step: str) -> frozenset[s
         how = status if status == "failed" else f"was {status}"
         raise Conflict(
             f'step "{step}" cannot run: "{obstacle}" before it {how}; '
-            "retry from that step, or without one from where the flow failed"
+            "retry from that step, or leave the step out to retry where the flow failed"
         )
     return frozenset(dropped | (_ENDINGS & set(states)))
 

@@ -16,11 +16,11 @@ _GLUED: Final = re.compile(r"\s*(?:- )?[\w-]+:[^\s:/]")
 _CONTROL: Final = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _BEGINS: Final = {
     "quoted scalar": (
-        "a text in quotes begins here and has no end",
-        "add the other quote",
+        "a quoted string starts here and is not closed",
+        "add the closing quote",
     ),
-    "flow sequence": ("a list in brackets begins here and has no end", "add the `]`, or a `,`"),
-    "flow mapping": ("a mapping in braces begins here and has no end", "add the `}`, or a `,`"),
+    "flow sequence": ("a list in brackets starts here and is not closed", "add the `]`, or a `,`"),
+    "flow mapping": ("a mapping in braces starts here and is not closed", "add the `}`, or a `,`"),
 }
 """What is told at its beginning rather than where the reader gave up."""
 
@@ -71,8 +71,8 @@ def _without_an_end(lines: list[str], line: int, told: str, context: str) -> Mis
     if not is_it or any(text.strip() for text in lines[line - 1 :]):
         return None
     last = max((n for n in range(1, line) if lines[n - 1].strip()), default=1)
-    message = "invalid YAML: a list in brackets or a mapping in braces has no end"
-    return Mistake(last, len(lines[last - 1].rstrip()), message, "add the `]` or the `}`")
+    message = "invalid YAML: a list in brackets or a mapping in braces is not closed"
+    return Mistake(last, len(lines[last - 1].rstrip()), message, "add the `]` or `}`")
 
 
 def _glued(lines: list[str]) -> Mistake | None:
@@ -93,14 +93,14 @@ def _told(told: str, here: str, column: int) -> tuple[str, str]:
     if "\t" in here[: max(column, len(here) - len(here.lstrip()))] and "token" in told:
         return "the line is indented with a tab", "indent with spaces"
     if "cannot start any token" in told:
-        return f"a text cannot begin with {first or 'this'}", "put the text in quotes"
+        return f"an unquoted string cannot start with {first or 'this'}", "put the string in quotes"
     if "mapping values" in told:
-        return "a text has `: ` in it", "put the text in quotes"
+        return "an unquoted string contains `: `", "put the string in quotes"
     if "escape" in told or "hexdecimal" in told:
-        return r"`\` means something in double quotes", "use single quotes"
+        return r"`\` has a special meaning in double quotes", "use single quotes"
     if "expected '-' indicator" in told or "expected key" in told or "block end" in told:
-        hint = "begin the keys of a mapping, and the dashes of a list, in one column each"
-        return "the line begins in a column that fits nothing above it", hint
+        hint = "indent the keys of a mapping, or the dashes of a list, to the same column"
+        return "the indentation does not match any line above", hint
     return "", ""
 
 

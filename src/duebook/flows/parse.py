@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["DEEPEST", "MOST_BYTES", "SMALLER", "Node", "events_of", "parse", "plain"]
 
 MOST_BYTES: Final = 1_000_000
-SMALLER: Final = "put long scripts into files of their own"
+SMALLER: Final = "put long scripts in separate files"
 MOST_NODES: Final = 50_000
 """All documents of a file together, with aliases written out."""
 MOST_DOCUMENTS: Final = 100
@@ -68,7 +68,7 @@ class Node:
 def parse(text: str, file: str) -> list[Node]:
     """The documents of a text; raises Refused at the first thing that makes no sense."""
     if len(text) > MOST_BYTES:
-        told = f"it has {len(text):,} characters; at most {MOST_BYTES:,} are read"
+        told = f"it has {len(text):,} characters; at most {MOST_BYTES:,} are allowed"
         raise Refused(Problem(file, 0, 0, "", told, SMALLER))
     return _Reader(file).documents(text)
 
@@ -124,21 +124,21 @@ class _Reader:
             case DocumentStartEvent():
                 if len(self._done) >= MOST_DOCUMENTS:
                     told = f"it has more than {MOST_DOCUMENTS} documents"
-                    raise self._refused(event, told, "put the others into files of their own")
+                    raise self._refused(event, told, "put the others in separate files")
             case DocumentEndEvent():
                 self._anchors.clear()
 
     def _start(self, event: Any, value: Any) -> None:
         self._check(event)
         if len(self._open) >= DEEPEST:
-            raise self._refused(event, f"it is nested more than {DEEPEST} deep")
+            raise self._refused(event, f"it is nested more than {DEEPEST} levels deep")
         self._open.append((self._node(event, value), event.anchor))
         self._key.append(None)
 
     def _alias(self, event: Any) -> None:
         if event.anchor not in self._anchors:
             within = any(event.anchor == anchor for _, anchor in self._open)
-            told = "contains itself" if within else "names nothing before it"
+            told = "contains itself" if within else "refers to nothing before it"
             raise self._refused(event, f"alias *{shorten(event.anchor)} {told}")
         node = self._anchors[event.anchor]
         self._spend(event, node.size)
@@ -159,7 +159,7 @@ class _Reader:
         self._count += size
         if self._count > MOST_NODES:
             raise self._refused(
-                event, f"it has more than {MOST_NODES:,} values, aliases written out"
+                event, f"it has more than {MOST_NODES:,} values with aliases expanded"
             )
 
     def _add(self, node: Node, anchor: str | None, counted: bool = False) -> None:
@@ -181,14 +181,16 @@ class _Reader:
     def _checked_key(self, parent: Node, node: Node) -> Node:
         key = node.value
         if key == "<<":
-            raise self._at(node, "merge key `<<` is not YAML 1.2", "write the keys out")
+            raise self._at(
+                node, "merge keys (`<<`) are not supported in YAML 1.2", "write the keys out"
+            )
         if not isinstance(key, str):
             if not isinstance(key, int | float) or isinstance(key, bool):
-                told = f"key {shorten(plain(node))} is not a text"
+                told = f"key {shorten(plain(node))} is not a string"
                 raise self._at(node, told, "put it in quotes")
             node = Node(str(key), node.line, node.column)
         if (first := parent.keys.get(node.value)) is not None:
-            told = f"key `{shorten(node.value)}` stands twice, first in line {first.line}"
+            told = f"key `{shorten(node.value)}` appears twice, first on line {first.line}"
             raise self._at(node, told, "keep one of them")
         parent.keys[node.value] = node
         return node

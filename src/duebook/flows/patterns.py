@@ -49,13 +49,13 @@ def check_pattern(text: str) -> str:
     except (re.error, OverflowError, RecursionError) as error:
         raise Invalid(f'pattern "{shorten(text)}" cannot be read: {error}') from None
     if re.search(r"\\[1-9]|\(\?P=", pattern):
-        raise Invalid(f'pattern "{shorten(text)}" refers back to a group, which is not supported')
+        raise Invalid(f'pattern "{shorten(text)}" has a backreference, which is not supported')
     if re.search(r"\(\?[a-zA-Z]*x", pattern):
         raise Invalid(f'pattern "{shorten(text)}" has the flag x, which is not supported')
     if _repeats(pattern) > MOST_REPEATS or _ways(pattern) > MOST_WAYS:
         raise Invalid(
-            f'pattern "{shorten(text)}" repeats too much within what it repeats, more than '
-            f"{MOST_REPEATS} times, or has too many choices; make it simpler"
+            f'pattern "{shorten(text)}" is too complex: it nests repetitions, has more than '
+            f"{MOST_REPEATS} of them, or has too many alternatives; simplify it"
         )
     return text
 
@@ -99,8 +99,8 @@ def is_as_expected(value: str, expected: str) -> bool:
     pattern, most = _compiled(expected)
     if len(value) > most:
         raise Invalid(
-            f'a value has {len(value):,} characters; pattern "{shorten(expected)}" can look at '
-            f"{most:,}, and at more when it repeats less"
+            f'a value has {len(value):,} characters; pattern "{shorten(expected)}" can search at '
+            f"most {most:,}, and more if it has fewer repetitions"
         )
     return pattern.search(value) is not None
 

@@ -87,7 +87,7 @@ def _number(least: int, most: int, unlimited: int | None) -> Reader:
         if number == unlimited:
             return None
         if number < least:
-            raise Invalid(f"{key} {number} would let nothing run")
+            raise Invalid(f"with {key} {number} nothing could run")
         return number
 
     return read

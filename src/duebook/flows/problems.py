@@ -113,7 +113,7 @@ class Problems:
     def go_on(self) -> None:
         """Raises Enough when the processor has worked for too long."""
         if time.thread_time() > self._until:
-            told = f"it takes more than {self._seconds:g} s to check; the rest was not looked at"
+            told = f"checking takes more than {self._seconds:g} s; the rest was not checked"
             self._found.append(Problem(self.file, 0, 0, "", told, "split it into several files"))
             raise Enough
 

@@ -145,10 +145,10 @@ def _accept(
 
 
 def _twice(place: str, name: str, owner: str, is_elsewhere: bool) -> Problem:
-    told, hint = f'flow "{name}" is in {owner} already', "give one another name"
+    told, hint = f'flow "{name}" is already defined in {owner}', "rename one of them"
     if is_elsewhere:
         root = root_of(owner)
-        hint += f"; when no node is given {root} any more: duebook flow forget {root}"
+        hint += f"; if no node uses {root} any more: duebook flow forget {root}"
     return Problem(place, 1, 1, "name", told, hint)
 
 

@@ -87,13 +87,13 @@ def check_params(flow: Flow, given: Mapping[str, Any]) -> dict[str, Any]:
             raise Invalid(f'flow "{flow.name}" has no param "{shorten(name)}"; {hint}')
     for param in flow.params:
         if param.default is None and param.name not in given:
-            raise Invalid(f'param "{param.name}" has to be given')
+            raise Invalid(f'param "{param.name}" is required')
     return {name: _typed(params[name], value) for name, value in given.items()}
 
 
 def _typed(param: Param, value: Any) -> Any:
     if isinstance(value, str) and "\0" in value:
-        raise Invalid(f'param "{param.name}" has a NUL')
+        raise Invalid(f'param "{param.name}" contains NUL')
     kinds: dict[str, Callable[[Any], bool]] = {
         "text": lambda v: isinstance(v, str),
         "integer": lambda v: isinstance(v, int) and not isinstance(v, bool),
@@ -313,11 +313,11 @@ def _instead(name: str | None, value: str, own: Mapping[str, str], flow: Flow) -
     """How a value that is too large can be had: an output as the file that has it."""
     outputs = {step.output for step in flow.all_steps() if step.output is not None}
     if name in outputs:
-        return f"use ${{{name}.file}}, the name of a file that has it"
+        return f"use ${{{name}.file}}, the name of a file that contains it"
     for output in sorted(outputs & own.keys()):
         if size_of(own[output]) > LONGEST_VARIABLE and own[output] in value:
-            return f"use ${{{output}.file}}, the name of a file that has {output}"
-    return "put it into a file, and pass on its name"
+            return f"use ${{{output}.file}}, the name of a file that contains {output}"
+    return "put it in a file, and pass the file name"
 
 
 def _cwd(template: str | None, context: dict[str, Any]) -> str | None:
@@ -338,7 +338,7 @@ def _rendered(place: str, template: str, context: dict[str, Any]) -> str:
     made = render_value(place, template, _filled(context, [template]))
     text = _text(made)
     if "\0" in text:
-        raise TemplateFailed(f"{place}: it has become a text with NUL")
+        raise TemplateFailed(f"{place}: the result contains NUL")
     return text
 
 

@@ -43,8 +43,10 @@ class Section:
         if not isinstance(node.value, dict):
             self.is_whole = False
             name, first = path.rpartition(".")[2] or "a flow", next(iter(table.words))
-            hint = "write `steps:` and what it does" if not path else f"write `{first}:` below it"
-            problems.add(node, path, f"{name} is not a mapping of keys, but {_kind(node)}", hint)
+            hint = (
+                "write `steps:` and a list of steps" if not path else f"write `{first}:` below it"
+            )
+            problems.add(node, path, f"{name} is not a mapping, but {_kind(node)}", hint)
             return
         for key, value in node.value.items():
             self._take(table, key, value)
@@ -60,7 +62,7 @@ class Section:
             told = f"key `{key}` is not supported"
             self.problems.add(place, self.at(key), told, word.instead)
         elif (name := word.same_as or word.name) in self._values:
-            told = f"key `{key}` says again what `{self.said(name)}` says"
+            told = f"key `{key}` means the same as `{self.said(name)}`"
             self.problems.add(place, self.at(key), told, "keep one of them")
         elif value.value is not None:
             self._values[name] = value
@@ -115,7 +117,7 @@ def _meant(key: str, table: Table) -> str:
         if other is not table and did_you_mean(key, other.likely(key)):
             return f"{did_you_mean(key, other.likely(key))[:-1]}, a key of {other.title.lower()}?"
     known = [word.name for word in table.words.values() if word.supported]
-    return f"known are {', '.join(known)}" if len(known) <= FEW else "docs/dagu.md has all keys"
+    return f"use one of {', '.join(known)}" if len(known) <= FEW else "docs/dagu.md lists all keys"
 
 
 def _kind(node: Node) -> str:
@@ -133,13 +135,13 @@ def text_of(key: str, value: Any) -> str:
     """A scalar as text, numbers as they would be written; raises Invalid."""
     if isinstance(value, str):
         if "\0" in value:
-            raise Invalid(f"{key} has a NUL")
+            raise Invalid(f"{key} contains NUL")
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return str(value)
-    raise Invalid(f"{key} {shorten(value)} is not a text")
+    raise Invalid(f"{key} {shorten(value)} is not a string")
 
 
 def split_words(key: str, value: Any) -> list[str]:
@@ -150,7 +152,7 @@ def split_words(key: str, value: Any) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError:
-        raise Invalid(f'{key} "{shorten(text)}" has a quote without its end') from None
+        raise Invalid(f'{key} "{shorten(text)}" has an unclosed quote') from None
 
 
 def read_description(key: str, value: Any) -> str:

@@ -79,8 +79,8 @@ def draft_steps(node: Node, problems: Problems) -> list[Draft]:
             for row, (name, item) in enumerate(node.value.items())
         ]
     if not isinstance(node.value, list):
-        told = f"steps {quoted(plain(node))} is neither a list nor a mapping of steps"
-        problems.add(node, "steps", told, "write `- command` lines below it")
+        told = f"steps {quoted(plain(node))} is not a list or a mapping of steps"
+        problems.add(node, "steps", told, "add lines such as `- command` below it")
         return []
     drafts: list[Draft] = []
     for row, item in enumerate(node.value):
@@ -190,7 +190,7 @@ def _retry(section: Section) -> Retry | None:
     if "retry_policy" not in section:
         return None if attempts is None else Retry(attempts + 1)
     if (node := section.get("retries")) is not None:
-        section.problem(node, "retries", "retries and retry_policy say the same", "keep one")
+        section.problem(node, "retries", "retries and retry_policy mean the same", "keep one")
     return read_retry(_inner(section, "retry_policy", RETRY))
 
 
@@ -210,8 +210,10 @@ def read_variables(section: Section, scope: Scope) -> tuple[tuple[tuple[str, str
     for name, node, text in read_env(section):
         made = section.judge(node, f"env.{name}", "", value_template, text, scope)
         if steers(name) and (value := loose_in(made, scope)) is not None:
-            told = f'env {name} names "{shorten(value)}", which whoever starts the flow can change'
-            hint = f"{name} decides which programs run; write its value itself"
+            told = (
+                f'env {name} names "{shorten(value)}", which anyone who starts the flow can change'
+            )
+            hint = f"{name} decides which programs run; write its value literally"
             section.problem(node, f"env.{name}", told, hint)
         found.append((name, made))
         scope = _with_variable(scope, name, made)
@@ -228,19 +230,19 @@ def _with_variable(scope: Scope, name: str, template: str) -> Scope:
 def _signal(key: str, value: Any) -> str:
     if value in ("SIGTERM", "TERM"):
         return "SIGTERM"
-    raise Invalid(f"{key} {shorten(value)} is not supported; SIGTERM is sent, then SIGKILL")
+    raise Invalid(f"{key} {shorten(value)} is not supported; Duebook sends SIGTERM, then SIGKILL")
 
 
 def _check_call(section: Section, conditions: tuple[Condition, ...]) -> None:
     """No process belongs to such a step, so nothing of one can be asked for it."""
     for key in ("env", "timeout_sec", "worker_selector"):
         if (node := section.get(key)) is not None:
-            told = f"{key} means nothing for a step that runs a flow"
-            section.problem(node, key, told, "say it in that flow")
+            told = f"{key} has no effect for a step that runs a flow"
+            section.problem(node, key, told, "put it in that flow")
     node = section.get("preconditions")
     if node is not None and any(condition.is_command for condition in conditions):
         told = "a step that runs a flow cannot have a command as its condition"
-        section.problem(node, "preconditions", told, "say it in that flow, or in a step before")
+        section.problem(node, "preconditions", told, "put it in that flow, or in an earlier step")
 
 
 def _continue_on(section: Section) -> ContinueOn:
@@ -308,7 +310,7 @@ def _condition_command(text: str, scope: Scope) -> str:
     made, values = fixed_shell_text(text, scope)
     if values:
         raise Invalid(
-            f'"{shorten(text)}" has a template or a part of a value in it, which a command of a '
-            "condition cannot; use `expected`"
+            f'"{shorten(text)}" contains a template or a part of a value, which is not allowed '
+            "in the command of a condition; use `expected`"
         )
     return made

@@ -89,9 +89,9 @@ class FlowSync:
     def __init__(self, roots: Sequence[Path], registry: Registry) -> None:
         self._roots = {root.resolve().name: root for root in roots}
         if len(self._roots) < len(roots):
-            raise Invalid("two of the directories of flows have the same name; rename one")
+            raise Invalid("two flow directories have the same name; rename one")
         if any(not name or not name.isprintable() for name in self._roots):
-            raise Invalid("a directory of flows needs a name")
+            raise Invalid("a flow directory needs a name")
         self._registry = registry
         self._seen: dict[str, _Seen] = {}
         self._taken: dict[str, Found] = {}
@@ -141,7 +141,7 @@ class FlowSync:
                 paths = list(find(root))
             except OSError as error:
                 told = f"the directory cannot be read: {shorten(error.strerror or str(error))}"
-                gone.append(Problem(name, 0, 0, "", told, "its flows stay as they are"))
+                gone.append(Problem(name, 0, 0, "", told, "its flows stay unchanged"))
                 continue
             roots.add(name)
             for path in paths:

@@ -83,7 +83,7 @@ def _triggers(
 def _example(form: Any, told: str) -> str:
     """How a time is written, for who did not know."""
     looks = isinstance(form, dict) and len(str(form.get("cron", "")).split()) >= FIELDS
-    return "" if looks or ";" in told else 'write it like "0 2 * * *", @daily or {every: 1h}'
+    return "" if looks or ";" in told else 'use a form such as "0 2 * * *", @daily or {every: 1h}'
 
 
 def _form(form: Any, tz: str | None) -> Any:
@@ -119,7 +119,7 @@ def _backoff(key: str, value: Any) -> float:
         return 2.0 if value else 1.0
     if isinstance(value, int | float) and 1 <= value <= 100:
         return float(value)
-    raise Invalid(f"{key} {shorten(value)} is neither true nor a number 1 to 100")
+    raise Invalid(f"{key} {shorten(value)} is not true or a number from 1 to 100")
 
 
 def read_codes(key: str, value: Any) -> tuple[int, ...]:

@@ -34,11 +34,12 @@ def check_variable(name: str, what: str) -> str:
     """A name for a value that comes from outside; raises Invalid for those that steer programs."""
     if not _VARIABLE.fullmatch(name):
         raise Invalid(
-            f'{what} "{shorten(name)}" is not the name of a variable: letters, digits and "_"'
+            f'{what} "{shorten(name)}" is not a variable name: use letters, digits and "_"'
         )
     if steers(name):
         raise Invalid(
-            f'{what} "{name}" would change how programs work; take another name, and set it in env'
+            f'{what} "{name}" would change how programs work; choose another name, and set this '
+            "variable in env"
         )
     return name
 
@@ -55,7 +56,7 @@ def read_pairs(section: Section, key: str) -> list[tuple[str, Node, Any]]:
             name, _, text = item.value.partition("=")
             found.append((name.strip(), item, text))
         else:
-            told = f"{key} {shorten(plain(item))} is neither NAME: value nor NAME=value"
+            told = f"{key} {shorten(plain(item))} does not have the form NAME: value or NAME=value"
             section.problem(item, key, told)
     if len(found) > MOST_VALUES:
         told = f"{key} has {len(found):,} values; at most {MOST_VALUES:,} are allowed"
@@ -69,7 +70,7 @@ def read_env(section: Section) -> list[tuple[str, Node, str]]:
     found: dict[str, tuple[str, Node, str]] = {}
     for name, node, value in read_pairs(section, "env"):
         if not _VARIABLE.fullmatch(name) or name.startswith("DUEBOOK_"):
-            told = f'env "{shorten(name)}" is not the name of a variable, or begins with DUEBOOK_'
+            told = f'env "{shorten(name)}" is not a variable name, or starts with DUEBOOK_'
             section.problem(node, "env", told)
             continue
         text = "" if value is None else section.judge(node, f"env.{name}", "", text_of, name, value)
@@ -93,7 +94,7 @@ def read_labels_of(section: Section, key: str = "labels") -> tuple[tuple[str, st
                 labels[name] = section.judge(value, key, "", text_of, key, plain(value))
             continue
         if not isinstance(item.value, str):
-            told = f"{key} {shorten(plain(item))} is neither NAME: value nor NAME=value"
+            told = f"{key} {shorten(plain(item))} does not have the form NAME: value or NAME=value"
             section.problem(item, key, told)
             continue
         for part in _parts(item.value):
@@ -108,8 +109,8 @@ def read_labels_of(section: Section, key: str = "labels") -> tuple[tuple[str, st
 def _refuse_values(section: Section, node: Node, key: str, labels: dict[str, str]) -> None:
     for text in labels.values():
         if "$" in text or "{{" in text:
-            told = f'{key} "{shorten(text)}" has a value in it; which worker runs it is fixed'
-            section.problem(node, key, told, "write the label itself")
+            told = f'{key} "{shorten(text)}" contains a value; the worker must be fixed'
+            section.problem(node, key, told, "write the label literally")
 
 
 def _parts(text: str) -> list[str]:
@@ -129,7 +130,7 @@ def read_params(section: Section) -> list[tuple[Param, Node]]:
     if isinstance(node.value, dict):
         key = "properties" if "type" in node.value else "schema"
         if key in node.value:
-            told, hint = f"key `{key}` is not supported", "name the params with types"
+            told, hint = f"key `{key}` is not supported", "list the params with their types"
             section.problem(node.keys[key], f"params.{key}", told, hint)
             return []
     names: set[str] = set()
@@ -137,7 +138,7 @@ def read_params(section: Section) -> list[tuple[Param, Node]]:
     for item in items(node):
         for param in _params(section, item, places):
             if param.name in names:
-                section.problem(item, "params", f'param "{shorten(param.name)}" stands twice')
+                section.problem(item, "params", f'param "{shorten(param.name)}" appears twice')
             names.add(param.name)
             places += param.name.isdigit()
             found.append((param, item))
@@ -196,7 +197,7 @@ def _defined(section: Section) -> Param:
         section.problem(section.get("type") or section.node, "type", told)
     value = None if default is None else plain(default)
     if default is not None and required:
-        section.problem(default, "default", "a param that is required has no default")
+        section.problem(default, "default", "a required param cannot have a default")
     elif default is None and not required:
         value = ""
     if value is not None and given in _KINDS and not _fits(_KINDS[given], value):

@@ -64,11 +64,11 @@ _VARIABLE: Final = re.compile(r"""\b(?:vars|env)(?:\.(\w+)|\["([^"]*)"\]|\['([^'
 _MISSING: Final = {
     **dict.fromkeys(
         ("DAG_RUN_LOG_FILE", "DAG_RUN_STEP_STDOUT_FILE", "DAG_RUN_STEP_STDERR_FILE"),
-        "what a step prints is kept with its run, and not in a file",
+        "the output of a step is kept with its run, not in a file",
     ),
     "ITEM": "`parallel` is not supported",
-    "DAG_PARAMS_JSON": "name the params one by one",
-    "DAG_RUN_ARTIFACTS_DIR": "there are no artifacts",
+    "DAG_PARAMS_JSON": "list the params one by one",
+    "DAG_RUN_ARTIFACTS_DIR": "artifacts are not supported",
     "DAG_RUN_WORK_DIR": "use working_dir",
 }
 _FACTS: Final[dict[str, frozenset[str] | None]] = {
@@ -140,7 +140,7 @@ def value_template(text: str, scope: Scope) -> str:
 def check_value(text: str, scope: Scope, what: str, hint: str = "") -> None:
     """A text on which nobody who starts the flow may have any influence; raises Invalid."""
     if (name := loose_in(text, scope)) is not None:
-        told = f'{what} names "{shorten(name)}", which whoever starts the flow can change'
+        told = f'{what} names "{shorten(name)}", which anyone who starts the flow can change'
         raise Invalid(f"{told}; {hint}" if hint else told)
 
 
@@ -208,7 +208,8 @@ def _expanded(text: str, scope: Scope) -> str:
             raise Invalid(_no_expression())
         if match["command"]:
             raise Invalid(
-                f'"{shorten(text)}" has a command in it, which only commands and conditions can; '
+                f'"{shorten(text)}" contains a command, which is allowed only in commands and '
+                "conditions; "
                 "use a step with `output`"
             )
         if match["place"]:
@@ -229,7 +230,7 @@ def _expression(reference: str, scope: Scope) -> str:
     match = _BRACED.fullmatch(reference)
     if match is None or (not match[2] and not re.fullmatch(_NAME, reference)):
         raise Invalid(
-            f'"${{{shorten(reference)}}}" is more than a name, which only a shell understands'
+            f'"${{{shorten(reference)}}}" is more than a name; only a shell can expand it'
         )
     head, path = match[1], match[2]
     _check_name(head, scope)
@@ -246,7 +247,7 @@ def _expression(reference: str, scope: Scope) -> str:
     if head in scope.steps:
         return _step_part(head, path, reference, scope)
     hint = did_you_mean(head, [*scope.outputs, *scope.params, *scope.steps])
-    told = f'"${{{shorten(reference)}}}" names no param, output or step'
+    told = f'"${{{shorten(reference)}}}" is not a param, output or step'
     raise Invalid(f"{told}; {hint}" if hint else told)
 
 
@@ -256,8 +257,8 @@ def _check_name(name: str, scope: Scope) -> None:
     step = scope.outputs.get(name)
     if step is not None and step not in scope.before:
         raise Invalid(
-            f'"${{{name}}}" is the output of "{shorten(step)}", which does not run before; '
-            "add it to depends"
+            f'"${{{name}}}" is the output of "{shorten(step)}", which does not run '
+            "before this step; add it to depends"
         )
 
 
@@ -266,7 +267,7 @@ def _step_part(name: str, path: str, reference: str, scope: Scope) -> str:
     told = identifier((part[1] or "") if part else "")
     told = {"exitCode": "exit_code"}.get(told, told)
     if told not in _ENDS or part is None:
-        hint = "what it prints is kept with its run" if told in ("stdout", "stderr") else ""
+        hint = "its output is kept with its run" if told in ("stdout", "stderr") else ""
         shown = f'"${{{shorten(reference)}}}" is not supported; a step has {", ".join(_ENDS)}'
         raise Invalid(f"{shown}; {hint}" if hint else shown)
     found = scope.steps.get(name, name)
@@ -295,11 +296,11 @@ def _check_step(name: str, part: str | None, scope: Scope) -> None:
         told = f'steps: there is no step "{shorten(name)}"'
         raise Invalid(f"{told}; {hint}" if hint else told)
     if step not in scope.before:
-        raise Invalid(f'"{shorten(step)}" does not run before; add it to depends')
+        raise Invalid(f'"{shorten(step)}" does not run before this step; add it to depends')
     if part is not None and part not in _ENDS:
         raise Invalid(f'"steps.{name}.{part}" is unknown; a step has {", ".join(_ENDS)}')
     if part == "output" and step not in scope.keeping:
-        raise Invalid(f'"{shorten(step)}" keeps no output; give it `output: NAME`')
+        raise Invalid(f'"{shorten(step)}" does not keep its output; add `output: NAME` to it')
 
 
 def fixed_shell_text(text: str, scope: Scope) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -340,8 +341,8 @@ def shell_text(text: str, scope: Scope) -> tuple[str, tuple[tuple[str, str], ...
             continue
         if quote == "'":
             raise Invalid(
-                f'"{shorten(match[0])}" is in single quotes, where a shell puts no values; '
-                "use double quotes"
+                f'"{shorten(match[0])}" is in single quotes, where a shell does not expand '
+                "values; use double quotes"
             )
         _check(template, scope)
         variable = part_variable(reference_name(match))
@@ -415,15 +416,15 @@ def check_script(text: str, scope: Scope, program: str) -> None:
     """Text for another interpreter than a shell, which finds no values in it; raises Invalid."""
     if match := _OWN_TAG.search(text):
         raise Invalid(
-            f'"{shorten(match[0])}" stays as it is in a script for {shorten(program)}; '
-            "give it a name in env, and read that variable there"
+            f'"{shorten(match[0])}" is not replaced in a script for {shorten(program)}; '
+            "put it in env under a name, and read that variable in the script"
         )
     for match in _REFERENCE.finditer(text):
         name = (match["braced"] or "").partition(".")[0]
         if match["expression"] or name in scope.outputs or name in scope.params:
             raise Invalid(
-                f'"{shorten(match[0])}" stays as it is in a script for {shorten(program)}; '
-                f"read the variable {name or 'NAME'} there"
+                f'"{shorten(match[0])}" is not replaced in a script for {shorten(program)}; '
+                f"read the variable {name or 'NAME'} in the script"
             )
 
 

@@ -55,7 +55,7 @@ class Watcher:
                 self._watch_directories(root)
             except (OSError, RuntimeError) as error:
                 if str(error) != told:
-                    _log.warning("flows: %s is not watched: %s", root, error)
+                    _log.warning("flows: cannot watch %s: %s", root, error)
                 told = str(error)
                 self._stop.wait(AGAIN)
                 self._hint()

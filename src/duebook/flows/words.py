@@ -58,11 +58,11 @@ def _refused(instead: str, *names: str) -> list[Word]:
 
 
 _MAIL: Final = "send mail from a step or a handler"
-_LOGS: Final = "what a step prints is kept with its run"
+_LOGS: Final = "the output of a step is kept with its run"
 _NO_CONTAINERS: Final = "run the container's own command, such as docker run"
-_REMOTE: Final = "run the program that does it, such as ssh or psql"
-_SHELL_ARGS: Final = "put them behind the shell, such as `shell: bash -x`"
-_MODELS: Final = "call the program or task that does it"
+_REMOTE: Final = "run a program that does it, such as ssh or psql"
+_SHELL_ARGS: Final = "put them after the shell, such as `shell: bash -x`"
+_MODELS: Final = "call a program or task that does it"
 
 POLICY_KEYS: Final = {f.flow.key or f.key: f for f in POLICIES.values() if f.flow}
 """The fields of a definition that a flow file says, by their keys there."""
@@ -70,26 +70,27 @@ POLICY_KEYS: Final = {f.flow.key or f.key: f for f in POLICIES.values() if f.flo
 FLOW: Final = Table(
     "A flow",
     [
-        Word("name", "its name; without one, that of the file"),
+        Word("name", "its name; the default is the file name"),
         *(Word(key, known.flow.means) for key, known in POLICY_KEYS.items() if known.flow),
         Word("tags", same_as="labels", means="labels"),
         Word("group", "the label `group`"),
         Word("schedule", "when it starts: cron, a list, a trigger, or start/stop/restart"),
-        Word("tz", "the zone of its schedule; UTC without one"),
+        Word("tz", "the time zone of its schedule; the default is UTC"),
         Word("restart_wait_sec", "seconds between the stop and the start of a restart"),
-        Word("max_active_steps", "steps of one run at the same time"),
-        Word("worker_selector", "labels that a worker must have, unless a step says others"),
+        Word("max_active_steps", "the most steps of one run at the same time"),
+        Word("worker_selector", "labels that a worker must have, unless a step has its own"),
         Word("delay_sec", "seconds before the first step"),
         Word("type", "chain: in order; graph: by depends only"),
-        Word("params", "values to give at a start, with their defaults"),
-        Word("env", "variables of all steps: a mapping, or a list"),
+        Word("params", "values to pass when it starts, with their defaults"),
+        Word("env", "variables for all steps: a mapping or a list"),
         Word("working_dir", "the directory of all steps"),
         Word("shell", "the shell of all steps"),
         Word(
             "max_output_size",
-            "bytes that a step may print into its `output`: 1 MiB, at most 16 MiB",
+            "the most bytes that a step can print into its `output`: 1 MiB by default, up to 16 "
+            "MiB",
         ),
-        Word("preconditions", "what must hold, or the run ends as cancelled"),
+        Word("preconditions", "conditions that must be met, or the run is cancelled"),
         Word("precondition", same_as="preconditions", means="preconditions"),
         Word("steps", "a list or a mapping of steps"),
         Word("handler_on", "steps for init, success, failure, abort (or cancel) and exit"),
@@ -97,19 +98,19 @@ FLOW: Final = Table(
         *_refused(_MAIL, "mail_accounts"),
         *_refused(_LOGS, "log_dir", "log_output", "artifacts"),
         *_refused(
-            "the books keep all runs equally long", "hist_retention_days", "hist_retention_runs"
+            "all runs are kept for the same time", "hist_retention_days", "hist_retention_runs"
         ),
-        *_refused("a run has 5 seconds to end before it is killed", "max_clean_up_time_sec"),
-        *_refused("give the variables as env, or to the node", "dotenv", "secrets"),
+        *_refused("a run has 5 seconds to stop before it is killed", "max_clean_up_time_sec"),
+        *_refused("set the variables in env, or pass them to the node", "dotenv", "secrets"),
         *_refused(_NO_CONTAINERS, "container", "registry_auths", "kubernetes"),
         *_refused(_REMOTE, "ssh", "redis", "s3"),
-        *_refused("name them in each step", "defaults", "consts", "step_types", "actions"),
+        *_refused("write them in each step", "defaults", "consts", "step_types", "actions"),
         *_refused("put retry_policy on steps", "retry_policy"),
         *_refused("use schedule with restart", "restart_policy"),
-        *_refused("traces are not written", "otel"),
-        *_refused("params may always be given", "run_config"),
+        *_refused("traces are not supported", "otel"),
+        *_refused("params can always be passed", "run_config"),
         *_refused("start flows over REST", "webhook"),
-        *_refused("limit what the worker may use where you start it", "resources"),
+        *_refused("limit the resources of the worker when you start it", "resources"),
         *_refused("install them on the workers", "tools"),
         *_refused(_SHELL_ARGS, "shell_args"),
         *_refused(_MODELS, "llm", "harness", "harnesses", "tasks"),
@@ -119,40 +120,42 @@ FLOW: Final = Table(
 STEP: Final = Table(
     "A step",
     [
-        Word("name", "its name in the flow; step-1, step-2 … without one"),
+        Word("name", "its name in the flow; the default is step-1, step-2 …"),
         Word("id", "a second name, for depends and references"),
-        Word("description", "for people"),
-        Word("run", "text for the shell, or a list of such commands, each after the one before"),
-        Word("command", "text for the shell, or a list of a program and its arguments"),
-        Word("script", "text for the shell, for the interpreter of its #! line, or for `command`"),
+        Word("description", "a description for readers"),
+        Word("run", "a shell command, or a list of them that run in order"),
+        Word("command", "a shell command, or a list of a program and its arguments"),
+        Word(
+            "script", "a script for the shell, for the interpreter in its #! line, or for `command`"
+        ),
         Word("shell", "the shell of command and script"),
         Word("exec", "a program without a shell: command and args"),
         Word("task", "a Python function that workers know"),
-        Word("payload", "what the task gets"),
+        Word("payload", "the payload of the task"),
         Word("http", "a request: url, method, headers, json, body, expect"),
-        Word("event", "an event for the log: topic, type, key, data"),
+        Word("event", "an event to publish: topic, type, key, data"),
         Word("call", "another flow"),
         Word("action", "dag.run, which runs another flow: dag and params in `with`"),
-        Word("params", "what the flow of `call` gets"),
-        Word("executor", "type http with its config; command and shell need none"),
-        Word("type", "as executor"),
-        Word("config", "what `type: http`, `run` or `action` is given"),
+        Word("params", "params for the flow of `call`"),
+        Word("executor", "type http with its config; not needed for command and shell"),
+        Word("type", "same as executor"),
+        Word("config", "options for `type: http`, `run` or `action`"),
         Word("with", same_as="config", means="config"),
-        Word("depends", "steps that must end well before"),
+        Word("depends", "steps that must succeed first"),
         Word("needs", same_as="depends", means="depends"),
-        Word("env", "more variables; they win over those of the flow"),
-        Word("working_dir", "its directory"),
+        Word("env", "more variables; they override those of the flow"),
+        Word("working_dir", "its working directory"),
         Word("dir", same_as="working_dir", means="working_dir"),
-        Word("output", "the variable that keeps what it prints"),
+        Word("output", "the variable that stores its output"),
         Word("timeout_sec", "seconds for an attempt"),
         Word("retry_policy", "limit, interval_sec, backoff, max_interval_sec, exit_code"),
-        Word("retries", "attempts after the first, 10 s and then ever longer apart"),
+        Word("retries", "attempts after the first, 10 s apart and then longer each time"),
         Word("continue_on", "failure, skipped, exit_code, output, mark_success"),
-        Word("preconditions", "what must hold, or it is skipped"),
+        Word("preconditions", "conditions that must be met, or it is skipped"),
         Word("precondition", same_as="preconditions", means="preconditions"),
         Word("worker_selector", "labels that a worker must have"),
         Word("labels", same_as="worker_selector", means="worker_selector"),
-        Word("signal_on_stop", "SIGTERM, which is what is sent"),
+        Word("signal_on_stop", "SIGTERM, the only signal that is sent"),
         *_refused("loop in a script, or use retry_policy", "repeat_policy"),
         *_refused("write a step for each, or loop in a script", "parallel", "foreach"),
         *_refused(_MAIL, "mail_on_error"),
@@ -161,9 +164,9 @@ STEP: Final = Table(
         *_refused("install them on the workers", "shell_packages"),
         *_refused(_SHELL_ARGS, "shell_args"),
         *_refused("use command, http, task or call", "value", "routes", "noop"),
-        *_refused("nobody is asked while a flow runs", "approval"),
+        *_refused("approvals are not supported", "approval"),
         *_refused("check it in the next step", "output_schema"),
-        *_refused("keep what it prints, with output", "outputs"),
+        *_refused("store what it prints, with output", "outputs"),
         *_refused("let the command read its files", "inputs"),
         *_refused(_MODELS, "llm", "messages", "agent", "tools"),
     ],
@@ -174,9 +177,9 @@ RETRY: Final = Table(
     [
         Word("limit", "attempts after the first"),
         Word("interval_sec", "seconds between them"),
-        Word("backoff", "true, or by how much the interval grows each time"),
+        Word("backoff", "true, or the factor by which the interval grows each time"),
         Word("max_interval_sec", "the longest interval"),
-        Word("exit_code", "only after these"),
+        Word("exit_code", "retry only after these exit codes"),
         Word("exit_codes", same_as="exit_code", means="exit_code"),
     ],
 )
@@ -189,8 +192,11 @@ CONTINUE: Final = Table(
         Word("skipped", "after it was skipped"),
         Word("exit_code", "after these exit codes"),
         Word("exit_codes", same_as="exit_code", means="exit_code"),
-        Word("output", "when a line it printed contains one of these, or matches after re:"),
-        Word("mark_success", "such an end counts as a success"),
+        Word(
+            "output",
+            "when its output has a line with one of these strings, or matching a pattern after re:",
+        ),
+        Word("mark_success", "count such a failure as a success"),
     ],
 )
 
@@ -199,8 +205,8 @@ CONDITION: Final = Table(
     [
         Word("condition", "a value such as ${NAME}, or a command"),
         Word("command", same_as="condition", means="condition"),
-        Word("expected", "what it must be, or a pattern after re:"),
-        Word("negate", "it must not hold"),
+        Word("expected", "the expected value, or a pattern after re:"),
+        Word("negate", "the condition must not be met"),
     ],
 )
 
@@ -216,13 +222,13 @@ SCHEDULE: Final = Table(
 HANDLERS: Final = Table(
     "`handler_on`",
     [
-        Word("init", "before the steps; when it fails, none of them runs"),
-        Word("success", "after all ended well"),
+        Word("init", "before the steps; if it fails, no step runs"),
+        Word("success", "after every step succeeded"),
         Word("failure", "after a failure"),
         Word("abort", "after it was stopped or cancelled"),
         Word("cancel", same_as="abort", means="abort"),
-        Word("exit", "always, at the end"),
-        *_refused("nobody is asked while a flow runs", "wait"),
+        Word("exit", "at the end, always"),
+        *_refused("approvals are not supported", "wait"),
     ],
 )
 
@@ -230,11 +236,11 @@ PARAM: Final = Table(
     "An item of `params` that has a `name`",
     [
         Word("name", "its name"),
-        Word("default", "its value when none is given"),
-        Word("required", "true: it has to be given"),
+        Word("default", "its value if none is passed"),
+        Word("required", "true: a value must be passed"),
         Word("type", "string, integer, number or boolean"),
-        Word("enum", "the values that it may have"),
-        Word("description", "for people"),
+        Word("enum", "the allowed values"),
+        Word("description", "a description for readers"),
         *_refused("check it in a step", "pattern", "minimum", "maximum", "min_length"),
         *_refused("check it in a step", "max_length", "eval"),
     ],
@@ -243,14 +249,14 @@ PARAM: Final = Table(
 HTTP: Final = Table(
     "`config` of type http",
     [
-        Word("url", "where it goes"),
-        Word("method", "GET without one"),
+        Word("url", "the address of the request"),
+        Word("method", "the default is GET"),
         Word("headers", "names and values"),
-        Word("body", "what is sent"),
+        Word("body", "the body to send"),
         Word("timeout", "seconds"),
-        *_refused("put it into the url", "query"),
+        *_refused("put it in the url", "query"),
         *_refused("parse it in the next step", "json", "format"),
-        *_refused("the answer is kept with the run", "silent", "debug"),
+        *_refused("the response is kept with the run", "silent", "debug"),
         *_refused("certificates are always verified", "skip_tls_verify"),
     ],
 )
@@ -269,8 +275,8 @@ RUN: Final = Table(
 CALL: Final = Table(
     "`with` of `action: dag.run`",
     [
-        Word("dag", "the flow that is run"),
-        Word("params", "what it gets"),
+        Word("dag", "the flow to run"),
+        Word("params", "its params"),
     ],
 )
 
@@ -278,7 +284,7 @@ OUTPUT: Final = Table(
     "`output` as a mapping",
     [
         Word("name", "the variable"),
-        *_refused("there is no file of outputs", "key", "omit"),
+        *_refused("outputs are not written to a file", "key", "omit"),
         *_refused("parse it in the next step", "from", "decode", "select", "path"),
     ],
 )

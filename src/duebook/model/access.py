@@ -48,7 +48,7 @@ class Role(Enum):
     VIEWER = "viewer"
     """read"""
     OPERATOR = "operator"
-    """use every action, and write schedules for tasks and flows that exist"""
+    """use every action, and create schedules for existing tasks and flows"""
     ADMIN = "admin"
     """also define commands, requests, events and flows, tokens and limits"""
 
@@ -65,7 +65,7 @@ _RANKS: Final = {role: rank for rank, role in enumerate(Role)}
 @shown("Token")
 @dataclass(frozen=True, slots=True)
 class AccessToken:
-    """What is known about a token, but for its secret."""
+    """A token, without its secret."""
 
     id: Id
     name: Name
@@ -88,7 +88,7 @@ class AccessToken:
 
 @shown()
 class TokenMade(NamedTuple):
-    """A token with its secret text, shown this once."""
+    """A token with its secret text, which is shown only once."""
 
     about: Annotated[AccessToken, Shown(spread=True)]
     token: Annotated[str, Shown("Send it as `Authorization: Bearer …`.")]

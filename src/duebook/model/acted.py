@@ -27,7 +27,7 @@ class Pause:
 @shown()
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """To how many schedules it was done, or would be, and the names of the first ones."""
+    """How many schedules were or would be affected, and the names of the first ones."""
 
     action: Action
     count: int
@@ -38,8 +38,8 @@ class Acted:
 @shown()
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """What became of the runs of a backfill that was undone."""
+    """What happened to the runs of a backfill that was undone."""
 
     cancelled: int
-    begun: Annotated[int, Shown("Those for which it was too late.")]
+    begun: Annotated[int, Shown("Runs that had already started.")]
     """they go on, or have ended"""

@@ -23,22 +23,24 @@ SHORT_FORMS: Final = {
     "tz": Declared(kinds.TEXT, "The IANA zone of `cron`.", example="Europe/Brussels"),
     "frequency_unit": Declared(
         kinds.TEXT,
-        "SECONDS, MINUTES, HOURS, DAYS, WEEKS, MONTHS or YEARS; `frequency_time` of them apart, "
+        "SECONDS, MINUTES, HOURS, DAYS, WEEKS, MONTHS or YEARS, with `frequency_time`, "
         "as the trigger.",
         example="MINUTES",
     ),
     "frequency_time": Declared(
-        kinds.whole_number(1, 1_000_000), "How many units apart due times are.", example=15
+        kinds.whole_number(1, 1_000_000), "The number of units between due times.", example=15
     ),
     "start_ts": Declared(
         kinds.INSTANT, "The first due time of a frequency.", example="2026-12-01T00:00:00Z"
     ),
     "event_topic": Declared(
-        kinds.TEXT, "The topic of an event that is written, as the target.", example="orders"
+        kinds.TEXT, "The topic of an event to publish, as the target.", example="orders"
     ),
     "event_type": Declared(kinds.TEXT, "The type of that event.", example="order.created"),
     "event_data": Declared(
-        kinds.ANY, "The data of that event; text that is JSON is read as JSON.", example={"id": 7}
+        kinds.ANY,
+        "The data of that event; a string that contains JSON is parsed.",
+        example={"id": 7},
     ),
 }
 """Fields that stand for a trigger or a target."""
@@ -68,7 +70,7 @@ def _with_trigger(form: dict[str, Any]) -> dict[str, Any]:
     if any(form.get(name) is not None for name in FREQUENCY):
         if form.get("trigger") is not None:
             raise InvalidSchedule(
-                {"trigger": "trigger is given, and a frequency too; leave one of them out"}
+                {"trigger": "both trigger and a frequency are given; leave one of them out"}
             )
         rest = {key: form[key] for key in form if key not in (*FREQUENCY, "trigger")}
         return {**_frequency(form), **rest}
@@ -95,11 +97,11 @@ def _with_event(form: dict[str, Any], former: object) -> dict[str, Any]:
         return rest
     first = f"event_{next(iter(given))}"
     if rest.get("target") is not None:
-        told = f"target is given, and {first} too; leave one of them out"
+        told = f"both target and {first} are given; leave one of them out"
         raise InvalidSchedule({"target": told})
     event = {**(current or {}), **given}
     if event.get("topic") is None:
-        raise InvalidSchedule({"event_topic": f"event_topic is missing; {first} needs it"})
+        raise InvalidSchedule({"event_topic": f"event_topic is missing; {first} requires it"})
     if given.get("data") is not None:
         event["data"] = _data(given["data"])
     for part in given.keys() - {"data"}:
@@ -141,14 +143,14 @@ def read_enabled(definition: dict[str, Any]) -> tuple[dict[str, Any], bool | Non
     rest = {key: value for key, value in definition.items() if key not in SWITCHES}
     given = {word: definition[word] for word in SWITCHES if definition.get(word) is not None}
     wrong = {
-        word: f"{word} {quoted(value)} is neither true nor false"
+        word: f"{word} {quoted(value)} is not true or false"
         for word, value in given.items()
         if not isinstance(value, bool)
     }
     if not wrong and len(set(given.values())) > 1:
         wrong["active"] = (
             f"active is {_json(given['active'])} but enabled is {_json(given['enabled'])}; "
-            "they mean the same, leave one of them out"
+            "they mean the same; leave one of them out"
         )
     if wrong or not given:
         return rest, None, wrong

@@ -19,13 +19,13 @@ LARGE: Final = 4_096
 @shown()
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something that somebody did; of an update only what is different."""
+    """A change to an object; for an update, only the fields that changed."""
 
     id: int
     """0 as long as it is not on the books"""
     at: datetime
     by: Annotated[str, Shown(examples=("token:ci", "cli:alice", "code:shop"))]
-    namespace: Annotated[str, Shown("Empty for what all share.")]
+    namespace: Annotated[str, Shown("Empty for objects shared by all namespaces.")]
     """queues and tokens"""
     action: Annotated[str, Shown(examples=("create", "update", "pause"))]
     kind: str

@@ -47,9 +47,9 @@ class Consumer:
     namespace: Annotated[str, NEVER_SHOWN]
     name: Name
     kind: Kind
-    topics: Annotated[tuple[Topic, ...] | None, Shown("null: all but life cycles.")]
+    topics: Annotated[tuple[Topic, ...] | None, Shown("null: all except life cycle events.")]
     partitions: int
-    attempts: Annotated[int, Shown("Before an event is a dead letter.")]
+    attempts: Annotated[int, Shown("Attempts before an event becomes a dead letter.")]
     options: Annotated[dict[str, Any], Shown("Secrets are hidden.", write=show_options)] = field(
         default_factory=dict
     )
@@ -112,14 +112,14 @@ class Delivery(NamedTuple):
 @shown()
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """An event that could not be delivered, kept until somebody decides."""
+    """An event that could not be delivered, kept until it is replayed or discarded."""
 
     consumer: Name
     event: Event
     error: str
     attempts: int
     at: datetime
-    again: Annotated[bool, Shown("Whether it will be delivered once more.")]
+    again: Annotated[bool, Shown("Whether it will be delivered again.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,29 +141,31 @@ class Lag(NamedTuple):
     namespace: Annotated[str, NEVER_SHOWN]
     consumer: Annotated[str, NEVER_SHOWN]
     kind: Annotated[str, NEVER_SHOWN]
-    behind: Annotated[int, Shown("Positions from the first event it has not got.")]
+    behind: Annotated[
+        int, Shown("Positions from the first undelivered event to the end of the log.")
+    ]
     """to the end of the log"""
     dead: Annotated[int, Shown("Dead letters.")]
-    failing: Annotated[int, Shown("Partitions that wait for another try.")]
+    failing: Annotated[int, Shown("Partitions waiting for another attempt.")]
 
 
 @shown()
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """How far a consumer has come with some of the keys."""
+    """The progress of a consumer in one partition."""
 
     part: int
     position: int
     behind: int
     """positions from the first event that it has not got to the end of the log"""
     owner: Annotated[str | None, Shown("The member that reads it.")]
-    held: Annotated[int, Shown("Keys that wait for another try.")]
+    held: Annotated[int, Shown("Keys waiting for another attempt.")]
     """while the others go on"""
-    failures: Annotated[int, Shown("Refusals of an event that waits, at most.")]
+    failures: Annotated[int, Shown("The most failed attempts of a waiting event.")]
     retry_at: datetime | None
     """when the next of them, or the receiver, is tried again"""
     error: str | None
-    replay_until: Annotated[int, Shown("Up to there it gets what it had before.")]
+    replay_until: Annotated[int, Shown("The end of the replay.")]
 
 
 @shown("Consumer")
@@ -185,7 +187,7 @@ class ConsumerDetails(NamedTuple):
 
 @shown()
 class SinkMade(NamedTuple):
-    """A sink, with its secret if one was made, shown this once."""
+    """A sink, with its secret if one was created; it is shown only once."""
 
     settings: Annotated[Consumer, Shown(spread=True)]
     lag: Annotated[Lag, Shown(spread=True)]
@@ -222,7 +224,7 @@ def load_topics(topics: object) -> tuple[str, ...] | None:
     if not isinstance(items, Sequence | AbstractSet):
         raise Invalid(f"topics {quoted(topics)} is not a topic or a list of topics")
     if not items:
-        raise Invalid("topics is empty; leave it out for all of them")
+        raise Invalid("topics is empty; leave it out to get all topics")
     if len(items) > MOST_TOPICS:
-        raise Invalid(f"topics are {len(items):,}; at most {MOST_TOPICS:,} are named")
+        raise Invalid(f"topics has {len(items):,} items; at most {MOST_TOPICS:,} are allowed")
     return tuple(sorted({check_topic(item) for item in items}))

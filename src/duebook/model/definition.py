@@ -70,7 +70,7 @@ def _unknown(key: str, alone: bool) -> str:
     if key == "status":
         return "status is not a field of a definition; enabled (or active) pauses and resumes"
     meant = get_close_matches(key, FIELDS, n=1)
-    known = f"; known are {', '.join(FIELDS)}" if alone else ""
+    known = f"; use one of {', '.join(FIELDS)}" if alone else ""
     hint = f"; did you mean {meant[0]}?" if meant else known
     return f"{shorten(key)} is not a field of a definition{hint}"
 
@@ -94,20 +94,24 @@ def _contradictions(values: dict[str, Any], name: str | None) -> dict[str, str]:
     zones = {getattr(trigger, "tz", "UTC") for trigger in values.get("triggers", ())}
     if values.get("exclude") and len(zones) > 1:
         told = " and ".join(sorted(zones))
-        problems["exclude"] = f"exclude: whose days? The triggers are in {told}; use one zone"
+        problems["exclude"] = (
+            f"exclude needs a single time zone, but the triggers use {told}; use one zone"
+        )
     if any(dependency.within > RETENTION for dependency in values.get("depends_on", ())):
-        problems["depends_on"] = f"depends_on: within is at most the {RETENTION.days} days kept"
+        problems["depends_on"] = (
+            f"depends_on: within can be at most {RETENTION.days} days, the retention period"
+        )
     if any(dependency.schedule == name for dependency in values.get("depends_on", ())):
-        problems["depends_on"] = f'depends_on: "{name}" cannot wait for itself'
+        problems["depends_on"] = f'depends_on: "{name}" cannot depend on itself'
     if isinstance(values.get("target"), FlowTarget):
         problems |= {
-            key: f"{key} means nothing for a flow: {known.of_steps}"
+            key: f"{key} does not apply to a flow: {known.of_steps}"
             for key, known in FIELDS.items()
             if known.of_steps and values.get(key, known.default) != known.default
         }
     elif "target" in values:
         problems |= {
-            key: f"{key} needs a flow as target: only flows are stopped and restarted"
+            key: f"{key} requires a flow as the target; only flows are stopped and restarted"
             for key in _CONTROLS
             if values.get(key)
         }
@@ -122,5 +126,5 @@ def _contradictions(values: dict[str, Any], name: str | None) -> dict[str, str]:
 def _triggers(key: str, value: Any, name: str | None, least: int = 1) -> tuple[Trigger, ...]:
     items = value if isinstance(value, list | tuple) else [value]
     if not least <= len(items) <= 20:
-        raise Invalid(f"{key} takes {least} to 20 triggers, not {len(items)}")
+        raise Invalid(f"{key} accepts {least} to 20 triggers, not {len(items)}")
     return tuple(load_trigger(item, key=name) for item in items)

@@ -44,7 +44,7 @@ class Missed:
         number = "many" if self.count is None else f"{self.count:,}"
         times = "due time was" if self.count == 1 else "due times were"
         run = "it" if self.count == 1 else "them"
-        told = f"{number} {times} recorded as missed before this change; to run {run}: "
+        told = f"{number} {times} recorded as missed before this change. To run {run}: "
         return Note("missed", told + self.command)
 
 
@@ -53,7 +53,7 @@ Definition = Annotated[ScheduleSpec, Shown(write=ScheduleSpec.to_shown, json=dic
 
 @shown("Edit")
 class Edited(NamedTuple):
-    """An edit that nobody has made yet."""
+    """A preview of an edit."""
 
     before: Definition
     after: Definition

@@ -65,9 +65,9 @@ def load_enqueued(task: str, payload: Any, key: Any, policies: Mapping[str, Any]
     assert isinstance(target, TaskTarget)  # noqa: S101 - it was told to be one
     if unknown := [name for name in policies if name not in _READERS]:
         known = ", ".join(_READERS)
-        raise Invalid(f'enqueue takes no "{shorten(unknown[0])}"; known are {known}')
+        raise Invalid(f'"{shorten(unknown[0])}" is not an option of enqueue; use one of {known}')
     if key is not None and not (key and is_text(key, LONGEST_KEY)):
-        raise Invalid(f"key {quoted(key)} is not a text of 1 to {LONGEST_KEY} characters")
+        raise Invalid(f"key {quoted(key)} is not a string of 1 to {LONGEST_KEY} characters")
     values = {name: _READERS[name](name, v) for name, v in policies.items() if v is not None}
     delay = values.pop("delay", timedelta())
     spec = _spec(target, values)

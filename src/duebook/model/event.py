@@ -56,23 +56,23 @@ Topic = Annotated[str, Shown(pattern=f"^{_TOPIC.pattern}$", example="shop.stock"
 @shown()
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A fact on the log; what is secret in its data, by its name, is hidden."""
+    """An event in the log; values with secret names are hidden in its data."""
 
     id: Id
     """by which whoever gets it twice knows it"""
     namespace: Name
     topic: Topic
     type: str
-    key: Annotated[str, Shown("Events of one key come in their order.")]
+    key: Annotated[str, Shown("Events with the same key are delivered in order.")]
     data: Annotated[Any, Shown(of=lambda event: show_payload(event.data))]
-    meta: Annotated[dict[str, Any], Shown("Where it comes from.")]
+    meta: Annotated[dict[str, Any], Shown("The source of the event.")]
     """schedule, due time, run, user"""
     at: datetime
-    position: Annotated[int | None, Shown("Its place in the log.")] = None
+    position: Annotated[int | None, Shown("Its position in the log.")] = None
     """None until it has one"""
-    aggregate: Annotated[str | None, Shown("Whose history it belongs to.")] = None
+    aggregate: Annotated[str | None, Shown("The object whose history it belongs to.")] = None
     """a schedule or a run"""
-    version: Annotated[int | None, Shown("Its place there, without gaps.")] = None
+    version: Annotated[int | None, Shown("Its version in that history, without gaps.")] = None
     replay: Annotated[bool, NEVER_SHOWN] = False
     """whether it was delivered before, and somebody wanted it again"""
 
@@ -94,7 +94,7 @@ class TopicUse(NamedTuple):
     topic: Topic
     events: int
     """how many of those that were looked at"""
-    position: Annotated[int, Shown("Of the latest.")]
+    position: Annotated[int, Shown("The latest event.")]
     at: datetime
 
 
@@ -134,7 +134,9 @@ def new_draft(
 ) -> Draft:
     """An event of somebody's own making; raises Invalid that names the part."""
     if isinstance(topic, str) and topic.startswith(LIFECYCLE):
-        raise Invalid(f'topic "{shorten(topic)}": {LIFECYCLE}… are Duebook\'s own')
+        raise Invalid(
+            f'topic "{shorten(topic)}" is reserved: {LIFECYCLE}… topics belong to Duebook'
+        )
     name = check_topic(topic)
     kind = name if type_ is None else check_type(type_)
     text = json_text(meta or {})
@@ -164,8 +166,8 @@ def check_topic(value: object, part: str = "topic") -> str:
     if isinstance(value, str) and _TOPIC.fullmatch(value):
         return value
     raise Invalid(
-        f'{part} {quoted(value)} is not 1 to 249 letters, digits, ".", "_", "-", '
-        "beginning with a letter or digit"
+        f'{part} {quoted(value)} is not 1 to 249 letters, digits, ".", "_" or "-", '
+        "starting with a letter or digit"
     )
 
 
@@ -182,7 +184,7 @@ def check_key(value: object, part: str = "key") -> str:
         and not any(c == "\0" or "\ud800" <= c <= "\udfff" for c in value)
     ):
         return value
-    raise Invalid(f"{part} {quoted(value)} is not a text of up to {LONGEST_KEY} characters")
+    raise Invalid(f"{part} {quoted(value)} is not a string of up to {LONGEST_KEY} characters")
 
 
 def data_text(value: object, part: str = "data") -> str:
@@ -193,7 +195,7 @@ def data_text(value: object, part: str = "data") -> str:
 def check_position(value: object, part: str = "position") -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LAST_POSITION:
         return value
-    raise Invalid(f"{part} {quoted(value)} is not a whole number of 0 or more")
+    raise Invalid(f"{part} {quoted(value)} is not a whole number, 0 or greater")
 
 
 def event_kept(event: Event) -> dict[str, Any]:

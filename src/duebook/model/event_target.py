@@ -60,7 +60,7 @@ def load_event(form: object, named: str = "target event ") -> EventTarget:
         )
     if unknown := sorted(str(key) for key in form if key not in _KEYS):
         known = ", ".join(_KEYS)
-        raise Invalid(f'target event key "{shorten(unknown[0])}" is unknown; known are {known}')
+        raise Invalid(f'target event key "{shorten(unknown[0])}" is unknown; use one of {known}')
     if form.get("topic") is None:
         raise Invalid("target event topic is missing")
     data = form.get("data")
@@ -76,7 +76,9 @@ def load_event(form: object, named: str = "target event ") -> EventTarget:
 
 def _topic(value: object, named: str) -> str:
     if isinstance(value, str) and value.startswith(LIFECYCLE):
-        raise Invalid(f'{named}topic "{shorten(value)}": {LIFECYCLE}… are Duebook\'s own')
+        raise Invalid(
+            f'{named}topic "{shorten(value)}" is reserved: {LIFECYCLE}… topics belong to Duebook'
+        )
     return _part(f"{named}topic", value, check_topic) or ""
 
 

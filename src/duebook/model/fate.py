@@ -88,7 +88,7 @@ def fate_of_lost(losses: int, max_takeovers: int, asked_to_end: str | None) -> E
         return Ends(Outcome("cancelled", asked_to_end, LOST))
     if losses < max_takeovers:
         return HandedBack(AT_ONCE)
-    return Ends(Outcome("failed", "poison", f"{LOST}, as {losses} before it"))
+    return Ends(Outcome("failed", "poison", f"{LOST}, after {losses} earlier losses"))
 
 
 def fate_of_lost_early(

@@ -107,11 +107,11 @@ def bounded_json(key: str, value: object, most: int) -> str:
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"{key} is not valid JSON: {shorten(str(error))}") from None
     if has_nul(text):
-        raise Invalid(f"{key} has a NUL character, which no database and no variable can hold")
+        raise Invalid(f"{key} contains a NUL character, which cannot be stored")
     if size > most:
-        raise Invalid(f"{key} has {size:,} bytes as JSON; at most {most:,} are kept")
+        raise Invalid(f"{key} has {size:,} bytes as JSON; at most {most:,} are allowed")
     if text.count("[") + text.count("{") > MOST_NESTED and is_deeper(value):
-        raise Invalid(f"{key} is nested deeper than {MOST_NESTED} times")
+        raise Invalid(f"{key} is nested more than {MOST_NESTED} levels deep")
     return text
 
 
@@ -142,21 +142,23 @@ def read_labels(key: str, value: Any) -> tuple[tuple[str, str], ...]:
         and all(is_text(k, 64) and k and is_text(v, 256) for k, v in value.items())
     ):
         return tuple(sorted(value.items()))
-    raise Invalid(f"{key} {shorten(value)} is not an object of up to 100 short texts")
+    raise Invalid(f"{key} {shorten(value)} is not an object of up to 100 short strings")
 
 
 def read_text(key: str, value: Any) -> str:
     if is_text(value, LONGEST_TEXT):
         return str(value)
-    raise Invalid(f"{key} {shorten(value)} is not a text of up to {LONGEST_TEXT:,} characters")
+    raise Invalid(f"{key} {shorten(value)} is not a string of up to {LONGEST_TEXT:,} characters")
 
 
 def read_title(key: str, value: Any) -> str:
     """One line for people, without what could steer or fool whoever shows it."""
     if not is_text(value, LONGEST_TITLE):
-        raise Invalid(f"{key} {shorten(value)} is not text of up to {LONGEST_TITLE} characters")
+        raise Invalid(f"{key} {shorten(value)} is not a string of up to {LONGEST_TITLE} characters")
     if any(_steers(character) for character in value):
-        raise Invalid(f"{key} {shorten(value)} has control characters; use one line of plain text")
+        raise Invalid(
+            f"{key} {shorten(value)} contains control characters; use one line of plain text"
+        )
     return str(value).strip()
 
 
@@ -196,7 +198,7 @@ def read_instant(key: str, value: Any) -> datetime:
 def read_flag(key: str, value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    raise Invalid(f"{key} {quoted(value)} is neither true nor false")
+    raise Invalid(f"{key} {quoted(value)} is not true or false")
 
 
 def read_name(key: str, value: Any) -> str:
@@ -236,11 +238,11 @@ def _date_range(key: str, item: Any) -> DateRange:
     try:
         found = DateRange(parse_date(first), parse_date(last if slash else first))
     except Invalid as error:
-        raise Invalid(f"{key}: {error}; a range is like 2026-12-24/2027-01-02") from None
+        raise Invalid(f"{key}: {error}; write a range like 2026-12-24/2027-01-02") from None
     if found.first > found.last:
-        raise Invalid(f'{key}: "{item}" ends before it begins')
+        raise Invalid(f'{key}: "{item}" ends before it starts')
     if found.first < EARLIEST:
-        raise Invalid(f'{key}: "{item}" begins before 1900')
+        raise Invalid(f'{key}: "{item}" starts before 1900')
     if found.last > LATEST:
         raise Invalid(f'{key}: "{item}" ends after the year 9000')
     return found

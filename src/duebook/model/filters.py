@@ -169,9 +169,9 @@ def load_run_filter(form: dict[str, Any], schedule_id: str | None = None) -> Run
     """`status`, `origin`, `queue`, `flow`, `task`, `since` and `until`; raises InvalidFilter."""
     found = RunFilter(schedule_id, **_read(form, _OF_RUNS))
     if schedule_id is not None and found.flow is not None:
-        raise InvalidFilter({"flow": "flow goes without schedule; its runs have both"})
+        raise InvalidFilter({"flow": "flow cannot be combined with schedule"})
     if found.task is not None and (schedule_id is not None or found.flow is not None):
-        told = "task goes without schedule and flow; it finds runs that were enqueued"
+        told = "task cannot be combined with schedule or flow; it finds enqueued runs"
         raise InvalidFilter({"task": told})
     return found
 
@@ -198,7 +198,7 @@ def check_page(limit: Any) -> None:
 def _read(form: dict[str, Any], readers: dict[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     problems = refuse_keys(
-        form, readers, lambda key: f"{key} is not a filter; known are {', '.join(readers)}"
+        form, readers, lambda key: f"{key} is not a filter; use one of {', '.join(readers)}"
     )
     for key, read in readers.items():
         if form.get(key) is not None:
@@ -219,9 +219,12 @@ def _label(key: str, value: Any) -> tuple[tuple[str, str], ...]:
         items = value if isinstance(value, list | tuple) else [value]
         pairs = [_pair(key, item) for item in items[: MOST_ASKED + 1]]
     if len(pairs) > MOST_ASKED:
-        raise Invalid(f"{key}: at most {MOST_ASKED} labels can be asked for, not {len(pairs)}")
+        raise Invalid(f"{key}: at most {MOST_ASKED} labels are allowed, not {len(pairs)}")
     if len(dict(pairs)) < len(pairs):
-        raise Invalid(f"{key}: a label has one value, so nothing has two of {shorten(value)}")
+        raise Invalid(
+            f"{key}: a label has only one value, so nothing can match two values in "
+            f"{shorten(value)}"
+        )
     return read_labels(key, dict(pairs))
 
 
@@ -231,15 +234,15 @@ def _pair(key: str, item: Any) -> tuple[str, str]:
             name, found, value = item.partition(sign)
             if found and name:
                 return name, value
-    raise Invalid(f'{key} {quoted(item)} is not written as NAME:VALUE, such as "team:sales"')
+    raise Invalid(f'{key} {quoted(item)} does not have the form NAME:VALUE, such as "team:sales"')
 
 
 def _text(key: str, value: Any) -> str:
     text = read_title(key, value).lower()
     if text.endswith("*") and not _BEGINNING.fullmatch(text):
         raise Invalid(
-            f'{key} {quoted(value)} is not the beginning of a name: before "*", use up to 128 of '
-            'a-z, 0-9, ".", "_", "-"'
+            f'{key} {quoted(value)} is not the start of a name: before "*", use up to 128 '
+            'characters of a-z, 0-9, ".", "_" and "-"'
         )
     return text
 

@@ -43,9 +43,9 @@ class FlowDirectory:
         since = " yet" if self.scanned_at is None else f" since {format_instant(self.scanned_at)}"
         waiting = ""
         if self.waiting:
-            verb = "schedule waits" if self.waiting == 1 else "schedules wait"
-            waiting = f", and {self.waiting:,} {verb} for that"
+            verb = "schedule is" if self.waiting == 1 else "schedules are"
+            waiting = f", and {self.waiting:,} {verb} waiting for it"
         return (
-            f"no node has read {self.title}{since}{waiting}; start one with --flows, "
+            f"no node has read {self.title}{since}{waiting}; start a node with --flows, "
             f"or delete its flows: duebook flow forget {self.name}"
         )

@@ -37,9 +37,9 @@ class FlowTarget:
 def load_flow(form: dict[str, Any]) -> FlowTarget:
     """From `{"flow": "name", "params": {…}}`; raises Invalid that names the part."""
     if unknown := sorted(str(key) for key in form if key not in ("flow", "params")):
-        raise Invalid(f'target key "{shorten(unknown[0])}" is unknown; known are flow, params')
+        raise Invalid(f'target key "{shorten(unknown[0])}" is unknown; use flow or params')
     name = form["flow"]
     if not isinstance(name, str):
-        raise Invalid(f"target flow {shorten(name)} is not the name of a flow")
+        raise Invalid(f"target flow {shorten(name)} is not a flow name")
     params = check_payload("target params", form.get("params") or {})
     return FlowTarget(check_name(name, "target flow"), tuple(params.items()))

@@ -24,29 +24,31 @@ __all__ = ["FlowView", "flow_view", "lacking", "waiting_for"]
 @shown("Flow")
 @dataclass(frozen=True, slots=True)
 class FlowView:
-    """A flow by its newest good revision."""
+    """A flow, by its last valid revision."""
 
     name: Name
-    place: Annotated[str, Shown("The directory's name and the path in it.")]
+    place: Annotated[str, Shown("The directory's name, and the path in it.")]
     digest: str
     updated_at: datetime
     description: str = ""
     labels: dict[str, str] | None = None
-    starts: Annotated[str | None, Shown("When it starts by itself, in words.")] = None
+    starts: Annotated[str | None, Shown("When it starts automatically, in words.")] = None
     params: tuple[dict[str, Any], ...] = ()
     steps: tuple[dict[str, Any], ...] = ()
-    problem: Annotated[str | None, Shown("What is wrong with its file; it stays as it was.")] = None
+    problem: Annotated[
+        str | None, Shown("The problem in its file; the last valid version stays in use.")
+    ] = None
     last_run: Run | None = None
     waits: Annotated[
         tuple[str, ...],
-        Shown("Why that run, or steps of it, do not begin: for others, or for a worker."),
+        Shown("Why that run or its steps are waiting: for other runs, or for a worker."),
     ] = ()
     stops: Annotated[str | None, Shown("When it is stopped, if it is running.")] = None
     """in words"""
     restarts: Annotated[str | None, Shown("When it is stopped and started again.")] = None
     unread: Annotated[
         str | None,
-        Shown("Why its due times wait: no node reads the directory of its file."),
+        Shown("Why its due times are waiting: no node reads the directory of its file."),
     ] = None
 
 
@@ -68,17 +70,17 @@ def lacking(
     """What no worker that lives has and a run asks for; None when one has it."""
     living = [node for node in nodes if "worker" in node.roles]
     if not living:
-        return "no worker lives"
+        return "no worker is running"
     workers = [node for node in living if node.serves(namespace)]
     if not workers:
         return unserved(namespace, [node.namespaces for node in living])
     wanted = ", ".join(f"{name}={value}" for name, value in sorted(needs.items()))
     fitting = [node for node in workers if needs.items() <= node.labels.items()]
     if not fitting:
-        return f"it needs a worker with {wanted}; none that lives has that"
+        return f"it needs a worker with {wanted}, and no live worker has them"
     if task is not None and not any(task in node.tasks for node in fitting):
         beside = f" with {wanted}" if needs else ""
-        return f'task "{task}" is known to no live worker{beside}'
+        return f'no live worker{beside} knows task "{task}"'
     return None
 
 

@@ -111,7 +111,7 @@ def load_http(form: object) -> HttpTarget:
         )
     if unknown := [key for key in form if key not in _KEYS]:
         known = ", ".join(_KEYS)
-        raise Invalid(f'target http key "{shorten(unknown[0])}" is unknown; known are {known}')
+        raise Invalid(f'target http key "{shorten(unknown[0])}" is unknown; use one of {known}')
     content, body = form.get("json"), form.get("body")
     if content is not None and body is not None:
         raise Invalid('target http has both "json" and "body"; give one of them')
@@ -120,7 +120,7 @@ def load_http(form: object) -> HttpTarget:
         refuse_hidden("target http json", content)
     if body is not None and not _is_text(body, LONGEST_BODY):
         told = shorten(show_payload(body))
-        raise Invalid(f"target http body {told} is not a text of up to 1,000,000 characters")
+        raise Invalid(f"target http body {told} is not a string of up to 1,000,000 characters")
     refuse_hidden("target http body", body)
     sends = content is not None or body is not None
     return HttpTarget(
@@ -142,16 +142,17 @@ def _is_text(value: object, longest: int) -> bool:
 def _url(value: object) -> str:
     if not isinstance(value, str) or not _is_text(value, LONGEST_URL) or not value.isprintable():
         raise Invalid(
-            f"target http url {quoted(show_payload(value))} is not a text of up to 8,000 characters"
+            f"target http url {quoted(show_payload(value))} is not a string of up to 8,000 "
+            "characters"
         )
     refuse_hidden("target http url", value)
     origin = origin_of(value)
     if not origin.partition("://")[2]:
         told = shorten(show_text(value))
-        raise Invalid(f'target http url "{told}" does not begin like https://example.com')
+        raise Invalid(f'target http url "{told}" does not start like https://example.com')
     if "@" in origin:
         raise Invalid(
-            "target http url has a name or password before its host; use a header Authorization"
+            "target http url contains a user name or password; use an Authorization header"
         )
     if "{" not in origin:
         _check_host(origin)
@@ -165,7 +166,7 @@ def _check_host(origin: str) -> None:
     except ValueError:
         right = False
     if not right or re.search(r"[\s\\<>\"|^`]", origin):
-        raise Invalid(f'target http url: "{shorten(origin)}" names no host and port')
+        raise Invalid(f'target http url: "{shorten(origin)}" does not have a valid host and port')
 
 
 def _method(value: object) -> str:
@@ -177,22 +178,25 @@ def _method(value: object) -> str:
 def _headers(value: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, dict) or len(value) > MOST_HEADERS:
         told = value if isinstance(value, int | float) else HIDDEN
-        raise Invalid(f"target http headers {told} is not an object of up to 100 texts")
+        raise Invalid(f"target http headers {told} is not an object of up to 100 strings")
     names = set()
     for name, text in value.items():
         if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
-            raise Invalid(f"target http header {quoted(name)} is not the name of a header")
+            raise Invalid(f"target http header {quoted(name)} is not a valid header name")
         if name.lower() in _OURS or name.lower().startswith("duebook-"):
-            raise Invalid(f'target http header "{name}" is set by Duebook itself; leave it out')
+            raise Invalid(f'target http header "{name}" is set by Duebook; leave it out')
         if name.lower() in names:
             raise Invalid(f'target http header "{name}" is given twice')
         names.add(name.lower())
         if not _is_text(text, LONGEST_HEADER) or not (text.isascii() and text.isprintable()):
             raise Invalid(
-                f'target http header "{name}" is not a line of up to 8,000 ASCII characters'
+                f'target http header "{name}" is not one line of up to 8,000 ASCII characters'
             )
         if text == HIDDEN:
-            raise Invalid(f'target http header "{name}" is {HIDDEN}, which hides a value; give it')
+            raise Invalid(
+                f'target http header "{name}" is {HIDDEN}, a placeholder for a hidden value; '
+                "give the real value"
+            )
     return tuple(sorted(value.items()))
 
 

@@ -87,7 +87,7 @@ def check_settings(value: object) -> dict[str, str]:
     protocol = str(value.get("security.protocol", ""))
     if protocol.lower().startswith("sasl") and not _mechanism(value):
         known = ", ".join(_CHOICES["sasl.mechanisms"])
-        raise Invalid(f'sink config has no "sasl.mechanisms"; give one of {known}')
+        raise Invalid(f'sink config has no "sasl.mechanisms"; set it to one of {known}')
     return {name: _word(item) for name, item in value.items()}
 
 
@@ -103,25 +103,31 @@ def asks_for_tokens(settings: Mapping[Any, Any]) -> bool:
 
 def _check(name: object, value: object) -> None:
     if not is_text(name, 200) or not isinstance(value, str | int | float | bool):
-        raise Invalid(f'sink config "{shorten(name)}" is not a setting with a text or number')
+        raise Invalid(f'sink config "{shorten(name)}" is not a setting with a string or number')
     if not is_text(str(value), LONGEST):
         raise Invalid(f'sink config "{shorten(name)}" has more than {LONGEST:,} characters')
     if name not in ALLOWED:
         raise Invalid(f'sink config "{shorten(name)}" is not allowed: {_why(str(name))}')
     if value == HIDDEN:
-        told = f'sink config "{name}" is {HIDDEN}, which hides a value'
-        raise Invalid(f"{told} and stays only while servers and endpoints do; give it")
+        told = f'sink config "{name}" is {HIDDEN}, a placeholder for a hidden value,'
+        raise Invalid(
+            f"{told} which is kept only while servers and endpoints stay the same; give the real "
+            "value"
+        )
     _check_value(str(name), value)
 
 
 def _why(name: str) -> str:
     if name in _OURS:
-        return "Duebook sets it, and counts on it"
+        return "Duebook sets it"
     if name in _EXECUTED or name.startswith("sasl.kerberos."):
-        return "it would run a program or library where relays are"
+        return "it would run a program or library on the machines of the relays"
     if name.endswith((".location", ".file", ".path")):
-        return "it reads a file where relays are; use ssl.ca.pem, ssl.certificate.pem, ssl.key.pem"
-    return "docs/events.md lists the settings that are"
+        return (
+            "it reads a file on the machines of the relays; use ssl.ca.pem, ssl.certificate.pem "
+            "or ssl.key.pem"
+        )
+    return "docs/events.md lists the allowed settings"
 
 
 def _check_value(name: str, value: object) -> None:
@@ -131,7 +137,7 @@ def _check_value(name: str, value: object) -> None:
             f"{LONGEST_TIMEOUT:,}"
         )
     if name == "partitioner" and value == "random":
-        raise Invalid('sink config "partitioner" "random" would undo the order of each key')
+        raise Invalid('sink config "partitioner" "random" would break the order of each key')
     choices = _CHOICES.get(name)
     if choices is not None and str(value).upper() not in map(str.upper, choices):
         raise Invalid(f'sink config "{name}" {quoted(value)} is not one of {", ".join(choices)}')

@@ -76,8 +76,9 @@ def read_cursor(key: bytes, asked: Any, cursor: str | None, *shapes: str) -> Pag
         raise _bad(cursor)
     if fingerprint != _fingerprint(asked):
         raise BadCursor(
-            f'cursor "{shorten(cursor)}" is of a list with another filter, sort or namespace; '
-            "leave it out to begin again"
+            f'cursor "{shorten(cursor)}" belongs to a list with another filter, sort order or '
+            "namespace; "
+            "leave it out to start from the beginning"
         )
     return tuple(place)
 
@@ -95,7 +96,7 @@ def _decoded(key: bytes, cursor: object) -> list[Any]:
 def _bad(cursor: object) -> BadCursor:
     return BadCursor(
         f'cursor "{shorten(cursor)}" is not valid here; pass the next_cursor of the previous page '
-        "unchanged, or leave it out to begin again"
+        "unchanged, or leave it out to start from the beginning"
     )
 
 

@@ -15,7 +15,7 @@ __all__ = ["LiveNode"]
 @shown("Node")
 @dataclass(frozen=True, slots=True)
 class LiveNode:
-    """A session of a node whose lease has not run out."""
+    """A node whose lease has not expired."""
 
     id: str
     node: Annotated[str, Shown("The name of its machine.")]
@@ -23,27 +23,28 @@ class LiveNode:
     roles: tuple[str, ...]
     version: str
     tzdata: str
-    tasks: Annotated[tuple[str, ...], Shown("Those that it knows.")]
-    queues: Annotated[tuple[str, ...], Shown("Those that it serves.")]
+    tasks: Annotated[tuple[str, ...], Shown("The tasks that it knows.")]
+    queues: Annotated[tuple[str, ...], Shown("The queues that it serves.")]
     namespaces: Annotated[
         Serving,
         Shown(
-            'Those whose runs it executes; ["*"] for all.',
+            'The namespaces whose runs it executes; ["*"] for all.',
             write=Serving.to_json,
             read=serving_of,
             json=list[str],
         ),
     ]
-    labels: Annotated[dict[str, str], Shown("For steps that ask for them.")]
+    labels: Annotated[dict[str, str], Shown("Labels that steps can require.")]
     started_at: datetime
-    seen_at: Annotated[datetime, Shown("Its last sign of life.")]
-    expires_at: Annotated[datetime, Shown("When its lease ends, unless renewed.")]
+    seen_at: Annotated[datetime, Shown("Its last heartbeat.")]
+    expires_at: Annotated[datetime, Shown("When its lease expires, unless renewed.")]
     clock_ahead: Annotated[
-        timedelta, Shown("Seconds ahead of the books' clock at its last sign of life.")
+        timedelta,
+        Shown("How many seconds its clock is ahead of the database's, at its last heartbeat."),
     ]
     """negative: behind"""
-    running: Annotated[int, Shown("Its runs under way.")]
-    leads: Annotated[bool, Shown("Whether it is the one that plans.")]
+    running: Annotated[int, Shown("How many runs it is executing.")]
+    leads: Annotated[bool, Shown("Whether it is the leader.")]
     """in leader mode"""
 
     def serves(self, namespace: str) -> bool:

@@ -11,7 +11,7 @@ __all__ = ["Note"]
 
 @shown()
 class Note(NamedTuple):
-    """What somebody should know about a change that was made all the same."""
+    """A note about a change."""
 
     code: Annotated[str, Shown(example="missed")]
     message: str

@@ -157,7 +157,7 @@ class Upstream:
 @shown("Exception")
 @dataclass(frozen=True, slots=True)
 class DueException:
-    """What a person said about a due time to come.
+    """A future due time that was skipped or moved.
 
     `skip` and `moved_away` take a due time of the trigger out; `moved_here` puts one in. `done`
     is one that an edit decided while earlier ones still waited. Each is used up by the plan that

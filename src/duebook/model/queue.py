@@ -43,7 +43,9 @@ class Queue:
     """The limits of a queue; None for none."""
 
     name: Name
-    concurrency: Annotated[int | None, Shown("Most runs at once; null: no limit.")] = None
+    concurrency: Annotated[int | None, Shown("The most runs at the same time; null: no limit.")] = (
+        None
+    )
     """over all nodes; 0 holds the queue"""
     rate: Annotated[
         Rate | None,
@@ -59,7 +61,7 @@ class Queue:
 @shown("Queue")
 @dataclass(frozen=True, slots=True)
 class QueueLoad:
-    """The limits of a queue, and how many of its runs are waiting and under way."""
+    """The limits of a queue, and how many of its runs are waiting and running."""
 
     queue: Annotated[Queue, Shown(spread=True)]
     queued: int

@@ -26,13 +26,13 @@ MOST_DEFINITION_BYTES: Final = 1_000_000_000_000
 @shown(partial=True)
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Limits of a namespace, at least one; null for none. They replace those that it had."""
+    """Limits of a namespace, at least one; null means no limit. They replace the previous ones."""
 
     namespace: Annotated[str, NEVER_SHOWN]
     schedules: Annotated[int | None, Shown(least=0, most=MOST_SCHEDULES)] = None
     fires_per_minute: Annotated[
         float | None,
-        Shown("Of all schedules, by the mean of each.", least=0, most=MOST_FIRES),
+        Shown("Of all schedules together, on average.", least=0, most=MOST_FIRES),
     ] = None
     payload_bytes: Annotated[int | None, Shown(least=2, most=MOST_BYTES)] = None
     """of one payload as JSON"""
@@ -52,7 +52,7 @@ DEFAULTS: Final = Quota(EVERYWHERE, schedules=5_000_000, definition_bytes=4_000_
 
 @shown("QuotaUse")
 class Used(NamedTuple):
-    """What is used of a quota."""
+    """The usage of a quota."""
 
     schedules: int
     fires_per_minute: Annotated[float | None, Shown("Known where it is limited.")]
@@ -62,7 +62,7 @@ class Used(NamedTuple):
 @shown("Namespace")
 @dataclass(frozen=True, slots=True)
 class NamespaceUse:
-    """The quota of a namespace, and what is used of it."""
+    """The quota of a namespace, and its usage."""
 
     quota: Quota
     schedules: Annotated[int, NEVER_SHOWN]

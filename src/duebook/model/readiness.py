@@ -29,7 +29,7 @@ NODE_CHECKS: Final = ("database", "schema", "node")
 @shown("ReadinessProblem")
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is in the way, and what helps."""
+    """What prevents runs, and the remedy."""
 
     code: Annotated[str, Shown(example="scheduler")]
     message: str
@@ -38,13 +38,15 @@ class Problem:
 @shown("Status")
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """Whether everything that is due can run, and what is in the way."""
+    """Whether everything that is due can run, and what prevents it."""
 
-    checked_at: Annotated[datetime | None, Shown("null when the database could not be asked.")]
+    checked_at: Annotated[datetime | None, Shown("null if the database could not be reached.")]
     """by the books' clock"""
     problems: tuple[Problem, ...] = ()
     asked: Annotated[tuple[str, ...], NEVER_SHOWN] = CHECKS
-    notes: Annotated[tuple[Problem, ...], Shown("What stops nothing, but needs attention.")] = ()
+    notes: Annotated[
+        tuple[Problem, ...], Shown("Problems that stop nothing but need attention.")
+    ] = ()
 
     @property
     def ready(self) -> Annotated[bool, Shown()]:
@@ -53,7 +55,7 @@ class Readiness:
     @property
     def checks(
         self,
-    ) -> Annotated[dict[str, bool | None], Shown("null for what could not be asked.")]:
+    ) -> Annotated[dict[str, bool | None], Shown("null for checks that could not run.")]:
         failed = {problem.code for problem in self.problems}
         unasked = self.checked_at is None
         return {name: False if name in failed else None if unasked else True for name in self.asked}

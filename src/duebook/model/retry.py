@@ -27,12 +27,12 @@ HOPELESS: Final = frozenset({"fenced", "output", "payload", "refused", "template
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Try again after a failure; `attempts` counts the first try.
+    """Retry after a failure; `attempts` includes the first one.
 
-    The delay grows by `backoff` with each failure up to `max_delay`; with `jitter` it is
-    shortened by up to a half, so that what failed together does not return together. `on` names
-    the failures that are worth it: exit codes, and reasons such as "timeout" or exceptions (the
-    name of a class means also those that derive from it); empty means all of them.
+    The delay is multiplied by `backoff` after each failure, up to `max_delay`; with `jitter` it
+    is shortened by up to a half, so that runs that failed together do not retry together. `on`
+    lists the failures to retry: exit codes, reasons such as "timeout", and exceptions (a class
+    name includes its subclasses); empty means all failures.
 
     >>> Retry(attempts=5, delay="2s", max_delay="1m", on=[ConnectionError, "timeout"]).on
     ('ConnectionError', 'timeout')
@@ -71,10 +71,10 @@ class Retry:
         if not 1 <= self.backoff <= 100:
             raise Invalid(f"retry backoff {self.backoff} is not between 1 and 100")
         if not isinstance(self.jitter, bool):
-            raise Invalid(f"retry jitter {quoted(self.jitter)} is neither true nor false")
+            raise Invalid(f"retry jitter {quoted(self.jitter)} is not true or false")
 
     def delay_after(self, outcome: Outcome, failures: int, seed: str) -> timedelta | None:
-        """How long to wait after the `failures`-th failure; None: that was the last try."""
+        """How long to wait after the `failures`-th failure; None if that was the last attempt."""
         if failures >= self.attempts or not self._worth(outcome):
             return None
         seconds = self.delay.total_seconds()
@@ -113,7 +113,9 @@ def load_retry(form: object) -> Retry:
     if not isinstance(form, dict):
         raise Invalid(f'retry {shorten(form)} is not an object such as {{"attempts": 3}}')
     if unknown := [key for key in form if key not in known]:
-        raise Invalid(f'retry key "{shorten(unknown[0])}" is unknown; known are {", ".join(known)}')
+        raise Invalid(
+            f'retry key "{shorten(unknown[0])}" is unknown; use one of {", ".join(known)}'
+        )
     return Retry(**form)
 
 
@@ -139,5 +141,5 @@ def _failures(value: Any) -> tuple[int | str, ...]:
     items = [item.__name__ if _is_exception(item) else item for item in items]
     for item in items:
         if not _is_whole(item) and not (isinstance(item, str) and 0 < len(item) <= 200):
-            raise Invalid(f"retry on {shorten(item)} is neither an exit code nor a name")
+            raise Invalid(f"retry on {shorten(item)} is not an exit code or an error name")
     return tuple(items)

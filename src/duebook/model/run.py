@@ -40,8 +40,8 @@ SKIPPED: Final = frozenset({"precondition", "upstream_failed", "upstream_skipped
 """Why steps and flows are cancelled that were not to run at all."""
 _WHY: Final = {
     "precondition": "its condition was not met",
-    "upstream_failed": "a step before it failed",
-    "upstream_skipped": "a step before it was skipped",
+    "upstream_failed": "an earlier step failed",
+    "upstream_skipped": "an earlier step was skipped",
     "init_failed": "the init handler did not succeed",
     "flow_cancelled": "its flow was stopped",
     "flow_timeout": "its flow took longer than its timeout_sec",
@@ -65,7 +65,7 @@ class Run(NamedTuple):
     due_at: datetime | None
     origin: Origin
     trigger: Annotated[str, Shown(example="schedule:0 9 * * 1-5")]
-    queue: Annotated[str, Shown("Of a run of a flow: @flow, which nobody serves.")]
+    queue: Annotated[str, Shown("For a flow run: @flow, which no worker serves.")]
     priority: int
     status: RunStatus
     attempt: int
@@ -73,7 +73,7 @@ class Run(NamedTuple):
     losses: int
     payload: Annotated[
         dict[str, Any] | None,
-        Shown("null: that of its schedule.", of=lambda run: show_payload(run.payload)),
+        Shown("null: the payload of its schedule.", of=lambda run: show_payload(run.payload)),
     ]
     """what a person gave for this run"""
     created_at: datetime
@@ -98,12 +98,15 @@ class Run(NamedTuple):
     progress_text: str | None = None
     beat_at: datetime | None = None
     """the latest sign of life that its task gave by itself"""
-    parent_run_id: Annotated[Id | None, Shown("The run of its flow, of a step.")] = None
+    parent_run_id: Annotated[Id | None, Shown("For a step: the run of its flow.")] = None
     step: str | None = None
     """None also once its flow was retried, and began the step again"""
-    flow: Annotated[str | None, Shown("That it is a run, or a step, of.")] = None
+    flow: Annotated[str | None, Shown("The flow, for a flow run or a step.")] = None
     output_size: Annotated[
-        int | None, Shown("Bytes of an output that is too large for `output`: see `/output`.")
+        int | None,
+        Shown(
+            "The size in bytes of an output that is too large for `output`; get it from `/output`."
+        ),
     ] = None
     output_secrets: Annotated[list[str] | None, NEVER_SHOWN] = None
     """what is hidden in its output where people see it"""
@@ -118,7 +121,7 @@ class Run(NamedTuple):
         self,
     ) -> Annotated[
         RunState,
-        Shown("As people see it: `skipped` is a step, or a flow, that was not to run."),
+        Shown("The status, with `skipped` for a step or flow whose conditions were not met."),
     ]:
         return run_state(self.status, self.reason)
 
@@ -217,9 +220,7 @@ class LatestRun:
     reason: Annotated[str | None, Shown(key="last_run_reason")] = None
     enqueued_at: Annotated[
         datetime | None,
-        Shown(
-            "When its latest run was created, for a due time or by hand.", key="last_enqueued_at"
-        ),
+        Shown("When its latest run was created.", key="last_enqueued_at"),
     ] = None
     """the last one of all runs of the schedule, which may be a backfill's"""
 
@@ -260,7 +261,7 @@ class Progress:
 @shown()
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try of a run that is over, while the run itself went on."""
+    """An earlier attempt of a run."""
 
     number: int
     node: str | None
@@ -272,14 +273,15 @@ class Attempt:
     went_on_until: Annotated[
         datetime | None,
         Shown(
-            "Its task went on until then, after the attempt had ended: a thread cannot be killed."
+            "When its task finished, if that was after the attempt had ended: a thread cannot be "
+            "killed."
         ),
     ] = None
 
 
 @shown()
 class RunDetails(NamedTuple):
-    """A run, with the attempts that it took before the current one."""
+    """A run, with its earlier attempts."""
 
     run: Annotated[Run, Shown(spread=True)]
     attempts: Sequence[Attempt]

@@ -53,7 +53,7 @@ class ScheduleSpec:
         tuple[Trigger, ...],
         Declared(
             kinds.TRIGGERS,
-            "When it is due: one trigger, or up to 20; text is a cron expression.",
+            "When it is due: one trigger, or up to 20; a string is a cron expression.",
             example={"cron": "30 2 * * 1-5", "tz": "Europe/Brussels"},
             key="trigger",
         ),
@@ -63,7 +63,8 @@ class ScheduleSpec:
         Target,
         Declared(
             kinds.TARGET,
-            "What runs: a command, a request, a flow, an event or a task; text is a task's name.",
+            "What runs: a command, a request, a flow, an event or a task; a string is a task's "
+            "name.",
             example={"command": ["pg_dump", "mydb"]},
         ),
     ]
@@ -77,27 +78,27 @@ class ScheduleSpec:
         ),
     ] = field(default_factory=dict)
     title: Annotated[
-        str, Declared(kinds.TITLE, "A name to show to people.", example="Daily Cleanup")
+        str, Declared(kinds.TITLE, "A title for the dashboard.", example="Daily Cleanup")
     ] = ""
     description: Annotated[
-        str, Declared(kinds.TEXT, "What it is for.", flow=InFlow("for people"))
+        str, Declared(kinds.TEXT, "What it is for.", flow=InFlow("a description for readers"))
     ] = ""
     labels: Annotated[
         tuple[tuple[str, str], ...],
         Declared(
             kinds.LABELS,
-            "Names and values to find it by.",
+            "Labels to filter by, as names and values.",
             example={"team": "data"},
-            flow=InFlow("for people: a mapping, or a list of texts such as team=data"),
+            flow=InFlow("labels for filtering: a mapping, or a list such as team=data"),
         ),
     ] = ()
     start_at: Annotated[
         datetime | None,
-        Declared(kinds.INSTANT, "No due time is before it.", example="2026-12-01T00:00:00Z"),
+        Declared(kinds.INSTANT, "No due times before this time.", example="2026-12-01T00:00:00Z"),
     ] = None
     end_at: Annotated[
         datetime | None,
-        Declared(kinds.INSTANT, "No due time is after it.", example="2027-01-01T00:00:00Z"),
+        Declared(kinds.INSTANT, "No due times after this time.", example="2027-01-01T00:00:00Z"),
     ] = None
     max_runs: Annotated[
         int | None,
@@ -109,7 +110,7 @@ class ScheduleSpec:
     ] = None
     jitter: Annotated[
         timedelta,
-        Declared(kinds.LENGTH, "Each due time is up to this much later.", example="30s"),
+        Declared(kinds.LENGTH, "Delays each due time by up to this long.", example="30s"),
     ] = timedelta()
     exclude: Annotated[
         tuple[DateRange, ...],
@@ -121,7 +122,11 @@ class ScheduleSpec:
     ] = ()
     grace: Annotated[
         timedelta,
-        Declared(kinds.LENGTH, "A due time that is later than this is missed.", example="5m"),
+        Declared(
+            kinds.LENGTH,
+            "A due time that is older than this when it is first seen is missed.",
+            example="5m",
+        ),
     ] = timedelta(minutes=1)
     catchup: Annotated[
         Catchup,
@@ -133,21 +138,23 @@ class ScheduleSpec:
         timedelta | None,
         Declared(
             kinds.POSITIVE_LENGTH,
-            "How far back catchup all goes.",
+            "How far back catchup=all goes.",
             example="6h",
-            flow=InFlow("run missed due times again, as old as this; without one, none"),
+            flow=InFlow("how far back missed due times run; without it, none do"),
         ),
     ] = None
     catchup_limit: Annotated[
         int,
         Declared(
-            kinds.whole_number(1, 50_000), "How many due times catchup all keeps.", example=100
+            kinds.whole_number(1, 50_000), "How many due times catchup=all keeps.", example=100
         ),
     ] = 1_000
     catchup_pace: Annotated[
         timedelta,
         Declared(
-            kinds.LENGTH, "Catchup all goes on when a run ends, or after this long.", example="10s"
+            kinds.LENGTH,
+            "Catchup=all continues when a run finishes, or after this long.",
+            example="10s",
         ),
     ] = timedelta(minutes=1)
     overlap: Annotated[
@@ -167,18 +174,18 @@ class ScheduleSpec:
         Declared(
             kinds.FLAG,
             "Skip a due time if a manual run has succeeded since the one before it.",
-            flow=InFlow("skip a due time when somebody already ran it by hand"),
+            flow=InFlow("skip a due time if a manual run has succeeded since the previous one"),
         ),
     ] = False
     on_resume: Annotated[
         OnResume,
-        Declared(kinds.choice(OnResume), "What becomes of due times that fell while paused."),
+        Declared(kinds.choice(OnResume), "What happens to due times that fell during a pause."),
     ] = "skip"
     depends_on: Annotated[
         tuple[Dependency, ...],
         Declared(
             kinds.DEPENDENCIES,
-            "Schedules that must have succeeded before.",
+            "Schedules that must have succeeded first.",
             example=[{"schedule": "extract", "within": "1h", "wait": "10m"}],
         ),
     ] = ()
@@ -186,9 +193,9 @@ class ScheduleSpec:
         int | None,
         Declared(
             kinds.whole_number(1, 100_000),
-            "The most runs at once, with overlap allow.",
+            "The most runs at the same time, with overlap=allow.",
             flow=InFlow(
-                "runs at the same time, whoever starts them; -1 is no limit",
+                "the most runs at the same time, manual ones included; -1 is no limit",
                 key="max_active_runs",
                 scheduled=False,
                 unlimited=-1,
@@ -210,8 +217,8 @@ class ScheduleSpec:
         int,
         Declared(
             kinds.whole_number(-1_000, 1_000),
-            "Runs with a higher one start first.",
-            flow=InFlow("within the queue; higher goes first"),
+            "Runs with a higher priority start first.",
+            flow=InFlow("priority within the queue; higher starts first"),
             enqueue=True,
         ),
     ] = 0
@@ -219,7 +226,7 @@ class ScheduleSpec:
         Retry | None,
         Declared(
             kinds.RETRY,
-            "How many attempts a run has, and how long it waits before the next.",
+            "How many attempts a run has, and how long it waits between them.",
             example={"attempts": 3, "delay": "10s"},
             enqueue=True,
             of_steps="put retry_policy on its steps",
@@ -231,14 +238,14 @@ class ScheduleSpec:
             kinds.whole_number(0, 100),
             "How often a run may lose its node before it fails.",
             enqueue=True,
-            of_steps="its steps are taken over, each by itself",
+            of_steps="each of its steps is taken over separately",
         ),
     ] = 3
     timeout: Annotated[
         timedelta | None,
         Declared(
             kinds.POSITIVE_LENGTH,
-            "An attempt that takes longer is stopped.",
+            "An attempt that takes longer than this is stopped.",
             example="1h",
             flow=InFlow("seconds for the whole run", key="timeout_sec", scheduled=False),
             enqueue=True,
@@ -249,7 +256,7 @@ class ScheduleSpec:
         timedelta | None,
         Declared(
             kinds.POSITIVE_LENGTH,
-            "A run that has not started by then is cancelled.",
+            "A run that has not started within this time is cancelled.",
             example="30m",
             enqueue=True,
         ),
@@ -390,11 +397,9 @@ class Schedule:
     paused_at: datetime | None = None
     paused_until: datetime | None = None
     pause_reason: str | None = None
-    problem: Annotated[str | None, Shown("What keeps it from being planned or run.")] = None
+    problem: Annotated[str | None, Shown("What prevents it from being planned or run.")] = None
     last_run: Annotated[LatestRun | None, Shown(spread=True)] = None
-    notes: Annotated[
-        tuple[Note, ...], Shown("About the change that this answers.", sparse=True)
-    ] = ()
+    notes: Annotated[tuple[Note, ...], Shown("Notes about the change.", sparse=True)] = ()
 
     @property
     def enabled(self) -> Annotated[bool, Shown()]:
@@ -409,13 +414,13 @@ class Schedule:
 @shown()
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A definition that is or was in force, from `valid_from` until the next one."""
+    """A version of a definition, valid from `valid_from` until the next one."""
 
     version: int
     spec: Annotated[
         ScheduleSpec | None,
         Shown(
-            "null: a newer node wrote it.",
+            "null: a newer version of Duebook wrote it.",
             key="definition",
             write=ScheduleSpec.to_shown,
             json=dict[str, Any] | None,

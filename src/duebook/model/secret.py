@@ -182,10 +182,16 @@ def refuse_hidden(key: str, value: Any) -> None:
     """Raises Invalid for a payload with a value that was hidden when it was shown."""
     for name, item in _named(value):
         if item == HIDDEN and is_secret(name):
-            raise Invalid(f'{key} "{shorten(name)}" is {HIDDEN}, which hides a value; give it')
+            raise Invalid(
+                f'{key} "{shorten(name)}" is {HIDDEN}, a placeholder for a hidden value; give '
+                "the real value"
+            )
     for text in _texts(value):
         if _hides(text):
-            raise Invalid(f'{key} "{shorten(text)}" has {HIDDEN}, which hides a value; give it')
+            raise Invalid(
+                f'{key} "{shorten(text)}" contains {HIDDEN}, a placeholder for a hidden value; '
+                "give the real value"
+            )
 
 
 def _hides(text: str) -> bool:

@@ -68,9 +68,9 @@ class StrandedTask(NamedTuple):
 
     def __str__(self) -> str:
         if self.elsewhere:
-            whose = f'runs of namespace "{self.namespace}" wait for task "{self.task}"'
+            whose = f'runs of namespace "{self.namespace}" are waiting for task "{self.task}"'
             return f"{whose}, which only workers of other namespaces know"
-        return f'runs wait for task "{self.task}", which no live worker knows'
+        return f'runs are waiting for task "{self.task}", which no live worker knows'
 
 
 ALL: Final = Serving()
@@ -100,7 +100,7 @@ def read_serving(given: str | Sequence[str], what: str = "serve") -> Serving:
     words = given.split(",") if isinstance(given, str) else list(given)
     names = [word.strip() if isinstance(word, str) else word for word in words]
     if not any(names):
-        raise Invalid(f'{what} names no namespace; list some, such as "shop,billing", or "*"')
+        raise Invalid(f'{what} is empty; list namespaces, such as "shop,billing", or "*"')
     if any(name in _ALL_WORDS for name in names):
         return ALL
     return Serving(tuple(sorted({check_name(name, f"{what}: namespace") for name in names})))

@@ -32,7 +32,7 @@ def load_options(kind: str, options: dict[str, Any]) -> dict[str, Any]:
     if unknown := sorted(str(key) for key in options if key not in readers):
         known = ", ".join(readers)
         raise Invalid(
-            f'"{shorten(unknown[0])}" is not an option of a {kind} sink; known are {known}'
+            f'"{shorten(unknown[0])}" is not an option of a {kind} sink; use one of {known}'
         )
     return {
         key: read(options.get(key)) for key, read in readers.items() if _given(kind, key, options)
@@ -98,25 +98,29 @@ def _url(value: object) -> str:
         raise Invalid(f"sink url {quoted(value)} is not a URL") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_right:
         raise Invalid(
-            f"sink url {quoted(value)} does not begin with http:// or https:// and a host"
+            f"sink url {quoted(value)} does not start with http:// or https:// and a host"
         )
     if parts.username is not None:
-        raise Invalid("sink url has a name or password; receivers know us by the signature")
+        raise Invalid(
+            "sink url contains a user name or password; receivers authenticate Duebook by its "
+            "signature"
+        )
     return value
 
 
 def _secret(value: object) -> str:
     text = value if isinstance(value, str) else ""
     if text == HIDDEN:
-        told = f"sink secret is {HIDDEN}, which hides the secret of another host"
-        raise Invalid(f"{told}; give one, or leave it out to have one made")
+        told = f"sink secret is {HIDDEN}, a placeholder for the secret of another host"
+        raise Invalid(f"{told}; give one, or leave it out to create one")
     try:
         raw = base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
     except (binascii.Error, ValueError):
         raw = b""
     if not text.startswith(SECRET_PREFIX) or len(raw) < SHORTEST_SECRET:
         raise Invalid(
-            f"sink secret is not {SECRET_PREFIX} and at least {SHORTEST_SECRET} bytes as base64"
+            f"sink secret must be {SECRET_PREFIX} followed by at least {SHORTEST_SECRET} bytes "
+            "as base64"
         )
     return text
 
@@ -124,7 +128,10 @@ def _secret(value: object) -> str:
 def _servers(value: object) -> str:
     if isinstance(value, str) and value.strip() and value.isprintable() and len(value) <= 2_000:
         return value
-    raise Invalid(f"sink servers {quoted(value)} is not HOST:PORT, or several separated by commas")
+    raise Invalid(
+        f"sink servers {quoted(value)} does not have the form HOST:PORT, or several of these "
+        "separated by commas"
+    )
 
 
 def _prefix(value: object) -> str:

@@ -94,7 +94,7 @@ def payload_variables(keys: Iterable[str]) -> dict[str, str]:
         variable = "DUEBOOK_PAYLOAD_" + re.sub(r"[^A-Z0-9_]", "_", key.upper())
         if (other := variables.setdefault(variable, key)) != key:
             raise Invalid(
-                f'payload keys "{shorten(other)}" and "{shorten(key)}" would both be '
+                f'payload keys "{shorten(other)}" and "{shorten(key)}" would both become '
                 f"{shorten(variable)}; rename one"
             )
     return {key: variable for variable, key in variables.items()}
@@ -121,7 +121,7 @@ def load_target(form: object) -> Target:
             return load(form[kind])
     if unknown := sorted(str(key) for key in form if key not in _COMMAND_KEYS):
         known = ", ".join(sorted(_COMMAND_KEYS))
-        raise Invalid(f'target key "{shorten(unknown[0])}" is unknown; known are {known}')
+        raise Invalid(f'target key "{shorten(unknown[0])}" is unknown; use one of {known}')
     return CommandTarget(
         argv=_argv(form["command"]) if "command" in form else (),
         shell=_text("shell", form["shell"]) if "shell" in form else None,
@@ -150,7 +150,7 @@ _LOADERS: Final[dict[str, Callable[[object], Target]]] = {
 def _argv(value: object) -> tuple[str, ...]:
     if isinstance(value, list | tuple) and len(value) > MOST_ARGUMENTS:
         told = f"target command has {len(value):,} parts; at most {MOST_ARGUMENTS:,} are allowed"
-        raise Invalid(f"{told}; put the others into a file")
+        raise Invalid(f"{told}; put the rest in a file")
     if isinstance(value, list | tuple) and value:
         return tuple(_text("command", part, empty=i > 0) for i, part in enumerate(value))
     raise Invalid(f"target command {shorten(value)} is not a list of a program and its arguments")
@@ -158,7 +158,7 @@ def _argv(value: object) -> tuple[str, ...]:
 
 def _env(value: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, dict):
-        raise Invalid(f"target env {shorten(_shown(value))} is not an object of texts")
+        raise Invalid(f"target env {shorten(_shown(value))} is not an object of strings")
     if len(value) > MOST_VARIABLES:
         told = f"target env has {len(value):,} variables; at most {MOST_VARIABLES:,} are allowed"
         raise Invalid(told)
@@ -166,18 +166,21 @@ def _env(value: object) -> tuple[tuple[str, str], ...]:
         if not is_text(name, LONGEST_NAME) or not name or "=" in name:
             raise Invalid(f'target env name "{shorten(name)}" is not a variable name')
         if value[name] == HIDDEN:
-            raise Invalid(f'target env "{shorten(name)}" is {HIDDEN}, which hides a value; give it')
+            raise Invalid(
+                f'target env "{shorten(name)}" is {HIDDEN}, a placeholder for a hidden value; '
+                "give the real value"
+            )
     return tuple(sorted((name, _text("env", text, empty=True)) for name, text in value.items()))
 
 
 def _text(part: str, value: object, empty: bool = False) -> str:
     if isinstance(value, str) and len(value) > LONGEST_TEXT:
         told = f"target {part} has {len(value):,} characters; at most {LONGEST_TEXT:,} are allowed"
-        raise Invalid(f"{told}; put long scripts and values into files")
+        raise Invalid(f"{told}; put long scripts and values in files")
     if isinstance(value, str) and (value or empty) and "\0" not in value:
         return value
     told = "" if part == "env" else f" {shorten(_shown(value))}"
-    raise Invalid(f"target {part}{told} is not a text without NUL")
+    raise Invalid(f"target {part}{told} is not a string without NUL")
 
 
 def _shown(form: object) -> object:

@@ -37,7 +37,7 @@ _STAND_INS: Final[dict[str, Any]] = {"trigger": "@daily", "target": "any"}
 @shown("Template")
 @dataclass(frozen=True, slots=True)
 class ScheduleTemplate:
-    """Named defaults that a schedule copies when it is made."""
+    """Named defaults that a schedule copies when it is created."""
 
     namespace: Name
     name: Name

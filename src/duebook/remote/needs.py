@@ -15,6 +15,6 @@ class NeedsDatabase(Invalid):
 
 def needs_database(what: str) -> NeedsDatabase:
     return NeedsDatabase(
-        f"{what} needs the database itself, not a server: leave out --url and DUEBOOK_URL, and "
+        f"{what} needs direct access to the database: remove --url and DUEBOOK_URL, and "
         "give --database"
     )

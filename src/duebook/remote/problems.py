@@ -67,7 +67,10 @@ def error_of(answer: httpx2.Response, url: str) -> DuebookError:
         family = _FAMILIES.get(answer.status_code, DuebookError)
         if family is not Unavailable:
             family = DuebookError
-        return family(f"{url} answered {answer.status_code}, and not as Duebook does; is it one?")
+        return family(
+            f"{url} returned {answer.status_code}, but not as a Duebook server would; check the "
+            "address"
+        )
     return _error(code, detail, answer.status_code, _fields(form))
 
 

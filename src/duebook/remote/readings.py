@@ -67,7 +67,7 @@ def read_schedule(form: Form) -> Schedule:
         try:
             spec = _read_definition(form, form["name"])
         except Invalid as error:
-            problem = problem or f"this Duebook cannot read its definition: {error}"
+            problem = problem or f"this version of Duebook cannot read the definition: {error}"
     return decode(Schedule, form, spec=spec, problem=problem)
 
 

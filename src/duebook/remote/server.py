@@ -124,15 +124,15 @@ class Server:
                     raise self._unreachable(error) from error
             except httpx2.RequestError as error:
                 raise self._unreachable(error) from error
-        raise AssertionError("it was sent at least once")
+        raise AssertionError("the request may have been processed")
 
     def _unreachable(self, error: httpx2.RequestError) -> Unavailable:
         if isinstance(error, httpx2.TimeoutException):
-            told = "it does not answer in time"
+            told = "it does not respond in time"
         else:
             told = shorten(str(error), 200) or type(error).__name__
         return Unavailable(
-            f"cannot reach {self.url}: {told}; see that `duebook up` runs there, and that this is "
+            f"cannot reach {self.url}: {told}; check that `duebook up` runs there and that this is "
             "its address"
         )
 
@@ -140,8 +140,11 @@ class Server:
         """Who asks knows better than the server whether there was a token."""
         told = f"{self.url} needs a token; give --token, or DUEBOOK_TOKEN"
         if "authorization" in self._client.headers:
-            told = f"{self.url} does not know this token; it may be revoked, expired or another's"
-        found = DuebookError(f"{told}. duebook token create makes one")
+            told = (
+                f"{self.url} does not know this token; it may be revoked, expired or for another "
+                "server"
+            )
+        found = DuebookError(f"{told}. duebook token create creates one")
         found.code = error.code
         return found
 
@@ -150,7 +153,9 @@ class Server:
             error = error_of(answer, self.url)
             raise self._unknown(error) if error.code == "unauthorized" else error
         if API_HEADER not in answer.headers:
-            raise DuebookError(f"{self.url} does not answer as Duebook does; is it one?")
+            raise DuebookError(
+                f"{self.url} does not respond like a Duebook server; check the address"
+            )
         return answer.json() if answer.content else None
 
 
@@ -173,16 +178,14 @@ def _checked(url: str) -> str:
     except ValueError:
         known = plain = False
     if not known or not plain:
-        raise Invalid(
-            f'url "{shorten(url)}" is not an address of a server such as http://127.0.0.1:7420'
-        )
+        raise Invalid(f'url "{shorten(url)}" is not a server address such as http://127.0.0.1:7420')
     return url.rstrip("/")
 
 
 def _printable(token: str) -> str:
     if token.isascii() and token.isprintable() and token and " " not in token:
         return token
-    raise Invalid("the token is none: it has spaces, or characters that no token has")
+    raise Invalid("that is not a token: it contains spaces or other invalid characters")
 
 
 def _part(name: object) -> str:
@@ -192,7 +195,7 @@ def _part(name: object) -> str:
     try:
         return quote(name, safe="")
     except UnicodeEncodeError:
-        raise Invalid("a text with halves of characters can be neither stored nor found") from None
+        raise Invalid("the text contains unpaired surrogates, which cannot be stored") from None
 
 
 def _text(value: Any) -> Any:

@@ -146,7 +146,7 @@ class KafkaSink:
                 producer.produce(**message)
             except BufferError:
                 if time.monotonic() >= until:
-                    report.undelivered[event.id] = "no broker took what waits before it in time"
+                    report.undelivered[event.id] = "no broker accepted the events before it in time"
                     return False
                 producer.poll(0.1)
             except self._library.KafkaException as error:
@@ -212,7 +212,7 @@ class KafkaSink:
 def _read_token(status: int, body: bytes) -> tuple[str, float]:
     """What a token endpoint answers, and how many seconds it holds; raises Invalid."""
     if not 200 <= status < 300:
-        raise Invalid(f"the token endpoint answered {status}")
+        raise Invalid(f"the token endpoint returned {status}")
     try:
         form = json.loads(body)
     except ValueError:
@@ -220,5 +220,5 @@ def _read_token(status: int, body: bytes) -> tuple[str, float]:
     token = form.get("access_token") if isinstance(form, dict) else None
     lasts = form.get("expires_in", TOKEN_LASTS) if isinstance(form, dict) else None
     if not isinstance(token, str) or isinstance(lasts, bool) or not isinstance(lasts, int | float):
-        raise Invalid("the token endpoint answered without an access_token")
+        raise Invalid("the token endpoint did not return an access_token")
     return token, float(lasts)

@@ -61,8 +61,8 @@ class WebhookSink:
     def _deliver(self, delivery: Delivery) -> str | None:
         status = self._send(delivery)
         if status in LATER:
-            raise Unavailable(f"it answered {status}")
-        return None if 200 <= status < 300 else f"it answered {status}"
+            raise Unavailable(f"it returned {status}")
+        return None if 200 <= status < 300 else f"it returned {status}"
 
     def _send(self, delivery: Delivery) -> int:
         body, event_id, timestamp = as_json(delivery), delivery.event.id, int(self._clock())

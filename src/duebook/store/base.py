@@ -26,7 +26,7 @@ T = TypeVar("T")
 def refuse_fork(pid: int) -> None:
     """Connections do not outlive a fork; raises Unavailable in any process but `pid`."""
     if os.getpid() != pid:
-        raise Unavailable("a store cannot be used after a fork; open it again in the child")
+        raise Unavailable("a store cannot be used after a fork; open it again in the child process")
 
 
 class Store(Protocol):

@@ -67,19 +67,24 @@ class JoinedStore:
         return self._tx.plans.earliest_wake(after), self._tx.now
 
     def join(self, connection: object) -> NoReturn:  # noqa: ARG002
-        raise Invalid("connection: a transaction is open already, and cannot join another one")
+        raise Invalid("connection: a transaction is already open and cannot join another one")
 
     def news(self, timeout: float) -> News:  # noqa: ARG002
-        raise Invalid("nobody waits for news inside a transaction: it sees none of others")
+        raise Invalid(
+            "cannot wait for notifications inside a transaction, which does not see changes by "
+            "others"
+        )
 
     def wait_for_log(self, seen: int, timeout: float) -> NoReturn:  # noqa: ARG002
-        raise Invalid("nobody waits for events inside a transaction: it sees none of others")
+        raise Invalid(
+            "cannot wait for events inside a transaction, which does not see changes by others"
+        )
 
     def cursor_key(self) -> bytes:
         return self._tx.access.get_secret("cursors")
 
     def connect(self) -> NoReturn:
-        raise Invalid("a transaction is open already, on the connection of somebody else")
+        raise Invalid("a transaction is already open on another connection")
 
     def close(self) -> None:
         """Whoever opened the store closes it."""

@@ -67,7 +67,7 @@ def check_applied(have: Mapping[int, str], ours: Sequence[Migration]) -> None:
         if have.get(migration.number, migration.checksum) != migration.checksum:
             raise Conflict(
                 f"migration {migration.number:04d}_{migration.name} of the database differs from "
-                "the one of this Duebook; use the version that created it. Databases of versions "
+                "that of this version; use the version that created it. Databases of versions "
                 "before 0.1 are not migrated: print their schedules with `duebook ls --json` of "
                 "that version, and add them to a new database with `duebook add --file`"
             )
@@ -75,5 +75,5 @@ def check_applied(have: Mapping[int, str], ours: Sequence[Migration]) -> None:
 
 def too_new(schema: int, ours: int) -> Conflict:
     return Conflict(
-        f"the database has schema {schema}, and this Duebook knows only {ours}; upgrade Duebook"
+        f"the database has schema {schema}, but this version supports only {ours}; upgrade Duebook"
     )

@@ -86,7 +86,7 @@ def copy_books(
                 source.finish(move, lambda: None)
             return Copied(move.id, move.at, {})
         _check_repeatable(source, move)
-        progress.say(f"the copy of {move.at:%Y-%m-%d %H:%M:%S} UTC broke off; it is repeated")
+        progress.say(f"the copy of {move.at:%Y-%m-%d %H:%M:%S} UTC was interrupted; it is repeated")
     else:
         _check_clocks(source, target, progress)
         for left in _look_ahead(source, target, with_tables):
@@ -97,20 +97,20 @@ def copy_books(
 
 def _check_same(source: Source, move: Move, target: Target) -> None:
     if move.place != target.place:
-        done = "were moved" if move.state == "moved" else "are being copied"
+        done = "has been moved" if move.state == "moved" else "is being copied"
         raise Conflict(
-            f"the books of {source.path} {done} to the {move.place}; "
-            "to copy them elsewhere, open them again with duebook db reopen"
+            f"{source.path} {done} to the {move.place}; "
+            "to copy it elsewhere, reopen it with duebook db reopen"
         )
 
 
 def _check_repeatable(source: Source, move: Move) -> None:
     if move.state == "draining":
-        raise Conflict(f"another copy of {source.path} is under way")
+        raise Conflict(f"another copy of {source.path} is in progress")
     if move.state == "moved":
         raise Conflict(
-            f"the books of {source.path} were moved to the {move.place}, which knows nothing of "
-            "them; if they are lost there, open the old ones with duebook db reopen"
+            f"{source.path} has been moved to the {move.place}, but the copy is not there; if it "
+            "is lost, reopen the old database with duebook db reopen"
         )
 
 
@@ -119,13 +119,13 @@ def _check_clocks(source: Source, target: Target, progress: Progress) -> None:
     ahead = target.now() - source.now()
     if -ahead > MOST_BEHIND:
         raise Conflict(
-            f"the clock of the {target.place} is {_length(-ahead)} behind that of the old books; "
-            "set it right, for time must not run back"
+            f"the clock of the {target.place} is {_length(-ahead)} behind that of the old "
+            "database; correct it, because time must not run backwards"
         )
     if ahead > MOST_AHEAD:
         progress.say(
             f"note: the clock of the {target.place} is {_length(ahead)} ahead; "
-            "due times in between may count as missed"
+            "due times in between may be recorded as missed"
         )
 
 
@@ -133,8 +133,8 @@ def _check_carried(target: Target, names: Sequence[str]) -> None:
     """An earlier copy is kept, with its tables or without them."""
     if names and (missing := target.list_missing(names)):
         raise Conflict(
-            f"an earlier copy was kept without table {missing[0]}; carry it by other means, or "
-            "open the old books with duebook db reopen and copy them into an empty database"
+            f"an earlier copy was completed without table {missing[0]}; copy it by other means, or "
+            "reopen the old database with duebook db reopen and copy it into an empty database"
         )
 
 
@@ -170,12 +170,12 @@ def _places(reading: Reading, columns: dict[str, list[Column]]) -> dict[str, lis
     places = {}
     for table in have.keys() - columns.keys() - set(_STAY):
         if reading.count(table):
-            raise Conflict(f"PostgreSQL has no place for what is in {table}")
+            raise Conflict(f"PostgreSQL has no table for the rows of {table}")
     for table, known in columns.items():
         if table in have and table not in _STAY:
             kept = [c for c in known if c.name in have[table] or c.identity]
             if lost := have[table] - {column.name for column in kept}:
-                raise Conflict(f"PostgreSQL has no place for {', '.join(sorted(lost))} of {table}")
+                raise Conflict(f"PostgreSQL has no column for {', '.join(sorted(lost))} of {table}")
             places[table] = kept
     return places
 
@@ -189,7 +189,7 @@ def _close(source: Source, target: Target, wait: timedelta, progress: Progress) 
         source.abandon(move)
         raise
     if closed is None or closed.id != move.id:
-        raise Conflict(f"{source.path} was opened again meanwhile; nothing was copied")
+        raise Conflict(f"{source.path} was reopened in the meantime; nothing was copied")
     return closed
 
 
@@ -200,12 +200,12 @@ def _drain(source: Source, move: Move, wait: timedelta, progress: Progress) -> N
         now = progress.monotonic()
         if now - began > wait.total_seconds():
             raise Conflict(
-                f"{_named(under_way)} did not end within {_length(wait)}; nothing was changed. "
-                "Wait longer with --wait, cancel them, or end their nodes: those hand them back"
+                f"{_named(under_way)} did not finish within {_length(wait)}; nothing was changed. "
+                "Wait longer with --wait, cancel them, or stop their nodes, which requeues them"
             )
         if under_way != told[1] or now - told[0] >= SAY_EVERY:
             left = wait - timedelta(seconds=now - began)
-            progress.say(f"waiting up to {_length(left)} for {_named(under_way)} to end")
+            progress.say(f"waiting up to {_length(left)} for {_named(under_way)} to finish")
             told = now, under_way
         progress.pause(LOOK_EVERY)
 
@@ -232,8 +232,8 @@ def _transfer(
             """Under the lock of the file: nobody writes to it any more."""
             if tables and reading.has_changed():
                 raise _Changed(
-                    f"{source.path} was written to while {tables[0].name} was copied; end the "
-                    "programs that write to it, and call duebook db copy again"
+                    f"{source.path} was written to while {tables[0].name} was copied; stop "
+                    "the programs that write to it, and run duebook db copy again"
                 )
             target.keep()
 

@@ -43,8 +43,8 @@ def _refuse_missing(path: Path) -> None:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
         raise NotFound(
-            f"there is no database at {path.absolute()}; go to the directory of your database, or "
-            "name it with --database, or create one here: duebook up"
+            f"there is no database at {path.absolute()}; change to the directory of your "
+            "database, choose it with --database, or create one here: duebook up"
         ) from None
     except OSError:
         return  # whoever opens it says what is wrong
@@ -53,7 +53,9 @@ def _refuse_missing(path: Path) -> None:
 def open_target(url: str) -> Target:
     """A PostgreSQL database that takes over the books of a file; raises as `open_store`."""
     if not is_postgres(url):
-        raise Invalid("books are copied to PostgreSQL; write the second place as postgresql://…")
+        raise Invalid(
+            "only copies to PostgreSQL are supported; give the second database as postgresql://…"
+        )
     with _driver_needed():
         from duebook.store.postgres.arriving import Target
     return Target(url)

@@ -19,7 +19,7 @@ __all__ = ["Outside", "outside"]
 
 
 _ASYNC: Final = (
-    "connection: it is async; give a sync one, as SQLAlchemy's has it within "
+    "connection: it is async; pass a sync connection, as SQLAlchemy's has it within "
     "`await connection.run_sync(lambda sync: …)`"
 )
 
@@ -99,7 +99,7 @@ def outside(connection: Any, dialect: str, drivers: tuple[str, ...]) -> tuple[Ou
     if hasattr(connection, "exec_driver_sql"):
         found = connection.dialect.name
         if found != dialect:
-            raise Invalid(f"connection: it leads to {found}, and the books are in {dialect}")
+            raise Invalid(f"connection: it is a {found} connection, but Duebook uses {dialect}")
         return _SqlAlchemy(connection), connection.connection.driver_connection
     kind = type(connection)
     home = next(
@@ -110,7 +110,7 @@ def outside(connection: Any, dialect: str, drivers: tuple[str, ...]) -> tuple[Ou
     if home is None:
         known = ", ".join(drivers)
         raise Invalid(
-            f"connection: {kind.__module__}.{kind.__name__} is none of {known}, Django's "
+            f"connection: {kind.__module__}.{kind.__name__} is not one of {known}, Django's "
             "or SQLAlchemy's"
         )
     return (_Psycopg if home == "psycopg" else _Driver)(connection), connection

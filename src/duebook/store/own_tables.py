@@ -234,10 +234,10 @@ def _checked(
 def _misfit(table: OwnTable, column: OwnColumn, row: object, value: object) -> str:
     where = f"table {table.name}, column {column.name}, row {shorten(row)}"
     if value is None:
-        return f"{where}: it is NULL, which PostgreSQL does not allow there; set a value"
+        return f"{where}: it is NULL, which PostgreSQL does not allow; set a value"
     declared = column.declared or "no type"
     shown = quoted(value) if isinstance(value, str | int | float) else type(value).__name__
     return (
-        f"{where}: {shown} does not fit {column.kind}, which PostgreSQL has for {declared}; "
+        f"{where}: {shown} is not a valid {column.kind}, the PostgreSQL type for {declared}; "
         "correct the value, or leave the table out"
     )

@@ -22,7 +22,7 @@ def load_queries(path: Path) -> dict[str, str]:
     parts = _NAME.split(path.read_text("utf-8"))[1:]
     names, bodies = parts[::2], parts[1::2]
     if len(set(names)) < len(names):
-        raise ValueError(f"a query stands twice in {path.name}")
+        raise ValueError(f"a query appears twice in {path.name}")
     return {
         name: "\n".join(line for line in body.splitlines() if not line.startswith("--")).strip()
         for name, body in zip(names, bodies, strict=True)

@@ -214,7 +214,7 @@ class LedgerEntry:
     due_from: datetime
     due_to: datetime
     count: Annotated[int, Shown(least=1)]
-    exact: Annotated[bool, Shown("false: there were at least so many.")]
+    exact: Annotated[bool, Shown("false: there were at least this many.")]
     verdict: str
     reason: str
     facts: dict[str, Any]
@@ -389,7 +389,7 @@ class Begun(NamedTuple):
 
 
 class KeptFlow(NamedTuple):
-    """A flow by its newest good revision."""
+    """A flow, by its last valid revision."""
 
     name: str
     place: str

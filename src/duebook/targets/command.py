@@ -75,7 +75,7 @@ def _with_hint(
     if not missing:
         return outcome
     names, flags = " and ".join(missing[:MOST_NAMED]), ",".join(missing[:MOST_NAMED])
-    told = f"the node has {names}, which commands do not get; start it with --pass-env {flags}"
+    told = f"the node does not pass {names} to commands; start it with --pass-env {flags}"
     return replace(outcome, error=f"{outcome.error}; {told}")
 
 

@@ -96,8 +96,8 @@ def read_pass_env(value: str | Sequence[str]) -> tuple[str, ...]:
     for word in found:
         if not _PATTERN.fullmatch(word):
             raise Invalid(
-                f"pass_env {quoted(word)} is not the name of a variable; write names or their "
-                'beginnings, such as "EDITOR, AWS_*"'
+                f"pass_env {quoted(word)} is not a variable name or a prefix; use a form such "
+                'as "EDITOR, AWS_*"'
             )
     return found
 
@@ -138,16 +138,16 @@ def find_user(name: str) -> CommandUser:
         found = pwd.getpwnam(name)
     except (KeyError, ValueError):
         raise Invalid(
-            f'run_as "{shorten(name)}" is not a user of this machine; create one, such as: '
-            "useradd --system jobs"
+            f'run_as "{shorten(name)}" is not a user of this machine; create it, for example '
+            f"with: useradd --system {shorten(name)}"
         ) from None
     own = os.geteuid()
     if found.pw_uid == 0:
-        raise Invalid("run_as root would let commands do anything; name an ordinary user")
+        raise Invalid("run_as root would give commands full access; use an ordinary user")
     if found.pw_uid == own:
         raise Invalid(
-            f'run_as "{name}" is the user that the node runs as, whose files its commands could '
-            "read; name another user, and start the node as root"
+            f'run_as "{name}" is the user that the node runs as, so commands could '
+            "read the node's files; use another user, and start the node as root"
         )
     if own != 0:
         raise Invalid(

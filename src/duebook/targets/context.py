@@ -93,7 +93,7 @@ class TaskStop:
 
 
 class Context:
-    """A run, as its task sees it: the first argument of a function that asks for it."""
+    """A run, as its task sees it: passed as the first argument of a function that asks for it."""
 
     __slots__ = ("_began_at", "_log", "_reports", "_stop", "payload", "run", "token", "user")
 
@@ -127,12 +127,12 @@ class Context:
 
     @property
     def attempt(self) -> int:
-        """1 for the first try."""
+        """The number of the attempt, 1 for the first."""
         return self.run.attempt
 
     @property
     def now(self) -> datetime:
-        """The time on the books' clock, whatever this machine's says."""
+        """The current time of the database clock, independent of this machine's clock."""
         elapsed = timedelta(seconds=time.monotonic() - self._began_at)
         return (self.run.started_at or self.run.created_at) + elapsed
 
@@ -146,29 +146,29 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the run was asked to end; a loop looks at this now and then, and returns."""
+        """Whether the run was asked to stop; a loop checks this now and then, and returns."""
         if self._stop.reason is None:
             return False
         self._stop.seen = True
         return True
 
     def heartbeat(self) -> None:
-        """Show that the task is alive; raises Cancelled when the run was asked to end."""
+        """Report that the task is alive; raises Cancelled if the run was asked to stop."""
         if self.cancelled:
-            raise Cancelled(f"the run was asked to end: {self._stop.reason}")
+            raise Cancelled(f"the run was asked to stop: {self._stop.reason}")
         self._reports.progress(Progress())
 
     def progress(self, fraction: float, text: str | None = None) -> None:
-        """Show how far the task has come, from 0 to 1, and perhaps with what.
+        """Report the progress of the task, from 0 to 1, with an optional text.
 
-        As `heartbeat`, it raises Cancelled when the run was asked to end.
+        Like `heartbeat`, it raises Cancelled if the run was asked to stop.
         """
         if isinstance(fraction, bool) or not isinstance(fraction, int | float):
             raise Invalid(f"progress {quoted(fraction)} is not a number")
         if not 0 <= fraction <= 1:
             raise Invalid(f"progress {fraction} is not between 0 and 1")
         if self.cancelled:
-            raise Cancelled(f"the run was asked to end: {self._stop.reason}")
+            raise Cancelled(f"the run was asked to stop: {self._stop.reason}")
         told = None if text is None else shorten(text, LONGEST_TEXT)
         self._reports.progress(Progress(float(fraction), told))
 
@@ -180,15 +180,15 @@ class Context:
         key: str | None = None,
         type: str | None = None,  # noqa: A002 - as it is called everywhere
     ) -> str:
-        """Write an event with the success of this run: both are on the books, or neither.
+        """Publish an event together with the success of this run: both are stored, or neither.
 
-        Returns its id. Without a `key`: the name of the schedule, else the id of the run. What an
-        attempt published that fails is forgotten. Raises Invalid, also after `settle_in`.
+        Returns its id. The default `key` is the name of the schedule, or else the id of the run.
+        Events of an attempt that fails are discarded. Raises Invalid, also after `settle_in`.
         """
         if self._reports.settles:
-            raise Invalid("publish before settle_in: this run has ended in its own transaction")
+            raise Invalid("the run has already settled; publish before settle_in")
         if len(self._reports.published) >= MOST_PUBLISHED:
-            raise Invalid(f"a run publishes at most {MOST_PUBLISHED:,} events")
+            raise Invalid(f"a run can publish at most {MOST_PUBLISHED:,} events")
         run = self.run
         meta = cause(run.schedule, run.schedule_id, run.due_at, run.id, self.user, run.origin)
         wanted = (run.schedule or run.id) if key is None else key
@@ -197,18 +197,18 @@ class Context:
         return draft.id
 
     def settle_in(self, connection: Any, output: Any = None) -> None:
-        """Make the success of this run part of the task's own transaction: both or neither.
+        """Record the success of this run in the task's own transaction: both commit, or neither.
 
-        `connection` leads to the database of the books (psycopg, sqlite3, Django's, or
-        SQLAlchemy's connection or session). Call it last: then the task commits, and returns; what
-        it returns is not kept, so give `output` here. Without a commit the run fails as
-        `uncommitted`. Raises Conflict when the run belongs to somebody else by now, so that the
-        transaction rolls back; and Invalid outside a transaction, on other databases, and in a
-        process of its own.
+        `connection` leads to Duebook's database (psycopg, sqlite3, Django's, or SQLAlchemy's
+        connection or session). Call it last; then the task commits and returns. What it returns is
+        not stored, so pass `output` here. Without a commit, the run fails with reason
+        `uncommitted`. Raises Conflict if the run now belongs to another node, so that the
+        transaction rolls back; and Invalid outside a transaction, on other databases, and with
+        `isolation="process"`.
         """
         outcome = returned(output)
         if outcome.status != "succeeded":
-            raise Invalid(outcome.error or "the output cannot be kept")
+            raise Invalid(outcome.error or "the output cannot be stored")
         self._reports.settle_in(connection, outcome)
 
 

@@ -48,7 +48,7 @@ _TESTS: Final = frozenset(
     {"boolean", "defined", "divisibleby", "endingwith", "even", "mapping", "none", "number"}
     | {"odd", "sequence", "startingwith", "string", "undefined"}
 )
-_PLAIN_BRACES: Final = 'plain braces are written {{ "{{" }}'
+_PLAIN_BRACES: Final = 'to print braces, write {{ "{{" }}'
 
 
 class _Current(threading.local):
@@ -78,12 +78,12 @@ def check_template(text: str, known: Mapping[str, frozenset[str] | None]) -> Non
     except _template_error() as error:
         raise _told(text, error) from None
     for name in sorted(names - set(known)):
-        raise TemplateFailed(f'"{shorten(name)}" is unknown; known are {", ".join(known)}')
+        raise TemplateFailed(f'"{shorten(name)}" is unknown; use one of {", ".join(known)}')
     for path in sorted(paths):
         name, _, rest = path.partition(".")
         part, parts = rest.partition(".")[0], known.get(name)
         if part and parts is not None and part not in parts:
-            there = f"it has {', '.join(sorted(parts))}" if parts else "it has no parts"
+            there = f"it has {', '.join(sorted(parts))}" if parts else "it has no fields"
             raise TemplateFailed(f'"{shorten(path)}" is unknown; {there}')
 
 
@@ -98,7 +98,7 @@ def render(text: str, context: Mapping[str, Any]) -> str:
 
     def write(value: Any) -> str:
         if value is None:
-            raise TemplateFailed("a value is null; give another with default(…)")
+            raise TemplateFailed("a value is null; set a default with default(…)")
         made = value if isinstance(value, str) else _json(value)
         budget.spend(made)
         return made
@@ -133,7 +133,9 @@ def _render(
     except _template_error() as error:
         raise _told(text, error) from None
     if len(made) > MOST_OUTPUT:
-        raise TemplateFailed(f"it makes {len(made):,} characters; at most {MOST_OUTPUT:,} are kept")
+        raise TemplateFailed(
+            f"it produces {len(made):,} characters; at most {MOST_OUTPUT:,} are allowed"
+        )
     return made
 
 
@@ -173,7 +175,7 @@ def _json(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError):
-        raise TemplateFailed("a value is unknown; look at the names of its parts") from None
+        raise TemplateFailed("a value is undefined; check the names of its fields") from None
 
 
 def _told(text: str, error: TemplateError) -> TemplateFailed:
@@ -189,9 +191,9 @@ def _told(text: str, error: TemplateError) -> TemplateFailed:
             part = before[len(before.rstrip(_NAMED)) :] + part
         part = part.strip()
     if error.kind == "UndefinedError":
-        return TemplateFailed(f'"{shorten(part)}" is undefined; give a value with default(…)')
+        return TemplateFailed(f'"{shorten(part)}" is undefined; set a default with default(…)')
     if error.kind == "OutOfFuel":
-        return TemplateFailed(f"it takes more than the {FUEL:,} steps that a template has")
+        return TemplateFailed(f"it takes more than {FUEL:,} steps, the limit for a template")
     what = shorten(error.detail or error.message, 200)
     if error.kind == "SyntaxError":
         return TemplateFailed(f'{what} in "{shorten(text)}"; {_PLAIN_BRACES}')
@@ -221,21 +223,23 @@ def _tags(text: str) -> Iterator[str]:
 def _unreadable(text: str, start: int, place: int) -> TemplateFailed:
     tag = shorten(text[start:])
     if place >= len(text):
-        return TemplateFailed(f'"{tag}" has no end; {_PLAIN_BRACES}')
+        return TemplateFailed(f'"{tag}" is not closed; {_PLAIN_BRACES}')
     what = shorten(text[place : place + 1])
-    return TemplateFailed(f'"{what}" cannot stand in a tag, as in "{tag}"; {_PLAIN_BRACES}')
+    return TemplateFailed(f'"{what}" is not allowed in a tag, as in "{tag}"; {_PLAIN_BRACES}')
 
 
 def _check_tags(text: str) -> None:
     """Raises TemplateFailed; nothing that did not pass here reaches minijinja, at any time."""
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise TemplateFailed("it has half a character")
+        raise TemplateFailed("it contains an unpaired surrogate")
     for tag in _tags(text):
         if len(tag) > LONGEST_TAG:
             raise TemplateFailed(f'"{shorten(tag)}" is longer than {LONGEST_TAG} characters')
         _check_tag(tag)
         if tag.startswith("{%") and _tokens(tag)[0][1] == "for" and len(text) > LONGEST_WITH_LOOP:
-            raise TemplateFailed(f"with a loop it is at most {LONGEST_WITH_LOOP:,} characters long")
+            raise TemplateFailed(
+                f"a template with a loop can have at most {LONGEST_WITH_LOOP:,} characters"
+            )
 
 
 def _tokens(tag: str) -> list[tuple[str, str]]:
@@ -260,11 +264,11 @@ def _check_tag(tag: str) -> None:
         elif is_test:
             _check_known("test", word, _TESTS)
         elif word == "(" and _is_value(former) and not takes_options:
-            raise TemplateFailed(f'"{shorten(former[1])}(" calls something; only filters can be')
+            raise TemplateFailed(f'"{shorten(former[1])}(" is a call; only filters can be called')
         elif word == "+" and "number" not in (former[0], following[0]):
-            raise TemplateFailed('"+" adds a number; texts are put side by side: {{ a }}{{ b }}')
+            raise TemplateFailed('"+" adds numbers; to join strings, write {{ a }}{{ b }}')
         elif word == "recursive":
-            raise TemplateFailed('"recursive" loops are unknown')
+            raise TemplateFailed('"recursive" loops are not supported')
         after_is = word == "is" or (after_is and word == "not")
         former, takes_options = (kind, word), is_filter or is_test
 
@@ -281,5 +285,5 @@ def _is_value(token: tuple[str, str]) -> bool:
 def _check_known(what: str, word: str, known: Any) -> None:
     if word not in known:
         raise TemplateFailed(
-            f'{what} "{shorten(word)}" is unknown; known are {", ".join(sorted(known))}'
+            f'{what} "{shorten(word)}" is unknown; use one of {", ".join(sorted(known))}'
         )

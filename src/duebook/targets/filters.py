@@ -38,7 +38,7 @@ class Budget:
         """Raises TemplateFailed when nothing is left."""
         self._left -= _size(made)
         if self._left < 0:
-            raise TemplateFailed(f"it makes more than {MOST_OUTPUT:,} characters")
+            raise TemplateFailed(f"it produces more than {MOST_OUTPUT:,} characters")
 
 
 def counted(
@@ -50,7 +50,7 @@ def counted(
     def filtered(value: Any, *options: Any, **named: Any) -> Any:
         if value is None and work is not _default:
             raise TemplateFailed(
-                f"{name}: its value is undefined or null; use default(…) before it"
+                f"{name}: the value is undefined or null; use default(…) before it"
             )
         try:
             made = work(value, *options, **named)
@@ -84,7 +84,7 @@ def _default(value: Any, other: Any = "") -> Any:
 def _replace(value: Any, old: str, new: str) -> str:
     text = _text(value)
     if not old:
-        raise Invalid("what it replaces is empty")
+        raise Invalid("the text to replace is empty")
     _refuse_large(text.count(old) * len(new))
     return text.replace(old, new)
 
@@ -99,7 +99,7 @@ def _join(value: Any, between: str = "") -> str:
 def _refuse_large(size: int) -> None:
     """Before it is made: a product of two sizes is quickly more than a machine has."""
     if size > MOST_OUTPUT:
-        raise Invalid(f"it would make more than {MOST_OUTPUT:,} characters")
+        raise Invalid(f"it would produce more than {MOST_OUTPUT:,} characters")
 
 
 def _split(value: str, at: str | None = None) -> list[str]:
@@ -129,7 +129,7 @@ def _urlencode(value: Any) -> str:
 def _time(value: str, form: str = "%Y-%m-%d", tz: str = "UTC") -> str:
     """An instant in words of strftime, in a zone."""
     if len(form) > 100 or "".join(_DIRECTIVE.findall(form)) != form:
-        raise Invalid(f'"{shorten(form)}" is not a form such as %Y-%m-%d %H:%M')
+        raise Invalid(f'"{shorten(form)}" is not a format such as %Y-%m-%d %H:%M')
     return local_datetime(parse_instant(value), tz).strftime(form)
 
 

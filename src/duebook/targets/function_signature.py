@@ -96,18 +96,20 @@ class FunctionSignature:
     def _refuse(self, parameter: inspect.Parameter) -> None:
         name, hint = parameter.name, self._hints.get(parameter.name, Any)
         if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise Invalid(f"parameter {name} has no name that a payload could use; remove the /")
+            raise Invalid(
+                f"parameter {name} is positional-only, so no payload can set it; remove the /"
+            )
         if self._is_context(parameter):
-            raise Invalid(f"parameter {name} is the context, and must be the first one")
+            raise Invalid(f"parameter {name} is the context and must come first")
         if name in ("self", "cls"):
             raise Invalid(
-                f"parameter {name} belongs to a method, and a task is a function; move it out of "
+                f"parameter {name} belongs to a method, but a task is a function; move it out of "
                 "its class, or put @staticmethod above @book.task"
             )
         if parameter.default is parameter.empty and not _is_in_json(hint):
             raise Invalid(
-                f"parameter {name} is a {_name(hint)}, which no JSON is; take {_INSTEAD}, and make "
-                "it from that"
+                f"parameter {name} has type {_name(hint)}, which JSON cannot represent; accept "
+                f"{_INSTEAD}, and convert it"
             )
 
     def check(
@@ -119,11 +121,11 @@ class FunctionSignature:
         """
         for name in self._required:
             if name not in payload:
-                raise Invalid(f'payload lacks "{name}"; {self._told()}')
+                raise Invalid(f'payload has no "{name}"; {self._told()}')
         for name, value in payload.items():
             if name not in self._known:
                 if not self._open:
-                    raise Invalid(f'payload has "{shorten(name)}", and {self._told()}')
+                    raise Invalid(f'payload has "{shorten(name)}", but {self._told()}')
             elif is_open is not None and is_open(value):
                 continue
             elif name in self._types and not _has(self._types[name][1], value):

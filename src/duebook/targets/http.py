@@ -85,13 +85,13 @@ def perform_http(
         return Outcome("cancelled", error.reason)
     except Failed as error:
         return Outcome("failed", error.reason, hide(str(error)))
-    note(f"{_shown(answer.url)} answered {answer.status_line} in {time.monotonic() - began:.1f} s")
+    note(f"{_shown(answer.url)} returned {answer.status_line} in {time.monotonic() - began:.1f} s")
     answer.show(hide, output, note)
     kept = answer.kept(hide)
     if target.accepts(answer.status):
         return Outcome("succeeded", exit_code=answer.status, output=kept)
     wanted = ", ".join(map(str, target.expect))
-    told = f"answered {answer.status_line}; expected {wanted}"
+    told = f"returned {answer.status_line}; expected {wanted}"
     return Outcome("failed", "http_status", hide(told), answer.status, kept)
 
 
@@ -114,7 +114,7 @@ def _exchange(
         if target.accepts(answer.status):
             return answer
         request = _redirected(request, answer.status, place)
-        note(f"{answer.status} leads to {_shown(request.url)}")
+        note(f"{answer.status} redirects to {_shown(request.url)}")
     raise Failed("redirect", f"there are more than {MOST_REDIRECTS} redirects")
 
 
@@ -152,7 +152,7 @@ def read_url(text: str) -> httpx2.URL:
     except httpx2.InvalidURL as error:
         raise Failed("refused", f"the url cannot be used: {error}") from None
     if url.scheme not in ("http", "https") or not url.host or url.userinfo:
-        raise Failed("refused", "the url does not begin with http:// or https:// and a host")
+        raise Failed("refused", "the url does not start with http:// or https:// and a host")
     return url
 
 
@@ -181,7 +181,7 @@ def send(pool: httpcore2.ConnectionPool, request: httpx2.Request) -> HttpRespons
     except httpcore2.ConnectError as error:
         raise Failed("connect", f"cannot connect to {where}: {error}") from None
     except (httpcore2.NetworkError, httpcore2.ProtocolError) as error:
-        raise Failed("protocol", f"{where} broke off: {error}") from None
+        raise Failed("protocol", f"{where} closed the connection: {error}") from None
     words = answer.extensions.get("reason_phrase", b"").decode("ascii", "replace")
     return HttpResponse(url, answer.status, words, httpx2.Headers(answer.headers), body, whole)
 
@@ -205,9 +205,9 @@ def _redirected(request: httpx2.Request, status: int, place: str) -> httpx2.Requ
     try:
         url = read_url(str(former.join(place)))
     except (Failed, httpx2.InvalidURL, ValueError):
-        raise Failed("redirect", f"{status} leads to no address that can be used") from None
+        raise Failed("redirect", f"{status} redirects to an unusable address") from None
     if former.scheme == "https" and url.scheme == "http":
-        raise Failed("redirect", f"{status} leads from https to http")
+        raise Failed("redirect", f"{status} redirects from https to http")
     headers, method, content = httpx2.Headers(request.headers), request.method, request.read()
     del headers["Host"]
     if (url.scheme, url.host, url.port) != (former.scheme, former.host, former.port):

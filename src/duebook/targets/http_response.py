@@ -57,7 +57,7 @@ class HttpResponse:
         """Put the body into the log, within a bound."""
         size = counted(len(self.body), "byte") + ("" if self.whole else " and more")
         if not self._is_text:
-            note(f"its body is not shown: {size}, no plain text")
+            note(f"the body is not shown: {size}, not plain text")
             return
         text, parsed = self._read(hide)
         if not parsed:
@@ -68,7 +68,7 @@ class HttpResponse:
             output("stdout", text[:MOST_SHOWN].rstrip("\n").encode() + b"\n")
         if len(text) > MOST_SHOWN or not self.whole:
             shown = counted(min(len(text), MOST_SHOWN), "character")
-            note(f"… these are its first {shown}, of {size}")
+            note(f"… the first {shown} of {size}")
 
     def kept(self, hide: Callable[[str], str]) -> str:
         """The output of the run, as JSON: the status, and the body as `json` or `text`.

@@ -149,7 +149,7 @@ class OutboundConnections(httpcore2.NetworkBackend):
             with contextlib.suppress(BlockingIOError):
                 sock.connect(address)
             if not self._time_left.wait(sock.fileno(), select.POLLOUT, CONNECT_WITHIN):
-                raise TimeoutError(f"no answer within {CONNECT_WITHIN:.0f} s")
+                raise TimeoutError(f"no response within {CONNECT_WITHIN:.0f} s")
             if code := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                 raise OSError(code, os.strerror(code))
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -37,7 +37,7 @@ _TIMEOUT: Final = "it took longer than its timeout"
 
 
 class Cancelled(DuebookError):
-    """The run was asked to end: it was cancelled, its time is over, or its node must stop."""
+    """The run was asked to stop: it was cancelled, it timed out, or its node is stopping."""
 
     code = "cancelled"
 
@@ -52,7 +52,7 @@ class Unfit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a task returns when the result itself is elsewhere.
+    """The return value of a task whose result is stored elsewhere.
 
     >>> Output(ref="s3://reports/2026-03.csv", value={"rows": 120})
     Output(value={'rows': 120}, ref='s3://reports/2026-03.csv')
@@ -70,7 +70,7 @@ def returned(value: Any) -> Outcome:
     if isinstance(value, Output):
         value, ref = value.value, value.ref
         if ref is not None and (not isinstance(ref, str) or len(ref) > LONGEST_REF):
-            return Outcome("failed", "output", f"output ref {shorten(ref)} is not a short text")
+            return Outcome("failed", "output", f"output ref {shorten(ref)} is not a short string")
     if inspect.isawaitable(value):
         return Outcome("failed", "output", _awaitable(value))
     try:
@@ -79,7 +79,7 @@ def returned(value: Any) -> Outcome:
     except (TypeError, ValueError, RecursionError) as error:
         return Outcome("failed", "output", f"the output is not valid JSON: {shorten(str(error))}")
     if size > MOST_OUTPUT:
-        told = f"the output has {size:,} bytes as JSON; at most {MOST_OUTPUT:,} are kept"
+        told = f"the output has {size:,} bytes as JSON; at most {MOST_OUTPUT:,} are allowed"
         return Outcome("failed", "output", f"{told}: store it, and return Output(ref=…)")
     return Outcome("succeeded", output=text, output_ref=ref)
 
@@ -88,7 +88,7 @@ def _awaitable(value: Any) -> str:
     kind = type(value).__name__
     if inspect.iscoroutine(value):
         value.close()  # or Python warns that nobody awaited it
-    return f"it returned a {kind} that nobody awaits; declare the task with async def"
+    return f"it returned a {kind} that was never awaited; declare the task with async def"
 
 
 def with_published(outcome: Outcome, published: list[Draft]) -> Outcome:
@@ -116,7 +116,7 @@ def _message(value: object) -> str:
     try:
         return str(value)
     except Exception:
-        return "its message cannot be shown"
+        return "the message cannot be shown"
 
 
 def _kinds(error: BaseException) -> tuple[str, ...]:

@@ -82,7 +82,7 @@ class Poster:
                 answer = send(pool, request)
                 return answer.status, answer.body
         except Interrupted as error:
-            told = "it did not answer in time" if error.reason == "timeout" else error.reason
+            told = "it did not respond in time" if error.reason == "timeout" else error.reason
             raise Unavailable(told) from None
         except Failed as error:
             raise Unavailable(str(error)) from None

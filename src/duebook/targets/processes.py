@@ -135,7 +135,7 @@ class _Watch:
             poll.register(fd, select.POLLIN)
         while not self._step(poll):
             if self._clock() >= self._deadline and not self._escalate():
-                return Exit(error="the command's supervisor does not answer", stopped=self._reason)
+                return Exit(error="the command's supervisor does not respond", stopped=self._reason)
         return self._finish()
 
     def _step(self, poll: select.poll) -> bool:
@@ -220,7 +220,7 @@ def read_exit(status: bytes, reason: str | None) -> Exit:
     """How a process ended, from what its supervisor wrote."""
     fields = unpack_status(status)
     if not fields:
-        return Exit(error="the command's supervisor ended without a word", stopped=reason)
+        return Exit(error="the command's supervisor stopped unexpectedly", stopped=reason)
     ended_by = fields.get("ended_by")
     return Exit(
         code=_number(fields, "exit"),

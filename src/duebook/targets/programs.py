@@ -96,7 +96,7 @@ class _Line:
         depth: int = 0,
     ) -> None:
         if depth > DEEPEST:
-            raise Invalid(f"programs start each other more than {DEEPEST} deep")
+            raise Invalid(f"programs start each other more than {DEEPEST} levels deep")
         self._words = words
         self._refuse_text = refuse_text
         self._directory = directory
@@ -132,9 +132,9 @@ class _Line:
         for word in self._words[self._at :]:
             if word.value is not None:
                 raise Chosen(
-                    f'{name} makes one text for a shell of "{shorten(word.text)}" and the words '
-                    f'around it, so that "{shorten(word.value)}" may choose what runs; send the '
-                    "value through its input"
+                    f'{name} joins "{shorten(word.text)}" and the words around it into one shell '
+                    f'command, so "{shorten(word.value)}" could choose what runs; pass the value '
+                    "through its input"
                 )
 
     def _begins(self, name: str, launcher: Launcher) -> bool:
@@ -208,7 +208,7 @@ class _Line:
                 "chooses what runs; put it in double quotes"
             )
         raise Chosen(
-            f'"{shown}" lets "{name}" choose what runs; write the program itself, and pass the '
+            f'"{shown}" lets "{name}" choose what runs; write the program literally, and pass the '
             "value as an argument or a variable"
         )
 
@@ -216,7 +216,7 @@ class _Line:
         """A program or script with a relative path is another one in another directory."""
         if self._directory is not None and "/" in path and not path.startswith(("/", "~")):
             raise Chosen(
-                f'"{shorten(path)}" is another program in each directory, which '
+                f'"{shorten(path)}" is relative to a directory that '
                 f'"{shorten(self._directory)}" chooses; write its absolute path'
             )
 
@@ -268,8 +268,8 @@ class _Line:
                 return True
         if has_text and word is not None and word.leads:
             raise Chosen(
-                f'"{shorten(word.text)}" may be taken for an option, which "{shorten(word.value)}" '
-                "then chooses; put -- before it"
+                f'"{shorten(word.text)}" could become an option chosen by "{shorten(word.value)}"; '
+                "put -- before it"
             )
         return has_text
 
@@ -300,9 +300,9 @@ class _Line:
         for word in self._words[self._at :]:
             if word.value is not None:
                 raise Chosen(
-                    f'"{shorten(word.text)}" stands behind the option "{shorten(option)}", which '
-                    f'Duebook does not know, and may let "{shorten(word.value)}" choose what runs; '
-                    "put the command into a script, and pass the value to that as an argument"
+                    f'"{shorten(word.text)}" follows the option "{shorten(option)}", which Duebook '
+                    f'does not know, and could let "{shorten(word.value)}" choose what runs; put '
+                    "the command in a script, and pass the value to it as an argument"
                 )
 
     def _places(self, launcher: Launcher) -> None:

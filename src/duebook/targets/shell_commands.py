@@ -143,7 +143,7 @@ class Commands:
             if name is None and word.value is not None:
                 raise Chosen(
                     f'"{shorten(word.text)}" lets "{shorten(word.value)}" choose which variable is '
-                    "set; write its name itself"
+                    "set; write the variable name literally"
                 )
             if "i" in options:
                 self._known.integers.add(name or word.text)
@@ -160,7 +160,7 @@ class Commands:
             if word.value is not None:
                 raise Chosen(
                     f'"{shorten(word.text)}" lets "{shorten(word.value)}" choose which variable '
-                    f"{words[0].text} sets; write its name itself"
+                    f"{words[0].text} sets; write the variable name literally"
                 )
             name = word.text.removeprefix("-v").partition("[")[0]
             self.refuse_subscripts([word])
@@ -180,8 +180,8 @@ class Commands:
 
     def refuse_input(self, value: str) -> None:
         raise Chosen(
-            f'a shell or interpreter reads what "{shorten(value)}" puts into its input; write the '
-            "script itself, and pass the value as an argument or a variable"
+            f'a shell or interpreter would execute its input, which contains "{shorten(value)}"; '
+            "write the script literally, and pass the value as an argument or a variable"
         )
 
     def assign(self, name: str, word: Word) -> None:

@@ -1,4 +1,4 @@
-"""Numbers in text for a shell: bash runs commands that stand in the values it computes with.
+"""Numbers in text for a shell: bash runs commands contained in the values it computes with.
 
 A variable whose value is `a[$(reboot)]` reboots the machine in `$((X + 1))` and `[[ $X -gt 3 ]]`.
 """
@@ -25,7 +25,7 @@ _SUBSCRIPT: Final = re.compile(r"\w*\[(.*?)\]\+?=", re.ASCII | re.DOTALL)
 def refuse_number(text: str, name: str) -> NoReturn:
     """Raises Chosen, for a value that bash would compute with."""
     raise Chosen(
-        f'bash runs commands that stand in "{shorten(name)}" when it computes "{shorten(text)}"; '
+        f'bash runs commands contained in "{shorten(name)}" when it computes "{shorten(text)}"; '
         f'compare numbers with [ "${shorten(name)}" -gt 3 ], or pass the value as an argument to '
         "a program"
     )
@@ -74,7 +74,7 @@ def refuse_tests(words: Sequence[Word]) -> None:
         elif word.splits or (after and after[0].value is not None):
             raise Chosen(
                 f'"{shorten(word.text)}" may become an operator of {first} if '
-                f'"{shorten(word.value)}" has spaces or begins with "-"; put it in double quotes, '
+                f'"{shorten(word.value)}" has spaces or starts with "-"; put it in double quotes, '
                 'and an operator such as "=" behind it'
             )
         if computes:

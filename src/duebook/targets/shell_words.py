@@ -48,7 +48,7 @@ def refuse_shell_text(text: str, is_loose: Callable[[str], bool], has_values: bo
     if not has_values and not any(map(is_loose, set(MENTION.findall(text)))):
         return  # no value is in reach
     if _BROKEN_NAME.search(text):
-        raise Chosen("the name of a variable goes on after a line break; write it on one line")
+        raise Chosen("a variable name continues after a line break; write it on one line")
     known = Known(is_loose, has_positions=_FUNCTION.search(text) is not None)
     for _ in range(MOST_PASSES):  # a loop or function may use what is assigned below it
         size = known.size
@@ -62,7 +62,7 @@ def refuse_shell_text(text: str, is_loose: Callable[[str], bool], has_values: bo
 
 def _refuse_depth(depth: int) -> None:
     if depth > DEEPEST:
-        raise Invalid(f"values and commands stand more than {DEEPEST} deep in each other")
+        raise Invalid(f"values and commands are nested more than {DEEPEST} levels deep")
 
 
 class _Reader:
@@ -379,8 +379,8 @@ class _Reader:
         """${!NAME}: NAME says which variable it is, and bash runs what stands in its subscript."""
         if self._commands.loose(name) is not None:
             raise Chosen(
-                f'"${{!{shorten(name)}}}" lets "{shorten(name)}" choose a variable, and run what '
-                f'stands in its name; use "case" to choose'
+                f'"${{!{shorten(name)}}}" lets "{shorten(name)}" choose a variable, and run '
+                f'commands in its name; use "case" to choose'
             )
         return name
 
@@ -394,7 +394,7 @@ class _Reader:
             self._commands.refuse_computed(index, inner)
         if plain.startswith("@") and value is not None:
             raise Chosen(
-                f'"${{{shorten(name + operator)}}}" may run what stands in "{shorten(value)}"; '
+                f'"${{{shorten(name + operator)}}}" may run commands in "{shorten(value)}"; '
                 f'write "${name}"'
             )
         if plain.startswith(":") and plain[1:2] not in ("-", "=", "?", "+"):

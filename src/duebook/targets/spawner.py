@@ -102,7 +102,7 @@ class Spawner(Closing):
         except BaseException as error:
             _close(kept)
             if isinstance(error, OSError):  # out of descriptors or of memory
-                raise Unavailable(f"no command could be started: {error}") from error
+                raise Unavailable(f"the command could not be started: {error}") from error
             raise
         finally:
             _close(sent)
@@ -176,7 +176,7 @@ class Spawner(Closing):
                 start_new_session=True,  # Ctrl-C is for the node, which then ends us in order
             )
         if not self._socket.recv(MESSAGE.size):
-            raise ConnectionError("it ended before it was ready")
+            raise ConnectionError("it stopped before it was ready")
 
     def _end(self) -> None:
         self._supervisors.close()
@@ -228,14 +228,14 @@ class Spawner(Closing):
             raise Unavailable("the spawner is not running")
         code = self._process.poll()
         if code is not None:
-            raise Unavailable(f"the spawner has ended ({code})")
+            raise Unavailable(f"the spawner has stopped ({code})")
         try:
             if fds:
                 socket.send_fds(self._socket, [message], fds)
             else:
                 self._socket.send(message)
         except TimeoutError as error:
-            raise Unavailable(f"the spawner did not answer for {_ANSWER_WITHIN:g} s") from error
+            raise Unavailable(f"the spawner did not respond for {_ANSWER_WITHIN:g} s") from error
         except OSError as error:
             raise Unavailable(f"the spawner cannot be reached ({error})") from error
 
@@ -254,15 +254,17 @@ def _mark() -> list[str]:
 
 def _request(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, as_node: bool) -> bytes:
     if isinstance(argv, str) or not argv or not argv[0]:
-        raise Invalid(f'argv "{shorten(argv)}" names no program; write it like ["pg_dump", "mydb"]')
+        raise Invalid(
+            f'argv "{shorten(argv)}" has no program; use a list such as ["pg_dump", "mydb"]'
+        )
     for name in env:
         if not name or "=" in name:
-            raise Invalid(f'"{shorten(name)}" is not the name of an environment variable')
+            raise Invalid(f'"{shorten(name)}" is not a valid name for an environment variable')
     packed = pack_request(argv, env, cwd, as_node)
     if packed.count(b"\0") != 2 + len(argv) + len(env):  # more than there are between its parts
         texts = (*argv, *env.keys(), *env.values(), cwd or "")
         wrong = next(text for text in texts if "\0" in text)
-        raise Invalid(f'"{shorten(wrong)}" contains NUL, which no program can be given')
+        raise Invalid(f'"{shorten(wrong)}" contains NUL, which cannot be passed to a program')
     return packed
 
 

@@ -400,7 +400,7 @@ def _become_command(
         os.dup2(stdout, 1)
         os.dup2(stderr, 2)
         if user is not None:
-            problem = f"cannot become user {user.uid}"
+            problem = f"cannot switch to user {user.uid}"
             _become(user)
         _prctl(_DIE_WITH_PARENT)  # after that: another user forgets it
         for number in _ignored_signals:
@@ -639,7 +639,7 @@ class _Family:
             error = unpack_status(os.read(self.supervisor.report, STATUS_LIMIT))
         except BlockingIOError:  # it came to its exec, or never will
             error = {}
-        result = error or self.ended or {"error": "the command could not be ended"}
+        result = error or self.ended or {"error": "the command could not be stopped"}
         return {**result, "ended_by": self.ender} if self.ender else {**result}
 
 
@@ -808,7 +808,7 @@ class _Spawner:
             self.owed.append((ward.channel, {"ended_by": ward.ender or "spawner"}))
         else:
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
-            told = f"the run's supervisor ended with {how}"
+            told = f"the run's supervisor stopped with {how}"
             self.owed.append((ward.channel, {"error": told}))
         return None
 

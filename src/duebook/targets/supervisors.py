@@ -44,7 +44,7 @@ def send_start(
             channel.sendall(memoryview(message)[sent:])
     except TimeoutError as error:
         channel.close()
-        raise Unavailable("the supervisor of a command does not answer") from error
+        raise Unavailable("a command's supervisor does not respond") from error
     except ConnectionError:
         return False
     return True

@@ -110,8 +110,8 @@ class Tasks:
             raise Invalid(f"isolation {quoted(isolation)} is not one of {known}")
         if isolation == "process" and "<" in function.__qualname__:
             raise Invalid(
-                f'isolation "process" needs a function that can be imported, and '
-                f"{function.__qualname__} stands inside another; move it to its module"
+                f'isolation "process" needs a function that can be imported, but '
+                f"{function.__qualname__} is defined inside another; move it to its module"
             )
         task = Task(
             str(target.to_json()["task"]),
@@ -125,7 +125,9 @@ class Tasks:
         )
         other = self._known.get(task.name)
         if other is not None and other.place != task.place:
-            raise Invalid(f'task "{task.name}" is declared by {other.place} and by {task.place}')
+            raise Invalid(
+                f'task "{task.name}" is declared both by {other.place} and by {task.place}'
+            )
         self._known[task.name] = task
         self._names = tuple(sorted(self._known))
         kinds = {name: known.kind for name, known in self._known.items()}
@@ -166,7 +168,9 @@ class Tasks:
         """Raises NotFound."""
         if name not in self._known:
             known = ", ".join(self._names) or "none"
-            raise NotFound(f'task "{shorten(name)}" is not declared here; known are {known}')
+            raise NotFound(
+                f'task "{shorten(name)}" is not declared here; the declared tasks are {known}'
+            )
         return self._known[name]
 
     def find(self, name: str | None) -> Task | None:
@@ -178,7 +182,7 @@ class Tasks:
         for task in self._known.values():
             if function in (task.function, inspect.unwrap(task.function)):
                 return task.name
-        raise NotFound(f"{shorten(function)} is not a task that is declared here")
+        raise NotFound(f"{shorten(function)} is not declared as a task here")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -217,7 +221,7 @@ class Tasks:
 
 
 def _elsewhere() -> None:
-    raise NotFound("this task is declared in another process, and runs there")
+    raise NotFound("this task is declared in another process and runs there")
 
 
 def check_function(function: object) -> None:
@@ -226,7 +230,7 @@ def check_function(function: object) -> None:
         raise Invalid(f"{shorten(function)} is not a function; use @book.task above a def")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise Invalid(
-            f"{function.__qualname__} yields, so that a call executes nothing of it; return a value"
+            f"{function.__qualname__} is a generator, so a call does not run it; return a value"
         )
 
 

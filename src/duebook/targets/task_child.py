@@ -91,10 +91,12 @@ class Line:
         self.send({"progress": [progress.fraction, progress.text]})
 
     def settle_in(self, connection: Any, outcome: Outcome) -> None:  # noqa: ARG002
-        raise Invalid("settle_in needs the books, which a task in a process of its own has not")
+        raise Invalid(
+            'settle_in needs the database, which a task with isolation="process" does not have'
+        )
 
     def settled(self) -> NoReturn:
-        raise NotImplementedError("a task in a process of its own settles nothing")
+        raise NotImplementedError('a task with isolation="process" cannot settle')
 
     def close(self) -> None:
         """The log is the node's."""

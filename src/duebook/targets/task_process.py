@@ -184,7 +184,7 @@ class TaskProcesses(Closing):
         try:
             return Child(self._spawner, self._new_path(), self._env)
         except OSError as error:
-            raise Unavailable(f"no process for a task could be started: {error}") from error
+            raise Unavailable(f"the task process could not be started: {error}") from error
 
     def _give(self, child: Child) -> None:
         with self._lock:
@@ -292,7 +292,7 @@ class _Attempt:
             self._deadline = math.inf if limit is None else time.monotonic() + limit
         else:
             child.process.kill()
-            self._outcome = Outcome("failed", "not_started", "its process did not take the run")
+            self._outcome = Outcome("failed", "not_started", "its process did not accept the run")
 
     def _hear(self, selector: selectors.BaseSelector) -> None:
         messages = self._child.receive()
@@ -348,7 +348,7 @@ class _Attempt:
         if self._reason is not None:
             return Outcome("cancelled", self._reason)
         if ended.error is None and ended.stopped is None and ended.code == 0:
-            return Outcome("failed", "exit_code", "its process ended before it did", 0)
+            return Outcome("failed", "exit_code", "its process stopped before the task finished", 0)
         return outcome_of(ended)
 
     def _ask(self, selector: selectors.BaseSelector) -> None:
@@ -365,7 +365,7 @@ class _Attempt:
         """Ask, then kill, then give up: a process that is stuck holds no thread."""
         if self._child.connection is None and self._reason is None:
             self._child.process.kill()
-            self._outcome = Outcome("failed", "not_started", "its process did not begin in time")
+            self._outcome = Outcome("failed", "not_started", "its process did not start in time")
         elif self._reason is None:
             self._stop_it("timeout")
         elif not self._killed:
@@ -373,4 +373,4 @@ class _Attempt:
             self._child.process.kill()
             self._deadline = time.monotonic() + MARGIN
         else:
-            self._outcome = self._ended(Exit(error="its process does not end"))
+            self._outcome = self._ended(Exit(error="its process does not stop"))

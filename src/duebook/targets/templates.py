@@ -87,7 +87,7 @@ def _check_fixed(target: Target) -> None:
     """No value decides which program runs, and no payload where a request goes."""
     if isinstance(target, CommandTarget) and target.argv and is_template(target.argv[0]):
         raise TemplateFailed(
-            f'command[0] "{shorten(target.argv[0])}" is a template; which program runs is fixed'
+            f'command[0] "{shorten(target.argv[0])}" is a template; the program must be fixed'
         )
     if isinstance(target, CommandTarget):
         _check_command(target)
@@ -235,11 +235,11 @@ def _descend(place: str, value: Any, change: Change) -> Any:
 
 def _plain(place: str, text: str) -> str:
     if "\0" in text:
-        raise TemplateFailed(f"{place}: it has become a text with NUL")
+        raise TemplateFailed(f"{place}: the result contains NUL")
     return text
 
 
 def _line(place: str, text: str) -> str:
     if not (text.isascii() and text.isprintable()):
-        raise TemplateFailed(f"{place}: it has become more than one line of ASCII characters")
+        raise TemplateFailed(f"{place}: the result is not one line of ASCII characters")
     return text

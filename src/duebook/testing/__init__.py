@@ -1,4 +1,4 @@
-"""For tests of schedules: the real planner, engine and store on a clock that a test moves."""
+"""Test helpers: the real planner, engine and store on a clock that the test controls."""
 
 from __future__ import annotations
 

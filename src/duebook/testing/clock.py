@@ -31,7 +31,8 @@ class VirtualClock:
     def move_to(self, moment: datetime) -> None:
         """Raises Invalid for a moment that is past."""
         if moment < self._now:
-            raise Invalid(f"{format_instant(moment)} is past; it is {format_instant(self._now)}")
+            now = format_instant(self._now)
+            raise Invalid(f"{format_instant(moment)} is in the past; the clock shows {now}")
         self._now = moment
 
     def move(self, length: timedelta) -> None:

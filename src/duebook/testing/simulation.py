@@ -1,4 +1,4 @@
-"""Simulates days of scheduling in seconds; nothing in it waits, and nothing is left to chance."""
+"""Simulates days of scheduling in seconds: nothing waits, and every run is reproducible."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EVERYTHING: Final = 1_000_000
 
 
 class Simulation(Closing):
-    """Books of their own, nodes and a virtual clock that stands at `start`.
+    """A temporary database, simulated nodes and a virtual clock that starts at `start`.
 
     >>> from duebook import cron
     >>> with Simulation(start="2026-02-07T12:00:00Z") as sim:
@@ -56,8 +56,8 @@ class Simulation(Closing):
         namespace: str = "default",
         serve: str | Sequence[str] | None = None,
     ) -> None:
-        """The nodes execute runs of the namespaces `serve` (`"*"` for all), by default only those
-        of `namespace`, which is that of `book`."""
+        """The nodes execute runs of the namespaces in `serve` (`"*"` for all); the default is
+        `namespace`, the namespace of `book`."""
         if isinstance(nodes, bool) or not isinstance(nodes, int) or not 1 <= nodes <= 100:
             raise Invalid(f"nodes {shorten(nodes)} is not a number from 1 to 100")
         folder = tempfile.mkdtemp(prefix="duebook-simulation-")
@@ -90,22 +90,22 @@ class Simulation(Closing):
         error: str | None = None,
         output: Any = None,
     ) -> None:
-        """Let workers know a task, or change it: each attempt takes so long, the next `fails`
-        attempts fail, whichever run they belong to, and the others return `output`.
+        """Register a task, or change it: each attempt takes this long, the next `fails` attempts
+        fail, whichever run they belong to, and later attempts return `output`.
 
-        A schedule with a command needs none; the name of the schedule changes how its command
-        behaves, and `flow.step` how a step of a flow does. A run of a task that nobody knows waits.
+        A schedule with a command needs no task: use the schedule's name to control its command, and
+        `flow.step` to control a step of a flow. A run of an unknown task waits.
         """
         self._stand_ins.add(name, takes, fails, error, output)
         for node in self._alive:
             node.tell_tasks(self._stand_ins.tasks)
 
     def flow(self, source: str, name: str = "flow") -> None:
-        """Write a file of flows; a node reads it at once, as one does that attends the directory.
+        """Write a flow file; a node reads it immediately, as with `--flows`.
 
-        While the scheduler is down nobody does: it is read when that is up again, and until then
-        no due time of its flows is decided. A flow that says no name gets `name`. Raises Invalid
-        with all that is wrong with the file.
+        While the scheduler is down, the file is not read, and due times of its flows wait until
+        the scheduler is up again. `name` is used for a flow without a name. Raises Invalid with
+        every problem in the file.
         """
         built = build(source, f"{name}.yaml", name)
         if built.problems:
@@ -117,9 +117,9 @@ class Simulation(Closing):
         self._attend()
 
     def delete_flow(self, name: str) -> None:
-        """Delete the file of a flow; raises NotFound when there is none."""
+        """Delete the file of a flow; raises NotFound if it does not exist."""
         if self._directory is None or not self._directory.delete(name):
-            raise NotFound(f'there is no file of a flow "{shorten(name)}"')
+            raise NotFound(f'flow "{shorten(name)}" has no file')
         self._attend()
 
     def _attend(self) -> None:
@@ -131,11 +131,11 @@ class Simulation(Closing):
     # -- time
 
     def advance(self, length: str | timedelta) -> None:
-        """Let time pass; all that falls due, ends, fails or is taken over meanwhile happens."""
+        """Advance the clock; everything that is due, finishes or fails in that time happens."""
         self.advance_to(self.now + parse_duration(length))
 
     def advance_to(self, instant: str | datetime) -> None:
-        """As `advance`; raises Invalid for an instant that is past."""
+        """Like `advance`; raises Invalid if the instant is in the past."""
         target = parse_instant(instant)
         following = self._come_to_rest()
         steps = 0
@@ -208,7 +208,7 @@ class Simulation(Closing):
         return [node for node in self._nodes if node.alive]
 
     def scheduler_down(self) -> None:
-        """Nobody plans until `scheduler_up`; workers go on with what is queued."""
+        """Stop planning until `scheduler_up`; workers continue with queued runs."""
         for node in self._alive:
             node.scheduler_down()
 
@@ -218,20 +218,19 @@ class Simulation(Closing):
         self._attend()
 
     def kill_node(self, which: int | str) -> None:
-        """End a node in the midst of its work, by its number or name (`run.node`).
+        """Kill a node while it works, by its number or name (`run.node`).
 
-        The others take its runs over when its lease has run out.
+        Other nodes take over its runs when its lease expires.
         """
         node = self._node(which)
         if not node.alive:
-            raise Conflict(f"{node.name} is dead already")
+            raise Conflict(f"{node.name} is already dead")
         node.kill()
         self._attend()
         self._watch()
 
     def start_node(self, serve: str | Sequence[str] | None = None) -> str:
-        """One more node, which serves other namespaces than the first ones if told so; returns its
-        name."""
+        """Start another node, optionally for other namespaces; returns its name."""
         name = f"node-{len(self._nodes)}"
         asked = self._serve if serve is None else serve
         namespaces = choose_serving(asked, self.book.namespace, program=True, named=True)
@@ -249,7 +248,7 @@ class Simulation(Closing):
         for number, node in enumerate(self._nodes):
             if which in (number, node.name):
                 return node
-        raise NotFound(f'there is no node "{which}"; known are {self._names()}')
+        raise NotFound(f'there is no node "{which}"; the nodes are {self._names()}')
 
     def _names(self) -> str:
         return ", ".join(node.name for node in self._nodes)
@@ -257,7 +256,7 @@ class Simulation(Closing):
     # -- what happened
 
     def runs(self, name: str | None = None) -> list[Run]:
-        """Of a schedule (also a deleted one) or a flow, or of all, the oldest first."""
+        """Runs of a schedule (deleted ones included) or a flow, or all runs, oldest first."""
         try:
             runs = self.book.runs.list(name, limit=EVERYTHING)
         except NotFound:
@@ -269,7 +268,7 @@ class Simulation(Closing):
         return runs
 
     def ledger(self, name: str) -> list[LedgerEntry]:
-        """The due times of a schedule that did not run, the oldest first."""
+        """The due times of a schedule that did not run, oldest first."""
         return self.book.schedules.ledger(name, limit=EVERYTHING)[::-1]
 
     def close(self) -> None:
@@ -277,7 +276,9 @@ class Simulation(Closing):
 
 
 def _restless(now: datetime) -> RuntimeError:
-    return RuntimeError(f"{MOST_STEPS} steps at {now}: something repeats in no time")
+    return RuntimeError(
+        f"{MOST_STEPS} steps at {now} without time passing: something repeats for ever"
+    )
 
 
 def _end(store: SqliteStore, folder: str) -> None:

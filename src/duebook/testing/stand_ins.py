@@ -29,7 +29,7 @@ class StandIn:
 
     takes: timedelta = timedelta()
     fails: int = 0
-    error: str = "RuntimeError: it was told to fail"
+    error: str = "RuntimeError: simulated failure"
     output: str | None = None
     """what it returns, as JSON"""
 

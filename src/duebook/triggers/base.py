@@ -279,7 +279,7 @@ class TimelineTrigger(Trigger):
 def check_limit(limit: int) -> None:
     """Refuse what is no number of things to return."""
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
-        raise Invalid(f"limit {shorten(limit)} is not a whole number of 0 or more")
+        raise Invalid(f"limit {shorten(limit)} is not a whole number, 0 or greater")
 
 
 def check_policy(tz: str | tzinfo, gap: str, fold: str) -> tuple[str, Gap, Fold]:

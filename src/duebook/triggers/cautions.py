@@ -27,7 +27,7 @@ def cron_cautions(fields: Fields, gap: str, fold: str) -> Iterator[TriggerWarnin
     if fields.either_day:
         yield TriggerWarning(
             "both_days",
-            "both day-of-month and day-of-week are restricted: a day that matches either is due",
+            "day-of-month and day-of-week are both restricted: a day that matches either is due",
         )
     if fields.follows_real_time:
         yield from policy_cautions(gap, fold, "an expression with * in hour, minute or second")
@@ -36,7 +36,9 @@ def cron_cautions(fields: Fields, gap: str, fold: str) -> Iterator[TriggerWarnin
 def policy_cautions(gap: str, fold: str, kind: str) -> Iterator[TriggerWarning]:
     """Options that a trigger of a kind that follows real time does not heed."""
     if (gap, fold) != ("run_after", "first"):
-        yield TriggerWarning("no_effect", f"gap and fold have no effect: {kind} knows no gaps")
+        yield TriggerWarning(
+            "no_effect", f"gap and fold have no effect: {kind} is not affected by clock changes"
+        )
 
 
 def _uneven_step(field: Field) -> Iterator[TriggerWarning]:
@@ -50,10 +52,10 @@ def _why_uneven(field: Field, step: int) -> str:
     """Why the distances of a field's values differ around the clock or the calendar."""
     name, values = field.spec.name, field.values
     if len(values) == 1:
-        return f"is {name} {values[0]} alone: a step of {step} leaves the range at once"
+        return f"is {name} {values[0]} only: a step of {step} leaves the range immediately"
     last_gap = field.span - values[-1] + values[0]
     if name == "day-of-month" and step > 1:
-        return f"starts anew each month: day {values[-1]} is followed by day {values[0]}"
+        return f"starts again each month: day {values[-1]} is followed by day {values[0]}"
     if last_gap < step:
         return (
             f"is uneven, as {step} does not divide {field.span}: {name} {values[-1]} is followed "

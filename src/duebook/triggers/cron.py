@@ -111,7 +111,7 @@ def _check_key(key: object) -> None:
     if isinstance(key, str) and 0 < len(key) <= MAX_LENGTH and key.isprintable():
         return
     raise InvalidTrigger(
-        f'key "{shorten(key)}" is not a printable text of 1 to {MAX_LENGTH:,} characters, '
+        f'key "{shorten(key)}" is not a printable string of 1 to {MAX_LENGTH:,} characters, '
         "such as a schedule's name",
         "key",
     )
@@ -122,7 +122,8 @@ def _split_zone(expression: str, tz: str | tzinfo | None) -> tuple[str, str | tz
         return expression, "UTC" if tz is None else tz
     if tz is not None and zone_name(tz) != match[1]:
         raise InvalidTrigger(
-            f'tz "{shorten(tz)}" contradicts the zone in "{shorten(expression)}"; give one', "tz"
+            f'tz "{shorten(tz)}" contradicts the zone in "{shorten(expression)}"; give only one',
+            "tz",
         )
     return match[2], match[1]
 

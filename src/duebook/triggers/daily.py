@@ -81,7 +81,7 @@ def sorted_times(field: str, texts: list[object]) -> tuple[time, ...]:
     """Times of day in order, each once; raises InvalidTrigger that names the field."""
     if not 1 <= len(texts) <= MAX_TIMES:
         raise InvalidTrigger(
-            f"{field} takes 1 to {MAX_TIMES:,} times such as 07:00, not {len(texts):,}", field
+            f"{field} accepts 1 to {MAX_TIMES:,} times such as 07:00, not {len(texts):,}", field
         )
     return tuple(sorted({reading(field, parse_time, text) for text in texts}))
 

@@ -149,15 +149,19 @@ def parse_fields(expression: str, key: str | None) -> Fields:
 def check_text(expression: object) -> None:
     """Refuse what is no short ASCII text, before anything costs time."""
     if not isinstance(expression, str):
-        raise InvalidTrigger(f"a cron expression is text, not {shorten(expression)}", "cron")
+        raise InvalidTrigger(
+            f"a cron expression must be a string, not {shorten(expression)}", "cron"
+        )
     if len(expression) > MAX_LENGTH:
         raise InvalidTrigger(
-            f"the expression has {len(expression):,} characters; at most {MAX_LENGTH:,} are read",
+            f"the expression has {len(expression):,} characters; at most {MAX_LENGTH:,} are "
+            "allowed",
             "cron",
         )
     if not expression.isascii() or any(c < " " and c not in "\t\r\n" for c in expression):
         raise InvalidTrigger(
-            f'only ASCII letters, digits and signs are read in "{shorten(expression)}"', "cron"
+            f'only ASCII letters, digits and punctuation are allowed in "{shorten(expression)}"',
+            "cron",
         )
 
 
@@ -168,7 +172,7 @@ def _descriptor(upper: str, expression: str) -> str:
         known = ", ".join(name.lower() for name in _DESCRIPTORS)
         why = "has no meaning for a durable schedule" if upper == "@REBOOT" else "is unknown"
         raise InvalidTrigger(
-            f'"{shorten(expression)}" {why}; known are {known} and @every 1h30m', "cron"
+            f'"{shorten(expression)}" {why}; use one of {known} or @every 1h30m', "cron"
         ) from None
 
 
@@ -225,7 +229,7 @@ def _step(spec: Spec, item: str, text: str, whole: str) -> int:
         spec.refuse(item, "has no number after /", whole)
     step = int(text)
     if step == 0:
-        spec.refuse(item, "has a step of 0", whole, "a step is 1 or more")
+        spec.refuse(item, "has a step of 0", whole, "a step must be 1 or greater")
     return step
 
 
@@ -272,9 +276,9 @@ def _special(spec: Spec, item: str, whole: str) -> tuple[str, int] | None:
         if match := _NTH.fullmatch(item):
             return "#", spec.number(match[1], whole) % 7 * 10 + int(match[2])
         if "#" in item:
-            spec.refuse(item, "is not a weekday with # and 1-5", whole, "write it like MON#2")
+            spec.refuse(item, "is not a weekday with # and 1-5", whole, "use a form such as MON#2")
         if item == "L":
-            spec.refuse(item, "names no weekday", whole, "5L is the last Friday")
+            spec.refuse(item, "does not name a weekday", whole, "5L is the last Friday")
         if item.endswith("L"):
             return "L", spec.number(item[:-1], whole) % 7
     return None

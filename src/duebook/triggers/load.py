@@ -48,7 +48,7 @@ def _kind(form: object) -> tuple[str, Callable[..., Trigger], dict[str, Any]]:
     """The one kind that a form names, its constructor and its options, all of them known."""
     if not isinstance(form, dict):
         raise InvalidTrigger(
-            f'a trigger is an object such as {{"cron": "0 9 * * *"}}, not {shorten(form)}',
+            f'a trigger must be an object such as {{"cron": "0 9 * * *"}}, not {shorten(form)}',
             "trigger",
         )
     kinds = [name for name in _KINDS if name in form]
@@ -62,7 +62,7 @@ def _kind(form: object) -> tuple[str, Callable[..., Trigger], dict[str, Any]]:
     if unknown := sorted(str(name) for name in options if name not in known):
         raise InvalidTrigger(
             f'"{shorten(unknown[0])}" is not an option of {kinds[0]}; '
-            + (f"known are {', '.join(known)}" if known else "it has none"),
+            + (f"use one of {', '.join(known)}" if known else "it has no options"),
             shorten(unknown[0]),
         )
     return kinds[0], build, {name: value for name, value in options.items() if value is not None}

@@ -81,8 +81,8 @@ def _check_density(rule: Rule) -> None:
     most = SPARSEST // 10 if rule.count else SPARSEST
     if rule.interval * a_day > most:
         raise InvalidTrigger(
-            f"rrule INTERVAL {rule.interval:,} is too sparse beside {a_day:,} periods a day: "
-            f"their product is at most {most:,}",
+            f"rrule INTERVAL {rule.interval:,} is too large for {a_day:,} periods a day: "
+            f"their product can be at most {most:,}",
             "rrule",
         )
 

@@ -90,7 +90,7 @@ def parse_rule(text: str) -> Rule:
     if freq not in MAX_INTERVAL:
         _refuse("FREQ", freq, f"is not one of {', '.join(MAX_INTERVAL)}", text)
     if "COUNT" in parts and "UNTIL" in parts:
-        _refuse("COUNT", parts["COUNT"], "cannot stand beside UNTIL", text)
+        _refuse("COUNT", parts["COUNT"], "cannot be combined with UNTIL", text)
     rule = Rule(
         freq=freq,
         interval=_number("INTERVAL", parts.get("INTERVAL", "1"), 1, MAX_INTERVAL[freq], text),
@@ -111,15 +111,15 @@ def parse_rule(text: str) -> Rule:
 def _split(text: str) -> dict[str, str]:
     parts: dict[str, str] = {}
     if not text.strip():
-        _refuse("text", "", "is empty; write it like FREQ=DAILY", text)
+        _refuse("text", "", "is empty; use a form such as FREQ=DAILY", text)
     for part in text.upper().strip().removeprefix("RRULE:").strip(";").split(";"):
         name, equals, value = part.partition("=")
         if name not in _PARTS:
-            _refuse("part", name, "is unknown; rules are like FREQ=MONTHLY;BYDAY=-1FR", text)
+            _refuse("part", name, "is unknown; write a rule like FREQ=MONTHLY;BYDAY=-1FR", text)
         if not equals or not value:
             _refuse(name, value, "has no value", text)
         if name in parts:
-            _refuse(name, value, "stands twice", text)
+            _refuse(name, value, "appears twice", text)
         parts[name] = value
     return parts
 
@@ -169,13 +169,18 @@ def _check_together(rule: Rule, text: str) -> None:
     if any(nth for _, nth in rule.byday) and (
         rule.freq not in ("MONTHLY", "YEARLY") or rule.get("BYWEEKNO")
     ):
-        _refuse("BYDAY", "", "takes a number only with FREQ=MONTHLY or YEARLY, no BYWEEKNO", text)
+        _refuse(
+            "BYDAY",
+            "",
+            "can have a number only with FREQ=MONTHLY or YEARLY, and without BYWEEKNO",
+            text,
+        )
     if rule.get("BYWEEKNO") and rule.freq != "YEARLY":
         _refuse("BYWEEKNO", "", "needs FREQ=YEARLY", text)
     if rule.get("BYYEARDAY") and rule.freq in ("DAILY", "WEEKLY", "MONTHLY"):
-        _refuse("BYYEARDAY", "", f"cannot stand beside FREQ={rule.freq}", text)
+        _refuse("BYYEARDAY", "", f"cannot be combined with FREQ={rule.freq}", text)
     if rule.get("BYMONTHDAY") and rule.freq == "WEEKLY":
-        _refuse("BYMONTHDAY", "", "cannot stand beside FREQ=WEEKLY", text)
+        _refuse("BYMONTHDAY", "", "cannot be combined with FREQ=WEEKLY", text)
     if rule.get("BYSETPOS") and not rule.byday and len(rule.by) == 1:
         _refuse("BYSETPOS", "", "needs another BY part to choose from", text)
 

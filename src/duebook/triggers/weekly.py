@@ -77,7 +77,8 @@ def weekly(
     parts = text.split() if isinstance(text, str) and len(text) <= 1_000 else []
     if len(parts) != 2:
         raise InvalidTrigger(
-            f'weekly "{shorten(text)}" is not weekdays and times, such as "MON,WED,FRI 09:00"',
+            f'weekly "{shorten(text)}" is not a list of weekdays and times such as "MON,WED,FRI '
+            '09:00"',
             "weekly",
         )
     days, times = parts

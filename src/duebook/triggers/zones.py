@@ -222,7 +222,7 @@ def zone_name(tz: str | tzinfo) -> str:
     name = getattr(tz, "key", None) or ("UTC" if tz is UTC else tz)
     if not isinstance(name, str):
         raise InvalidTrigger(
-            f"tz {shorten(tz)} has no IANA name; write it like Europe/Brussels", "tz"
+            f"tz {shorten(tz)} has no IANA name; use a name such as Europe/Brussels", "tz"
         )
     return zone(name).name
 
@@ -247,7 +247,7 @@ def _hint(name: str) -> str:
         return f"; did you mean {by_lower[close[0]]}?"
     if close := get_close_matches(wanted.rpartition("/")[2], by_city, n=1, cutoff=0.8):
         return f"; did you mean {by_city[close[0]]}?"
-    return "; names are like Europe/Brussels or UTC"
+    return "; use a name such as Europe/Brussels or UTC"
 
 
 class Line:

@@ -97,8 +97,8 @@ def duration_chart(marks: Sequence[RunMark], clock: Clock) -> Markup:
     line = Markup('<path class="mean" d="M0 {}H{}"/>').format(_level(mean / top), CHART_WIDTH)
     mean_text = length_text(timedelta(seconds=mean))
     words = (
-        f"how long the last {counted(len(ended), 'run')} took: {mean_text} in the "
-        f"mean, {length_text(timedelta(seconds=longest))} at most"
+        f"durations of the last {counted(len(ended), 'run')}: {mean_text} on "
+        f"average, {length_text(timedelta(seconds=longest))} at most"
     )
     scale = [length_text(timedelta(seconds=value)) for value in (top, top / 2)]
     ends = (clock.text(ended[0].at), f"mean {mean_text}", clock.text(ended[-1].at))
@@ -124,7 +124,7 @@ def success_chart(days: Sequence[Day]) -> Markup:
     )
     worst = min(known, key=lambda day: day.figures.success or 0.0)
     words = (
-        f"success over {len(known)} days; the worst was {worst.day}: {worst.figures.success:.0%}"
+        f"success rate over {len(known)} days; lowest on {worst.day}: {worst.figures.success:.0%}"
     )
     return _framed(bars, words, ["100%", "50%", "0"], (str(known[0].day), str(known[-1].day)))
 

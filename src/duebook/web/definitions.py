@@ -78,7 +78,7 @@ def _example(known: DefinitionField) -> str:
 FIELDS: Final = tuple(_edit_field(name, known) for name, known in schedule.FIELDS.items())
 ABOUT: Final = 6
 """How many of them say when, what and what for; the others are policies."""
-TZ: Final = EditField("tz", hint="Of a cron expression", example="Europe/Brussels")
+TZ: Final = EditField("tz", hint="For a cron expression", example="Europe/Brussels")
 BLANK: Final = {field.name: field.initial for field in FIELDS}
 
 
@@ -172,9 +172,9 @@ def _labels(text: str) -> dict[str, str]:
     for line in filter(str.strip, text.splitlines()):
         name, colon, value = (part.strip() for part in line.partition(":"))
         if not colon:
-            raise Invalid(f'labels: "{shorten(line)}" is not written as NAME:VALUE')
+            raise Invalid(f'labels: "{shorten(line)}" does not have the form NAME:VALUE')
         if name in found:
-            raise Invalid(f'labels: "{shorten(name)}" stands there twice')
+            raise Invalid(f'labels: "{shorten(name)}" appears twice')
         found[name] = value
     return found
 
@@ -190,4 +190,4 @@ def _json(field: EditField, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"{field.name} is not JSON: {shorten(str(error), 120)}") from None
+        raise Invalid(f"{field.name} is not valid JSON: {shorten(str(error), 120)}") from None

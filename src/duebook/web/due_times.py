@@ -47,14 +47,14 @@ def due_rows(spec: ScheduleSpec, due_times: Sequence[datetime], now: datetime) -
             marks.append(_KINDS[kind])
         if wall.utcoffset() != before.utcoffset():
             forward = (wall.utcoffset() or wall - wall) > (before.utcoffset() or wall - wall)
-            marks.append(f"clocks have gone {'forward' if forward else 'back'}")
+            marks.append(f"after the clocks go {'forward' if forward else 'back'}")
         if at in moved:
-            marks.append(f"{format_time(moved[at])} does not exist that day: moved")
+            marks.append(f"{format_time(moved[at])} does not exist on that day: moved")
         place = wall_second(wall.replace(tzinfo=None))
         clocks = zone(tz)
         if clocks.first_at(place) != clocks.last_at(place) and at not in moved:
             first = to_seconds(at) == clocks.first_at(place)
-            marks.append(f"this hour comes twice: the {'first' if first else 'second'}")
+            marks.append(f"this hour occurs twice: {'first' if first else 'second'} time")
         rows.append(DueRow(at, wall, tuple(marks)))
         before = wall
     return rows

@@ -17,18 +17,18 @@ __all__ = ["LONGEST_REASON", "Notice", "count_of", "notice_of"]
 
 LONGEST: Final = 60
 WORDS: Final = {
-    "pause": "It is paused: nothing is decided until it goes on.",
-    "resume": "It goes on.",
-    "run": "A run is queued.",
+    "pause": "Paused. Due times wait until it is resumed.",
+    "resume": "Resumed.",
+    "run": "Run queued.",
     "move": "The next due time was moved.",
     "move-again": "The next due time was moved.",
     "move-now": "The next due time was moved to now.",
-    "skip-next": "The next due time will be left out.",
-    "restore": "It is due again as it was.",
-    "create": "It is made.",
-    "again": "It is there again, from now on; its earlier runs stay with the deleted one.",
-    "edit": "The new definition is in force.",
-    "version": "The earlier definition is in force again.",
+    "skip-next": "The next due time will be skipped.",
+    "restore": "The due time was restored.",
+    "create": "Created.",
+    "again": "Created again; its earlier runs stay with the deleted schedule.",
+    "edit": "The new definition is in use.",
+    "version": "The earlier version was restored.",
 }
 UNDONE_BY: Final = {
     "pause": "resume",
@@ -114,17 +114,12 @@ def _besides(schedule: Schedule, undo: str, given: Mapping[str, str]) -> dict[st
 
 def _words(done: str, given: Mapping[str, str]) -> str | None:
     if done == "backfill":
-        return f"{_runs(count_of(given.get('count')))} queued."
+        return f"{counted(count_of(given.get('count')), 'run')} queued."
     if done == "undo-backfill":
         begun = count_of(given.get("begun"))
-        late = f"; {_runs(begun, 'had')} begun, and {'is' if begun == 1 else 'are'} left alone"
-        return f"{_runs(count_of(given.get('cancelled')))} cancelled{late if begun else ''}."
+        late = f"; {counted(begun, 'run')} had already started" if begun else ""
+        return f"{counted(count_of(given.get('cancelled')), 'run')} cancelled{late}."
     return WORDS.get(done)
-
-
-def _runs(number: int, verb: str = "") -> str:
-    are = verb or ("is" if number == 1 else "are")
-    return f"{counted(number, 'run')} {are}"
 
 
 def count_of(text: str | None) -> int:

@@ -202,14 +202,16 @@ async def _form(request: Request) -> Form:
     """Raises Forbidden for a form that no page of ours made for this session."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        raise Malformed("a form is sent as application/x-www-form-urlencoded")
+        raise Malformed("send the form as application/x-www-form-urlencoded")
     content = await request.body()
     if len(content) <= AT_ONCE:
         fields = _parse_form(content)
     else:  # meanwhile others are served
         fields = await run_in_threadpool(_parse_form, content)
     if not is_right(_session(request), fields.get(FIELD, [""])[0]):
-        raise Forbidden("this form is not of your session any more; go back, reload, try again")
+        raise Forbidden(
+            "this form belongs to an earlier session; go back, reload the page and try again"
+        )
     return Form(fields)
 
 
@@ -221,7 +223,7 @@ def _parse_form(content: bytes) -> dict[str, list[str]]:
     except ValueError:
         raise Malformed("the form cannot be read") from None
     if "\0" in text or "%00" in text:
-        raise Malformed("the form has a NUL character, which no database keeps")
+        raise Malformed("the form contains a NUL character, which cannot be stored")
     return fields
 
 

@@ -44,7 +44,7 @@ def test_a_question_that_computes_for_too_long_is_refused(
     limit(app, store, seconds=0.0)
     problem = Api(app, "viewer").refused(422, "GET", f"schedules/job/{path}")
     assert problem["code"] == "over_budget"
-    assert "ask for fewer due times, or for a shorter range" in problem["detail"]
+    assert "request fewer due times, or a shorter range" in problem["detail"]
 
 
 def test_a_token_that_computes_already_is_told_to_come_back(app: App, store: Store) -> None:

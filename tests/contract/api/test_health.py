@@ -93,7 +93,7 @@ def test_the_status_names_a_namespace_that_nobody_serves(app: App, store: Store)
     assert found["checks"]["namespace"] is False
     (problem,) = found["problems"]
     assert problem["code"] == "namespace"
-    told = 'runs wait in namespace "shop", which no live node serves; start one: '
+    told = 'runs are waiting in namespace "shop", which no live node serves; start one: '
     assert problem["message"] == told + "duebook up --serve shop"
 
 

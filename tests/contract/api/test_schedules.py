@@ -66,7 +66,7 @@ def test_every_wrong_field_is_named_at_once(api: Api) -> None:
         ({"depends_on": [{"schedule": "hello", "within": "1h"}]}, "depends_on", "itself"),
         ({"self": 1}, "self", "not a field"),
         ({"by": "root"}, "by", "not a field"),
-        ({"enabled": "yes"}, "enabled", "neither true nor false"),
+        ({"enabled": "yes"}, "enabled", "not true or false"),
         ({"payload": []}, "payload", "not a JSON object"),
     ],
 )
@@ -256,7 +256,9 @@ def test_what_a_target_hides_lets_nobody_define_another(app: App, api: Api) -> N
     api.ok("PATCH", "schedules/hook", {"target": other})
     elsewhere = {"http": {**shown["http"], "url": "https://elsewhere.example/"}}
     problem = api.refused(422, "PATCH", "schedules/hook", {"target": elsewhere})
-    assert "hides a value; give it" in problem["errors"][0]["message"]
+    assert ("a placeholder for a hidden value; give the real value") in problem["errors"][0][
+        "message"
+    ]
 
 
 def test_a_name_that_is_missing_is_called_missing(api: Api) -> None:

@@ -88,7 +88,7 @@ def test_a_form_logs_in_and_a_wrong_token_does_not(browser: TestClient, local: s
     assert browser.get("/login").status_code == 200
     wrong = browser.post("/login", data={"token": "dbk_local_<img onerror=x>"})
     assert wrong.status_code == 401
-    assert "not known" in wrong.text
+    assert "unknown" in wrong.text
     assert "<img onerror" not in wrong.text
     assert browser.get("/api/v1/me").status_code == 401
     browser.post("/login", data={"token": local})
@@ -156,7 +156,7 @@ def test_logging_out_ends_the_session(
 def test_a_form_without_the_token_of_its_session_does_nothing(admin: Browser) -> None:
     refused = admin.post("/logout", csrf=token_for("another"))
     assert refused.status == 403
-    assert "not of your session" in refused.text
+    assert "belongs to an earlier session" in refused.text
     assert admin.post("/logout", csrf="").status == 403
     assert not is_right("a", token_for("b"))
 
@@ -184,7 +184,7 @@ def test_times_are_in_the_zone_that_somebody_chose(admin: Browser) -> None:
 def test_errors_are_pages_for_people_and_problems_for_programs(viewer: Browser) -> None:
     page = viewer.get("/nothing")
     assert page.status == 404
-    assert "To the overview" in page.text
+    assert "Back to overview" in page.text
     program = viewer.client.get("/nothing", headers={"Accept": "*/*"})
     assert program.json()["code"] == "no_route"
 

@@ -34,7 +34,7 @@ PATTERNS: Final = {
     for path in sorted({page.path for page in ALL}, key=lambda path: path.count("{"))
 }
 ONLY_UNDO: Final = {"/schedules/{name}/again", "/schedules/{name}/undo-backfill"}
-PREVIEWS: Final = {"See what would change", "Show when it is due"}
+PREVIEWS: Final = {"Preview changes", "Preview due times"}
 EACH: Final = 4
 """Pages of a kind that are looked at."""
 FORM: Final = re.compile(r'<form method="post" action="([^"?]+).*?</form>', re.DOTALL)
@@ -150,7 +150,7 @@ def test_every_write_is_asked_for_on_a_page_of_its_own(admin: Browser, book: Boo
             assert 'data-live="' not in page.source, f"{address} changes under its reader's hands"
             assert ">Back</a>" in whole, f"{address} cannot be left"
             assert 'name="key"' in form[0], f"{address} can be sent twice"
-            assert re.search(r"<h1>[^<]*(\?|Edit \w+|Backfill \w+|A new schedule)</h1>", whole)
+            assert re.search(r"<h1>[^<]*(\?|Edit \w+|Backfill \w+|New schedule)</h1>", whole)
             asked.setdefault(kind_of(form[1]), set()).update(BUTTON.findall(form[0]))
     assert WRITES - set(asked) == ONLY_UNDO <= undone
     told = {row.split("|")[1].strip() for row in DOCUMENT.read_text().splitlines() if "|" in row}
@@ -166,9 +166,9 @@ def test_a_page_that_asks_does_nothing(operator: Browser, book: Book) -> None:
     before = [(s.name, s.version, s.status, s.next_due_at) for s in book.schedules.list()]
     (said,) = book.schedules.exceptions("job")
     page = operator.ok("/schedules/job/restore", at=format_instant(said.due_at))
-    assert "is due again" in page.text
+    assert "makes it due again" in page.text
     page = operator.ok("/schedules/job/version", version="1")
-    assert "in force again?" in page.text
+    assert "Restore version 1 of job?" in page.text
     assert "newer" in page.text
     assert operator.get("/schedules/job/version", version="9").status == 422
     assert operator.get("/schedules/job/restore", at="x").status == 422

@@ -50,7 +50,7 @@ def test_who_reads_the_log_and_how_far(viewer: Browser, book: Book) -> None:
     assert '"number": 10}' not in older_page.text
     assert viewer.get("/events", topic="a b").status == 400
     (link,) = [link for link in older_page.links if link.startswith("/events/")][-1:]
-    assert "Where it comes from" in viewer.ok(link).text
+    assert "Source" in viewer.ok(link).text
     event = book.events.list("orders")[0]
     assert "hunter2" not in viewer.ok(f"/events/{event.id}").source
     assert "hunter2" not in viewer.ok("/events", topic="orders").source
@@ -64,9 +64,9 @@ def test_what_was_not_taken_is_delivered_once_more_or_given_up(
     page = operator.ok("/readers/billing")
     (replay,) = [link for link in page.links if "replay-dead" in link and bad in link]
     asked = operator.ok(replay)
-    assert "Deliver 1 event once more?" in asked.text
+    assert "Deliver 1 event again?" in asked.text
     done = operator.send(asked, "/readers/billing/replay-dead")
-    assert "will be delivered once more" in done.text
+    assert "will be delivered again" in done.text
     assert {le.event.id: le.again for le in book.events.dead_letters()} == {bad: True, worse: False}
     asked = operator.ok(f"/readers/billing/drop-dead?event={worse}")
     assert "cannot be undone" in asked.text
@@ -79,10 +79,10 @@ def test_how_many_were_not_taken_is_not_said_to_be_fewer(
     operator: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = operator.ok("/readers/billing/drop-dead?event=gone")
-    assert "has nothing of that any more" in gone.text
+    assert "no longer has these dead letters" in gone.text
     assert 'class="danger"' not in gone.source
     monkeypatch.setattr("duebook.web.routes.events.LETTERS", 1)
-    assert "Deliver 1 event or more once more?" in operator.ok("/readers/billing/replay-dead").text
+    assert "Deliver 1 event or more again?" in operator.ok("/readers/billing/replay-dead").text
 
 
 @pytest.mark.usefixtures("undelivered")
@@ -91,7 +91,7 @@ def test_a_reader_gets_again_what_it_had(operator: Browser, viewer: Browser, boo
     wrong = operator.send(asked, "/readers/billing/replay", after="soon")
     assert (wrong.status, "not a whole number" in wrong.text) == (422, True)
     done = operator.send(asked, "/readers/billing/replay", after="0")
-    assert "gets again what it had" in done.text
+    assert "will be delivered again" in done.text
     assert book.events.lags()[0].behind > 0
     assert viewer.get("/readers/billing/replay").status == 403
     assert operator.get("/readers/billing/sing").status == 404

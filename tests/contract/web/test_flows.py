@@ -36,7 +36,7 @@ def test_a_flow_is_drawn_with_the_states_of_its_latest_run(
     viewer: Browser, operator: Browser, book: Book
 ) -> None:
     put_flow(book.store, FORK, "fork")
-    assert "none yet" in viewer.ok("/flows").text
+    assert "no runs yet" in viewer.ok("/flows").text
     assert "/flows/fork" in viewer.ok("/flows", text="OR").links
     assert "No flow has “x”" in viewer.ok("/flows", text="x").text
     page = viewer.ok("/flows/fork")
@@ -48,7 +48,7 @@ def test_a_flow_is_drawn_with_the_states_of_its_latest_run(
     wrong = operator.send(asked, "/flows/fork/start", **{"param-SIZE": "x" * 5, "param-NO": "1"})
     assert (wrong.status, 'has no param "NO"' in wrong.text) == (422, True)
     started = operator.send(asked, "/flows/fork/start", **{"param-DAY": "friday"})
-    assert "It is started." in started.text
+    assert "Started." in started.text
     assert set(states(started.source).values()) == {"pending"}
     work(book.store, bad="failed")
     page = operator.ok("/flows/fork")
@@ -70,9 +70,9 @@ def test_a_run_goes_on_from_where_it_failed_or_from_a_step(operator: Browser, bo
     from_here = [link for link in page.links if "/retry?step=" in link]
     assert {link.rpartition("=")[2] for link in from_here} == {"good", "bad", "join"}
     asked = operator.ok(f"/runs/{run.id}/retry?step=bad")
-    assert "It goes on from step “bad”" in asked.text
+    assert "Continues from step “bad”" in asked.text
     again = operator.send(asked, f"/runs/{run.id}/retry")
-    assert "It is queued again" in again.text
+    assert "Queued again" in again.text
     for path in ("/", "/runs"):  # the step that began again is no step of it any more
         assert "at step bad" not in operator.ok(path).text
     assert set(work(book.store, bad="failed")) >= {"bad"}
@@ -82,7 +82,7 @@ def test_a_run_goes_on_from_where_it_failed_or_from_a_step(operator: Browser, bo
     assert set(work(book.store)) >= {"bad", "join"}
     done = operator.ok(f"/runs/{run.id}")
     assert states(done.source)["bad"] == "succeeded"
-    assert "Steps that began again" in done.text
+    assert "Earlier step runs" in done.text
     assert "failed bad" in done.text
     wrong = operator.send(operator.ok(f"/runs/{run.id}/retry?step=no"), f"/runs/{run.id}/retry")
     assert wrong.status in (409, 404, 422)
@@ -94,9 +94,9 @@ def test_a_flow_is_stopped_and_begun_anew(operator: Browser, viewer: Browser, bo
     book.flows.start("fork")
     assert "/flows/fork/stop" in operator.ok("/flows/fork").links
     stopped = operator.send(operator.ok("/flows/fork/stop"), "/flows/fork/stop")
-    assert "asked to end" in stopped.text
+    assert "being stopped" in stopped.text
     anew = operator.send(operator.ok("/flows/fork/restart"), "/flows/fork/restart")
-    assert "begins anew" in anew.text
+    assert "will start again" in anew.text
     assert viewer.get("/flows/fork/stop").status == 403
     assert operator.get("/flows/fork/sing").status == 404
     assert viewer.get("/flows/ghost").status == 404
@@ -111,7 +111,7 @@ def test_problems_are_marked_at_their_line(operator: Browser, viewer: Browser, b
     )
     assert "<b>" not in found.source
     right = operator.send(page, "/check-flow", source="steps:\n  - {name: a, command: 'true'}\n")
-    assert "Nothing is wrong with it." in right.text
+    assert "No problems found." in right.text
     put_flow(book.store, FORK, "fork")
     told = {"line": 3, "column": 1, "key": "params", "message": "params is <odd>", "hint": ""}
     places = ("flows/fork.yaml", "flows/other.yaml")
@@ -119,9 +119,9 @@ def test_problems_are_marked_at_their_line(operator: Browser, viewer: Browser, b
     problems = {place: BrokenFile([told | {"file": place}], "d", text) for place in places}
     book.store.transact(lambda tx: tx.flows.save_problems("default", ["flows"], problems))
     page = viewer.ok("/flows/fork")
-    assert "the last good text stays in force" in page.text
+    assert "the last valid version stays in use" in page.text
     assert re.search(r'<li id="L3" class="wrong">.*?&lt;odd&gt;', page.source, re.DOTALL)
-    now, good = page.source.split("<h2>The last good text</h2>")
+    now, good = page.source.split("<h2>Last valid version</h2>")
     assert "params: &lt;odd&gt;" in now
     assert "handler_on: {exit:" in good
     assert "abc" not in page.source
@@ -132,8 +132,8 @@ def test_problems_are_marked_at_their_line(operator: Browser, viewer: Browser, b
     assert viewer.get("/flow-file", file="flows/none.yaml").status == 404
     assert viewer.get("/flow-file", file="../../etc/passwd").status == 404
     overview = viewer.ok("/")
-    assert "Some files of flows are wrong" in overview.text
-    assert "All is well" not in overview.text
+    assert "Some flow files have problems" in overview.text
+    assert "All good" not in overview.text
     assert "/flow-file?file=flows%2Fother.yaml" in overview.links
 
 
@@ -209,7 +209,7 @@ def test_what_was_not_to_run_is_skipped_with_the_reason(viewer: Browser, book: B
     page = viewer.ok(f"/runs/{partly.id}")
     assert set(states(page.source).values()) == {"skipped"}
     assert UNMET in page.text
-    assert "a step before it was skipped" in page.text
+    assert "an earlier step was skipped" in page.text
     (work, _) = book.flows.steps(partly.id)
     for path in (f"/runs/{work.id}", f"/runs/{guarded.id}", "/flows", "/flows/guarded"):
         page = viewer.ok(path)

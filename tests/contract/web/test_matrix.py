@@ -37,7 +37,7 @@ def path(page: Operation) -> str:
 def test_no_form_is_taken_without_the_token_of_its_session(admin: Browser, page: Operation) -> None:
     refused = admin.post(path(page), csrf=token_for("another"))
     assert refused.status == 403
-    assert "not of your session" in refused.text
+    assert "belongs to an earlier session" in refused.text
 
 
 @pytest.mark.parametrize("page", ABOVE_VIEWER, ids=title)

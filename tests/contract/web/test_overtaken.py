@@ -29,12 +29,12 @@ def test_a_skip_is_of_the_due_time_that_was_shown(operator: Browser, book: Book)
     (first,) = book.schedules.preview("job", 1)
     asked, other = operator.ok(f"{PAGE}/skip-next"), operator.ok(f"{PAGE}/skip-next")
     assert asked.form(f"{PAGE}/skip-next")["fields"]["due"] == format_instant(first)
-    assert "left out" in operator.send(asked, f"{PAGE}/skip-next").text
+    assert "skipped" in operator.send(asked, f"{PAGE}/skip-next").text
     second = book.schedules.get("job").next_due_at
     again = operator.send(other, f"{PAGE}/skip-next")
     assert (again.status, "is not the next one" in again.text) == (409, True)
     assert book.schedules.get("job").next_due_at == second
-    assert "left out" in operator.send(again, f"{PAGE}/skip-next").text  # it asks about the second
+    assert "skipped" in operator.send(again, f"{PAGE}/skip-next").text  # it asks about the second
 
 
 def test_a_move_is_of_the_due_time_that_was_shown(operator: Browser, book: Book) -> None:
@@ -79,11 +79,11 @@ def test_two_who_edit_lose_nothing_of_each_other(admin: Browser, book: Book) -> 
     assert (fields["queue"], fields["trigger"], fields["version"]) == ("slow", "0 9 * * *", "3")
     assert "south" in fields["payload"]
     preview = admin.send(late, f"{PAGE}/edit", step="preview")
-    assert "slow" not in preview.text.partition("Due until now")[0]
+    assert "slow" not in preview.text.partition("Before")[0]
     saved = admin.send(preview, f"{PAGE}/edit", step="save")
-    assert "in force" in saved.text
+    assert "in use" in saved.text
     twice = admin.send(preview, f"{PAGE}/edit", step="save")
-    assert (twice.status, "in force" in twice.text) == (200, True)
+    assert (twice.status, "in use" in twice.text) == (200, True)
     found = book.schedules.get("job")
     assert found.spec is not None
     assert (found.version, found.spec.queue, found.spec.trigger_text) == (4, "slow", "0 9 * * *")
@@ -131,7 +131,7 @@ def test_an_undo_of_a_pause_does_not_end_another(operator: Browser, book: Book) 
     book.schedules.resume("job")
     book.schedules.pause("job", "hands off")
     late = operator.send(paused, f"{PAGE}/resume")
-    assert (late.status, "paused anew since" in late.text) == (409, True)
+    assert (late.status, "paused again since" in late.text) == (409, True)
     assert book.schedules.get("job").status == "paused"
 
 

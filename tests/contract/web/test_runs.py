@@ -62,8 +62,8 @@ def test_a_run_tells_that_an_earlier_attempt_went_on(viewer: Browser, book: Book
     claimed = begun(book)
     overlap(book.store, claimed, SECOND)
     page = viewer.ok(f"/runs/{claimed.run.id}")
-    assert "It went on until" in page.text
-    assert "beside attempt 2." in page.text
+    assert "It continued until" in page.text
+    assert "in parallel with attempt 2." in page.text
 
 
 def test_a_flow_that_failed_is_one_failure(viewer: Browser, book: Book) -> None:
@@ -99,7 +99,7 @@ def test_a_run_tells_everything_about_itself(viewer: Browser, book: Book) -> Non
     found = viewer.ok(f"/runs/{claimed.run.id}", find="THREE")
     assert "three" in found.text
     assert ">one\n" not in found.source
-    assert "No line of 3" in viewer.ok(f"/runs/{claimed.run.id}", find="four").text
+    assert "None of 3 lines" in viewer.ok(f"/runs/{claimed.run.id}", find="four").text
     assert viewer.get(f"/runs/{claimed.run.id}", after="x").status == 400
     assert viewer.get("/runs/nothing").status == 404
 
@@ -140,24 +140,24 @@ def test_a_run_is_cancelled_and_run_again(operator: Browser, book: Book) -> None
     claimed = begun(book)
     run = f"/runs/{claimed.run.id}"
     asked, other = operator.ok(f"{run}/cancel"), operator.ok(f"{run}/cancel")
-    assert "asked to end it" in asked.text
-    assert "Its node was asked" in operator.send(asked, f"{run}/cancel").text
+    assert "Its node stops it" in asked.text
+    assert "Its node is stopping it" in operator.send(asked, f"{run}/cancel").text
     settle(book.store, claimed.token, "cancelled", reason="cancelled")
     assert operator.send(other, f"{run}/cancel").status == 409
     done = operator.send(operator.ok(f"{run}/retry"), f"{run}/retry")
-    assert "queued again" in done.text
+    assert "Queued again" in done.text
     undone = operator.send(done, f"{run}/cancel")
-    assert "It is cancelled" in undone.text
+    assert "Cancelled." in undone.text
     assert "alert warn" not in undone.source
 
 
 def test_a_page_that_asks_says_so_when_it_is_too_late(operator: Browser, book: Book) -> None:
     claimed = begun(book)
     run = f"/runs/{claimed.run.id}"
-    assert "It has not ended yet" in operator.ok(f"{run}/retry").text
+    assert "It has not finished yet" in operator.ok(f"{run}/retry").text
     settle(book.store, claimed.token)
     page = operator.ok(f"{run}/cancel")
-    assert "It has ended, so there is nothing to cancel. It is succeeded." in page.text
+    assert "It has already finished. Current state: succeeded." in page.text
     assert 'class="primary"' not in page.source
 
 
@@ -166,9 +166,9 @@ def test_what_was_done_to_a_run_is_told_as_it_came_out(operator: Browser, book: 
     run = f"/runs/{claimed.run.id}"
     operator.send(operator.ok(f"{run}/cancel"), f"{run}/cancel")
     settle(book.store, claimed.token)
-    assert "It ended before it could be cancelled" in operator.ok(run, done="cancel").text
+    assert "It finished before it could be cancelled" in operator.ok(run, done="cancel").text
     operator.send(operator.ok(f"{run}/retry"), f"{run}/retry")
-    assert "and queued again since" in operator.ok(run, done="cancel").text
+    assert "and has been queued again since" in operator.ok(run, done="cancel").text
     (again,) = claim(book.store)
     settle(book.store, again.token)
     assert "It was queued again" in operator.ok(run, done="retry").text

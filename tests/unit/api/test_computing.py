@@ -24,7 +24,7 @@ def test_a_budget_is_used_up_by_the_processor_time_of_its_thread() -> None:
     budget = Budget(2.0, lambda: seconds[0])
     spend(budget, 10 * LOOK_EVERY)
     seconds[0] = 2.5
-    with pytest.raises(OverBudget, match="more than 2 s of processor time; ask for fewer"):
+    with pytest.raises(OverBudget, match="more than 2 s of processor time; request fewer"):
         spend(budget, LOOK_EVERY)
 
 

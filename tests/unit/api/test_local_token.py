@@ -103,7 +103,9 @@ def test_a_directory_of_another_user_is_refused(
         refuse_writable(tmp_path)  # root can use those of anybody
     somebody = tmp_path.stat().st_uid + 1
     monkeypatch.setattr("os.geteuid", lambda: somebody)
-    with pytest.raises(Invalid, match=r"belongs to .* use a directory of your own, or chown it"):
+    with pytest.raises(
+        Invalid, match=r"belongs to .* use a directory that you own, or chown this one"
+    ):
         refuse_writable(tmp_path)
 
 

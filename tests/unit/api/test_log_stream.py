@@ -65,7 +65,7 @@ def test_there_are_not_too_many_streams(book: Book, monkeypatch: pytest.MonkeyPa
     async def read() -> None:
         events: Any = stream(book, streams, lambda: SOMEBODY).events()
         await anext(events)
-        with pytest.raises(Unavailable, match="1 streams are open already"):
+        with pytest.raises(Unavailable, match="1 streams are already open"):
             stream(book, streams, lambda: SOMEBODY)
         await events.aclose()
 
@@ -86,7 +86,7 @@ def test_one_token_does_not_take_the_streams_of_others(
         late = stream(book, streams, lambda: SOMEBODY)
         events: Any = stream(book, streams, lambda: SOMEBODY).events()
         await anext(events)
-        with pytest.raises(Unavailable, match="this token has 1 streams open already"):
+        with pytest.raises(Unavailable, match="this token has 1 streams already open"):
             stream(book, streams, lambda: SOMEBODY)
         assert "this token has 1 streams" in await first(late.events())  # asked before, opened now
         assert (await first(stream(book, streams, lambda: SOMEBODY, "2").events())).startswith(":")
@@ -122,11 +122,11 @@ def test_streams_leave_half_of_the_connections_to_others() -> None:
             for _ in range(2):
                 opened.enter_context(streams.count(who, page=True))
             if streams.open < 8:
-                with pytest.raises(Busy, match="this token has 2 live pages open already"):
+                with pytest.raises(Busy, match="this token has 2 live pages already open"):
                     streams.refuse_more(who, page=True)
                 streams.refuse_more(who)
         for page in (True, False):
-            with pytest.raises(Unavailable, match="8 streams are open already; try again later"):
+            with pytest.raises(Unavailable, match="8 streams are already open; try again later"):
                 streams.refuse_more("e", page)
     streams.refuse_more("a", page=True)
 

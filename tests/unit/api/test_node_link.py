@@ -95,7 +95,7 @@ def test_a_silent_node_is_not_ready_and_only_its_own_numbers_are_missing(tmp_pat
         text = Metrics(store, link.measures).text().decode()
     store.close()
     assert [problem.code for problem in readiness.problems] == ["node"]
-    assert "did not answer within" in readiness.problems[0].message
+    assert "did not respond within" in readiness.problems[0].message
     assert "duebook_node_up 0.0" in text
     assert "duebook_database_up 1.0" in text
     assert "process_cpu_seconds_total" in text
@@ -105,7 +105,7 @@ def test_a_silent_node_is_not_ready_and_only_its_own_numbers_are_missing(tmp_pat
 def test_a_node_that_reads_nothing_is_asked_each_question_once() -> None:
     with linked(None, SOON) as (link, node):
         for _ in range(3):
-            with pytest.raises(Unavailable, match="did not answer"):
+            with pytest.raises(Unavailable, match="did not respond"):
                 link.ask("trouble")
         assert node.recv(10_000) == b'{"ask": "trouble"}\n'
         node.sendall(b'{"answer": "trouble", "value": "late"}\n')

@@ -68,7 +68,7 @@ def operator(admin: Duebook) -> Book:
 def test_every_use_case_refuses_operators_a_target_that_only_admins_define(
     operator: Book, use: str, given: dict[str, Any]
 ) -> None:
-    with pytest.raises(Forbidden, match="only admin"):
+    with pytest.raises(Forbidden, match="only an admin"):
         USES[use](operator, given)
 
 
@@ -104,7 +104,7 @@ def test_operators_use_templates_that_admins_saved_but_not_with_another_target(
 
 def test_operators_enqueue_tasks_that_are_known(operator: Book) -> None:
     assert operator.enqueue("digest").task == "digest"
-    with pytest.raises(Forbidden, match='"later" is known to no live worker'):
+    with pytest.raises(Forbidden, match='no live worker knows task "later"'):
         operator.enqueue("later")
 
 
@@ -114,7 +114,7 @@ def test_a_refusal_says_who_and_why() -> None:
             refuse_target('token "ci" is operator', load_target(form), set, lambda _: False)
         return str(caught.value)
 
-    only = "only admin defines commands, requests and events"
+    only = "only an admin may define commands, requests and events"
     assert refused({"command": ["id"]}) == f'token "ci" is operator; {only}'
-    assert refused("later").startswith('task "later" is known to no live worker')
+    assert refused("later").startswith('no live worker knows task "later"')
     assert refused({"flow": "later"}).startswith('flow "later" does not exist')

@@ -62,8 +62,8 @@ def test_an_outage_is_told_once_and_its_end(caplog: pytest.LogCaptureFixture) ->
     outage.ended("keeper")
     outage.ended("ticker")
     assert [record.message for record in caplog.records] == [
-        "cannot reach the database; waiting for it and trying again",
-        "the books are within reach again, after 1m30s",
+        "cannot reach the database; retrying until it is available",
+        "the database is available again, after 1m30s",
     ]
 
 
@@ -77,10 +77,10 @@ def test_what_is_waited_for_is_told_anew_when_it_changes_and_in_the_next_outage(
     outage.ended("keeper")
     outage.failed("ticker", GONE, 99.9)  # its step began before the end
     outage.failed("keeper", GONE, 100.5)
-    waiting = "; waiting for it and trying again"
+    waiting = "; retrying until it is available"
     assert [record.message for record in caplog.records] == [
         f"{GONE}{waiting}",
         f"{starting}{waiting}",
-        "the books are within reach again, after 1s",
+        "the database is available again, after 1s",
         f"{GONE}{waiting}",
     ]

@@ -47,7 +47,7 @@ class Store(SqliteStore):
         done = super().transact(work)
         if self.commits_lost:
             self.commits_lost -= 1
-            raise Unavailable("nobody knows whether the last change was kept")
+            raise Unavailable("it is unknown whether the last change was committed")
         return done
 
 

@@ -115,7 +115,7 @@ def test_an_end_that_the_database_refuses_fails_alone(
     spoiled = get_run(store, claims[5].run.id)
     assert (spoiled.status, spoiled.error) == (
         "failed",
-        "its outcome could not be put on the books",
+        "its outcome could not be stored",
     )
 
 

@@ -158,7 +158,7 @@ def test_a_task_that_does_not_end_is_written_off_until_it_does(place: Place, kin
     run = place.ended(claim)
     assert (run.status, run.reason) == ("failed", "timeout")
     assert run.error is not None
-    assert "did not end when it was asked to" in run.error
+    assert "did not stop when asked to" in run.error
     assert place.slots.free == 2
     go.set()
     eventually(lambda: place.slots.free == 3)

@@ -33,7 +33,7 @@ def test_a_step_that_prints_more_than_its_output_takes_fails() -> None:
     assert found == Outcome(
         "failed",
         "output",
-        "it printed 11 bytes into J, which takes at most 10; raise max_output_size, up to "
+        "it printed 11 bytes into J, which holds at most 10; raise max_output_size, up to "
         "16,777,216, or print less",
         0,
     )
@@ -43,7 +43,7 @@ def test_where_nothing_larger_is_allowed_a_file_is_the_remedy() -> None:
     printed = b"x" * (MOST_OUTPUT_SIZE + 1)
     found = ended(printed, Outcome("succeeded"), MOST_OUTPUT_SIZE)
     assert found.error is not None
-    assert found.error.endswith("let it write a file, and print its name")
+    assert found.error.endswith("write a file instead, and print its name")
 
 
 def test_a_step_that_failed_anyway_says_both_and_keeps_no_part() -> None:
@@ -67,7 +67,7 @@ def test_an_answer_of_which_only_a_part_was_kept_is_no_output(cut: bool, status:
     form = {"status": 200, "text": "x"} | ({"cut": True} if cut else {})
     found = ended(b"", Outcome("succeeded", output=json.dumps(form)))
     assert found.status == status
-    assert (found.error or "").startswith("the answer is too large for J") == cut
+    assert (found.error or "").startswith("the response is too large for J") == cut
 
 
 def test_what_is_printed_is_counted_whole_and_kept_up_to_the_limit() -> None:

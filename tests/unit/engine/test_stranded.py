@@ -32,7 +32,7 @@ def test_it_is_said_once_and_again_when_it_happens_again(
     add_run(store, add_schedule(store, target="digest"))
     stranded.step()
     assert caplog.messages == [], "a worker that knows it may be starting"
-    told = ['runs wait for task "digest", which no live worker knows']
+    told = ['runs are waiting for task "digest", which no live worker knows']
     assert said() == told
     assert said() == []
     begin(store)

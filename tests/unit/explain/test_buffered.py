@@ -21,11 +21,11 @@ BUFFERED: Final = Run(
 def test_a_buffered_run_is_about_to_begin() -> None:
     told = explain_run(BUFFERED, CLOCK, NOW)
     assert told.verdict == "running"
-    assert "claimed by host, about to begin" in told.text
+    assert "claimed by host, about to start" in told.text
 
 
 def test_a_run_that_was_cancelled_in_the_buffer_did_not_wait_for_another_attempt() -> None:
     ended = BUFFERED._replace(status="cancelled", finished_at=NOW + timedelta(seconds=1))
-    assert "before it began" in explain_run(ended, CLOCK, NOW).text
+    assert "before it started" in explain_run(ended, CLOCK, NOW).text
     waited = ended._replace(claimed_at=None)
-    assert "while it waited for attempt 2" in explain_run(waited, CLOCK, NOW).text
+    assert "while waiting for attempt 2" in explain_run(waited, CLOCK, NOW).text

@@ -78,9 +78,9 @@ def test_steps_wait_for_others_and_for_room() -> None:
     assert explain_flow(at).text == "running since 11:58:30, for 90 s"
     assert told(at) == {
         "get": "running since 11:58:30, for 90 s, on n1",
-        "look": "waits for one of get to end: max_active_steps is 1",
+        "look": "waits for one of get to finish: max_active_steps is 1",
         "put": "waits for get (running)",
-        "tell": "waits for put (not begun), look (not begun)",
+        "tell": "waits for put (not started), look (not started)",
     }
 
 
@@ -89,29 +89,37 @@ def test_a_step_that_ended_says_how() -> None:
     skipped = run("put", "cancelled", attempt=0, started_at=None, reason="upstream_failed")
     assert told(standing(done, skipped)) == {
         "get": "ran at 11:58:30, for 90 s, failed on n1: exit code 1",
-        "look": "may begin: a scheduler is about to look",
-        "put": "skipped: a step before it failed",
-        "tell": "waits for look (not begun)",
+        "look": "can start: a scheduler is about to plan it",
+        "put": "skipped: an earlier step failed",
+        "tell": "waits for look (not started)",
     }
-    assert told(standing(nodes=[]))["get"] == "may begin: no scheduler is running"
+    assert told(standing(nodes=[]))["get"] == "can start: no scheduler is running"
 
 
 @pytest.mark.parametrize(
     ("step", "more", "words"),
     [
-        ("get", {"nodes": []}, "no worker lives"),
-        ("put", {}, "it needs a worker with gpu=a100; none that lives has that"),
-        ("tell", {}, 'task "tell" is known to no live worker'),
-        ("get", {"nodes": [node(queues=("x",))]}, 'no worker that lives serves queue "default"'),
+        ("get", {"nodes": []}, "no worker is running"),
+        ("put", {}, "it needs a worker with gpu=a100, and no live worker has them"),
+        ("tell", {}, 'no live worker knows task "tell"'),
+        ("get", {"nodes": [node(queues=("x",))]}, 'no live worker serves queue "default"'),
         (
             "get",
             {"nodes": [node(namespaces=Serving(("staging",)))]},
             'no live node serves namespace "default"; start one with --serve default',
         ),
-        ("get", {"queues": Queue("default", 2)}, 'queue "default" lets 2 run at a time, and 2 do'),
-        ("get", {"queues": Queue("default", 0)}, 'queue "default" is held: its concurrency is 0'),
+        (
+            "get",
+            {"queues": Queue("default", 2)},
+            'queue "default" runs at most 2 at a time, and 2 are running',
+        ),
+        (
+            "get",
+            {"queues": Queue("default", 0)},
+            'queue "default" is on hold: its concurrency is 0',
+        ),
         ("get", {"queues": Queue("default", None, Rate(1, SECOND))}, "1/s may begin"),
-        ("get", {}, "nobody has begun it yet"),
+        ("get", {}, "no worker has started it yet"),
     ],
 )
 def test_a_step_that_is_ready_says_what_keeps_it(
@@ -130,17 +138,19 @@ def test_a_step_that_waits_for_its_next_attempt_says_when_and_after_what() -> No
     again = {"failures": 1, "error": "exit code 3", "ready_at": NOW + 10 * SECOND}
     at = standing(run("get", "queued", started_at=None, **again))
     assert told(at)["get"] == (
-        "waiting for attempt 2, at 12:00:10, after 1 that failed: exit code 3"
+        "waiting for attempt 2 at 12:00:10, after 1 failed attempt: exit code 3"
     )
 
 
 def test_a_run_that_has_not_begun_says_what_it_waits_for() -> None:
     queued = run(None, "queued", attempt=0, started_at=None)
-    found = explain_flow(standing(run=queued, held={queued.id: "run 0190abcd-1 has to end before"}))
-    assert found.text == "queued since 11:58:30, for 90 s: run 0190abcd-1 has to end before"
-    assert {step.text for step in found.steps} == {"waits until the run begins"}
+    found = explain_flow(
+        standing(run=queued, held={queued.id: "it waits for run 0190abcd-1 to finish"})
+    )
+    assert found.text == "queued since 11:58:30, for 90 s: it waits for run 0190abcd-1 to finish"
+    assert {step.text for step in found.steps} == {"waits for the run to start"}
     late = standing(text=f"delay_sec: 120\n{TEXT}")
-    assert told(late)["get"] == "waits until 12:00:30, by delay_sec"
+    assert told(late)["get"] == "waits until 12:00:30, because of delay_sec"
     init = standing(run("handler_on.init", "running"), text=f"handler_on: {{init: a}}\n{TEXT}")
     assert told(init)["get"] == "waits for the handler init (running)"
 
@@ -152,7 +162,7 @@ def test_one_step_is_explained_alone_and_as_json() -> None:
         {
             "step": "get",
             "verdict": "running",
-            "text": "runs flow deep since 11:58:30; see duebook explain 0190-get",
+            "text": "has been running flow deep since 11:58:30; see duebook explain 0190-get",
             "run_id": "0190-get",
         }
     ]

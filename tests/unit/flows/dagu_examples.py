@@ -247,7 +247,7 @@ steps:
 """,
         (),
     ),
-    "params with types": (
+    "params with their types": (
         """
 params:
   - name: stage

@@ -32,7 +32,7 @@ class MemoryRegistry:
         for change in found.changes:
             current = self.flows.get(change.name)
             if (current and current.digest) != change.was:
-                raise Conflict(f"flow {change.name} was changed meanwhile")
+                raise Conflict(f"flow {change.name} has been changed in the meantime")
         for change in found.changes:
             self._apply(change)
             self.history.append(change)

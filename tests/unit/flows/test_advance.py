@@ -378,7 +378,7 @@ def test_a_step_that_would_be_skipped_is_not_begun_again() -> None:
     with pytest.raises(Conflict, match='step "c" cannot run: "a" before it failed; retry from'):
         again(of, {"a": FAILED, "b": cut_off, "c": cut_off}, "c")
     conditional = flow(*of.steps, preconditions=(Condition("x", True),))
-    with pytest.raises(Conflict, match='conditions of flow "f" were not met; run it again'):
+    with pytest.raises(Conflict, match='conditions of flow "f" were not met; start it again'):
         again(conditional, {CHECK: UNMET, **dict.fromkeys("abc", UNMET)}, "a")
 
 

@@ -74,7 +74,7 @@ def test_a_hint_is_spelled_as_its_file_is() -> None:
 
 def test_a_key_in_both_spellings_is_refused() -> None:
     [told] = problems_of("maxActiveSteps: 1\nmax_active_steps: 2\nsteps: [a]")
-    assert "says again what `maxActiveSteps` says" in told
+    assert "means the same as `maxActiveSteps`" in told
 
 
 def test_a_list_without_depends_runs_in_order() -> None:
@@ -113,8 +113,8 @@ def test_a_circle_is_named() -> None:
         "steps:\n  a: {command: a, depends: c}\n  b: {command: b, depends: a}\n"
         "  c: {command: c, depends: b}\n  d: {command: d, depends: c}"
     )
-    where = "f.yaml:2:6: steps wait for each other in a circle: a → c → b → a"
-    assert told == f"{where}; take one of these `depends` away"
+    where = "f.yaml:2:6: steps depend on each other in a circle: a → c → b → a"
+    assert told == f"{where}; remove one of these `depends`"
 
 
 def test_names_and_ids_stand_for_one_step_each() -> None:
@@ -157,7 +157,7 @@ steps:
 def test_retries_are_a_short_form() -> None:
     assert flow_of("steps: [{command: a, retries: 2}]").steps[0].retry == Retry(attempts=3)
     [told] = problems_of("steps: [{command: a, retries: 2, retry_policy: {limit: 2}}]")
-    assert "retries and retry_policy say the same" in told
+    assert "retries and retry_policy mean the same" in told
 
 
 def test_a_step_runs_one_of_six_things() -> None:
@@ -186,49 +186,49 @@ steps:
 @pytest.mark.parametrize(
     ("step", "told"),
     [
-        ("{name: x}", "it runs nothing; a step has one of run, command"),
+        ("{name: x}", "it does not run anything; a step needs exactly one of run, command"),
         ("{command: a, task: b}", "it has command and task"),
         ("{command: ''}", "its command is empty"),
         ("{command: []}", "command is empty"),
-        ("{command: [echo, {a: b}]}", "is not a text"),
-        ("{command: ['{{ params.HOST_PARAM }}', b]}", "which program runs is fixed"),
-        ("{command: ['$HOME/run']}", "which program runs is fixed"),
-        ("{command: Rscript, script: x}", "is not a program for a text"),
-        ("{script: '#!/bin/awk\\nx'}", "is not a program for a text"),
-        ("{command: a, shell: pwsh}", "is not a program for a text"),
-        ("{command: a, payload: {}}", "payload means nothing without task"),
-        ("{task: a, working_dir: /}", "working_dir means nothing without command"),
+        ("{command: [echo, {a: b}]}", "is not a string"),
+        ("{command: ['{{ params.HOST_PARAM }}', b]}", "the program must be fixed"),
+        ("{command: ['$HOME/run']}", "the program must be fixed"),
+        ("{command: Rscript, script: x}", "is not a supported interpreter"),
+        ("{script: '#!/bin/awk\\nx'}", "is not a supported interpreter"),
+        ("{command: a, shell: pwsh}", "is not a supported interpreter"),
+        ("{command: a, payload: {}}", "payload has no effect without task"),
+        ("{task: a, working_dir: /}", "working_dir has no effect without command"),
         ("{http: 'https://${HOST_PARAM}/'}", 'names "HOST_PARAM"'),
         ("{http: 'https://{{ params.HOST_PARAM }}/'}", 'names "params.HOST_PARAM"'),
-        ("{http: 'ftp://example.com'}", "does not begin like https://"),
+        ("{http: 'ftp://example.com'}", "does not start like https://"),
         ("{call: a, preconditions: [test -f x]}", "cannot have a command as its condition"),
         ("{event: {topic: '{{ params.HOST_PARAM }}'}}", 'names "params.HOST_PARAM"'),
-        ("{event: duebook.runs}", "are Duebook's own"),
+        ("{event: duebook.runs}", "topics belong to Duebook"),
         ("{event: {subject: a}}", 'key "subject" is unknown'),
-        ("{call: a, timeout_sec: 3}", "means nothing for a step that runs a flow"),
+        ("{call: a, timeout_sec: 3}", "has no effect for a step that runs a flow"),
         ("{command: a, preconditions: [{condition: '$A', expected: 're:('}]}", "cannot be read"),
-        ("{command: a, preconditions: [{condition: '$A', expected: 're:(a+)+$'}]}", "simpler"),
+        ("{command: a, preconditions: [{condition: '$A', expected: 're:(a+)+$'}]}", "simplify it"),
         ("{command: a, preconditions: [{expected: b}]}", "a condition is missing"),
         ("{command: a, continue_on: maybe}", "is not one of failed, skipped"),
         ("{command: a, output: PATH}", "would change how programs work"),
         ("{command: a, output: LD_PRELOAD}", "would change how programs work"),
-        ("{command: a, output: a-b}", "is not the name of a variable"),
-        ("{command: a, env: {DUEBOOK_RUN_ID: x}}", "begins with DUEBOOK_"),
-        ("{command: a, env: [A]}", "neither NAME: value nor NAME=value"),
+        ("{command: a, output: a-b}", "is not a variable name"),
+        ("{command: a, env: {DUEBOOK_RUN_ID: x}}", "starts with DUEBOOK_"),
+        ("{command: a, env: [A]}", "does not have the form NAME: value or NAME=value"),
         ("{command: a, name: 'a\"b'}", "without quotes"),
         ("{command: a, name: handler_on.exit}", "of Duebook's own"),
         ("{command: [ls, '{{ steps.gone.output }}']}", '"steps.gone.output" is unknown'),
         ("{command: [ls, '{{ nothing }}']}", '"nothing" is unknown'),
         ("{command: [ls, '{{ params.other }}']}", '"params.other" is unknown'),
-        ("{command: [ls, '${a:-b}']}", "which only a shell understands"),
-        ("{command: [ls, '$(id)']}", "has a command in it"),
-        ("{command: 'echo ${A.b}'}", "names no param, output or step"),
+        ("{command: [ls, '${a:-b}']}", "only a shell can expand it"),
+        ("{command: [ls, '$(id)']}", "contains a command"),
+        ("{command: 'echo ${A.b}'}", "is not a param, output or step"),
         ("{command: \"echo '${HOST_PARAM.b}'\"}", "is in single quotes"),
-        ("{command: python, script: 'print(\"${HOST_PARAM}\")'}", "stays as it is in a script"),
+        ("{command: python, script: 'print(\"${HOST_PARAM}\")'}", "is not replaced in a script"),
         ("{command: a, timeout_sec: soon}", 'timeout_sec "soon" is not a whole number'),
         ("{command: a, retry_policy: {interval_sec: 1}}", "retry_policy has no limit"),
-        ("[a, [b]]", "is not a mapping of keys, but a list"),
-        ("7", "is not a mapping of keys, but 7"),
+        ("[a, [b]]", "is not a mapping, but a list"),
+        ("7", "is not a mapping, but 7"),
     ],
 )
 def test_a_step_that_makes_no_sense_is_refused(step: str, told: str) -> None:
@@ -239,15 +239,18 @@ def test_a_step_that_makes_no_sense_is_refused(step: str, told: str) -> None:
 def test_an_output_is_known_only_to_those_after_it() -> None:
     text = "steps:\n  a: {command: a, output: A}\n  b: {command: 'echo $A'%s}"
     [told] = problems_of(text % "")
-    assert '"${A}" is the output of "a", which does not run before; add it to depends' in told
+    assert (
+        '"${A}" is the output of "a", which does not run before this step; add it to depends'
+        in told
+    )
     assert problems_of(text % ", depends: a") == []
     [told] = problems_of(text.replace("'echo $A'", "[echo, '{{ steps.a.output }}']") % "")
-    assert '"a" does not run before; add it to depends' in told
+    assert '"a" does not run before this step; add it to depends' in told
 
 
 def test_the_output_of_a_step_that_keeps_none_is_refused() -> None:
     [told] = problems_of("steps: [{name: a, command: a}, {command: [b, '{{ steps.a.output }}']}]")
-    assert '"a" keeps no output; give it `output: NAME`' in told
+    assert '"a" does not keep its output; add `output: NAME` to it' in told
 
 
 def test_names_with_dashes_can_be_written_in_templates() -> None:
@@ -258,14 +261,14 @@ def test_names_with_dashes_can_be_written_in_templates() -> None:
 def test_a_variable_made_of_params_does_not_choose_where_a_request_goes() -> None:
     text = "params: [A: x]\nenv: [B: '%s', C: '${B}.example.com']\nsteps: [http: 'https://${C}/']"
     [told] = problems_of(text % "${A}")
-    assert 'names "C", which whoever starts the flow can change' in told
+    assert 'names "C", which anyone who starts the flow can change' in told
     assert problems_of(text % "a") == []
     assert problems_of(text % "${HOME}") == []
 
 
 def test_a_request_that_is_refused_is_shown_as_its_file_has_it() -> None:
     [told] = problems_of("env: {BASE: 'https://a.example'}\nsteps: [http: '${BASE}/x']")
-    assert 'http url "${BASE}/x" does not begin like https://example.com' in told
+    assert 'http url "${BASE}/x" does not start like https://example.com' in told
 
 
 def test_parts_of_values_reach_a_shell_as_variables() -> None:
@@ -322,11 +325,11 @@ def test_templates_reach_a_shell_as_variables() -> None:
 @pytest.mark.parametrize(
     ("step", "told"),
     [
-        ("echo '{{ params.A }}'", "is in single quotes, where a shell puts no values"),
+        ("echo '{{ params.A }}'", "is in single quotes, where a shell does not expand values"),
         ("echo {{ params.OTHER }}", '"params.OTHER" is unknown'),
-        ("echo {{ steps.a.output }}", '"a" keeps no output'),
-        ("{script: '{{ params.A }}', command: python3}", "give it a name in env"),
-        ("{command: a, preconditions: ['test \"{{ params.A }}\"']}", "has a template"),
+        ("echo {{ steps.a.output }}", '"a" does not keep its output'),
+        ("{script: '{{ params.A }}', command: python3}", "put it in env under a name"),
+        ("{command: a, preconditions: ['test \"{{ params.A }}\"']}", "contains a template"),
     ],
 )
 def test_a_template_that_cannot_reach_a_command_is_refused(step: str, told: str) -> None:
@@ -366,14 +369,14 @@ def test_params_have_every_form() -> None:
 @pytest.mark.parametrize(
     ("params", "told"),
     [
-        ("[A: 1, A: 2]", 'param "A" stands twice'),
+        ("[A: 1, A: 2]", 'param "A" appears twice'),
         ("[PATH: x]", "would change how programs work"),
-        ("[a-b: x]", "is not the name of a variable"),
+        ("[a-b: x]", "is not a variable name"),
         ("[{name: A, pattern: x}]", "key `pattern` is not supported"),
         ("[{name: A, type: date}]", "is not one of string, integer"),
-        ("[{name: A, required: true, default: 1}]", "has no default"),
+        ("[{name: A, required: true, default: 1}]", "cannot have a default"),
         ("[{name: A, enum: [1], default: 2}]", "is not one of its enum"),
-        ("'a \"b'", "has a quote without its end"),
+        ("'a \"b'", "has an unclosed quote"),
         ("{schema: x.json}", "key `schema` is not supported"),
     ],
 )
@@ -386,7 +389,7 @@ def test_params_that_make_no_sense_are_refused(params: str, told: str) -> None:
 def test_a_flow_that_begins_by_itself_has_no_required_params(times: str) -> None:
     text = "params: [{name: A, required: true}]\nsteps: [a]\nschedule: %s"
     [told] = problems_of(text % times)
-    assert told.endswith('param "A" has to be given; give it a default')
+    assert told.endswith('it has a schedule, but param "A" has no default; give it a default')
     assert problems_of(text % "{stop: '0 2 * * *'}") == []
 
 
@@ -476,18 +479,24 @@ def test_later_documents_are_flows_of_the_first() -> None:
         ("", "it is empty"),
         ("steps: []", "it has no steps"),
         ("name: a", "it has no steps"),
-        ("[a]", "a flow is not a mapping of keys, but a list"),
-        ("steps: [a]\n---\nsteps: [b]", "a flow after the first has no name"),
-        ("steps: [a]\n---\nname: b\nsteps: [b]\n---\nname: b\nsteps: [b]", "two flows of the file"),
-        ("name: ../x\nsteps: [a]", "beginning with a letter or digit"),
+        ("[a]", "a flow is not a mapping, but a list"),
+        ("steps: [a]\n---\nsteps: [b]", "every flow after the first needs a name"),
+        ("steps: [a]\n---\nname: b\nsteps: [b]\n---\nname: b\nsteps: [b]", "two flows in the file"),
+        ("name: ../x\nsteps: [a]", "starting with a letter or digit"),
         ("name: Über Nacht\nsteps: [a]", "write it as"),
         ("steps: [call: b]\n---\nname: b\nsteps: [call: b]", "in a circle: f.b → f.b"),
-        ("max_active_runs: 0\nsteps: [a]", "would let nothing run"),
+        ("max_active_runs: 0\nsteps: [a]", "nothing could run"),
         ("overlap_policy: cancel\nsteps: [a]", "is not one of skip, all, latest"),
         ("catchup_window: 0s\nsteps: [a]", "0s is too short"),
-        ("handler_on: {exit: {command: a, depends: [b]}}\nsteps: [a]", "depends on nothing"),
+        (
+            "handler_on: {exit: {command: a, depends: [b]}}\nsteps: [a]",
+            "cannot depend on other steps",
+        ),
         ("type: tree\nsteps: [a]", 'type "tree" is not supported'),
-        ("steps: {a: {command: a, output: A}, b: {command: b, output: A}}", "has the output A"),
+        (
+            "steps: {a: {command: a, output: A}, b: {command: b, output: A}}",
+            "already has the output A",
+        ),
     ],
 )
 def test_a_file_that_makes_no_sense_is_refused(text: str, told: str) -> None:

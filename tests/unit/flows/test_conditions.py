@@ -43,7 +43,7 @@ def test_a_condition_holds_or_not(condition: Condition, code: int, text: str, ho
         ),
         (
             "{condition: '${STAGE}', expected: dev, negate: true}",
-            "its condition `${STAGE}` was `dev`, and must not be",
+            "its condition `${STAGE}` was `dev`, but must not be",
         ),
         (
             "{condition: '`date +%u`', expected: 're:[1-5]'}",
@@ -77,4 +77,4 @@ steps:
 def test_a_condition_that_must_not_hold_says_that_it_did() -> None:
     condition = Condition("test -f lock", True, negate=True)
     found = unmet([condition], [condition], run_with(0, ""))
-    assert found == "its condition `test -f lock` was met, and must not be"
+    assert found == "its condition `test -f lock` was met, but must not be"

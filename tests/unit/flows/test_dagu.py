@@ -103,14 +103,17 @@ def test_labels_are_read_in_all_their_forms(labels: str, found: dict[str, str]) 
         ("worker_selector: local", '1:18: worker_selector "local" is not supported; leave it out'),
         (
             "params: {type: object, properties: {DAY: {type: string}}}",
-            "1:24: key `properties` is not supported; name the params with types",
+            "1:24: key `properties` is not supported; list the params with their types",
         ),
         (
             "params: {schema: params.json, values: {DAY: x}}",
-            "1:10: key `schema` is not supported; name the params with types",
+            "1:10: key `schema` is not supported; list the params with their types",
         ),
-        ("resources: {cpu: 1}", "1:1: key `resources` is not supported; limit what the worker may"),
-        ("type: agent", '1:7: type "agent" is not supported; it is chain or graph'),
+        (
+            "resources: {cpu: 1}",
+            "1:1: key `resources` is not supported; limit the resources of the worker",
+        ),
+        ("type: agent", '1:7: type "agent" is not supported; use chain or graph'),
     ],
 )
 def test_what_is_not_supported_is_never_taken_for_something_else(text: str, told: str) -> None:

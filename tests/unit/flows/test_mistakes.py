@@ -21,32 +21,35 @@ STEPS = "steps: [a]\n"
     [
         (
             'name: a\nsteps:\n  - command: "b\n  - c\n',
-            "3:14: invalid YAML: a text in quotes begins here and has no end; add the other quote",
+            (
+                "3:14: invalid YAML: a quoted string starts here and is not closed; "
+                "add the closing quote"
+            ),
         ),
         (
             "name: a\nsteps: [a, b\n",
             (
-                "2:8: invalid YAML: a list in brackets begins here and has no end; "
+                "2:8: invalid YAML: a list in brackets starts here and is not closed; "
                 "add the `]`, or a `,`"
             ),
         ),
         (
             "steps: {a: {command: b}\n",
             (
-                "1:8: invalid YAML: a mapping in braces begins here and has no end; "
+                "1:8: invalid YAML: a mapping in braces starts here and is not closed; "
                 "add the `}`, or a `,`"
             ),
         ),
         (
             "steps:\n  - depends: [a,\n\n",
             (
-                "2:16: invalid YAML: a list in brackets or a mapping in braces has no end; "
-                "add the `]` or the `}`"
+                "2:16: invalid YAML: a list in brackets or a mapping in braces is not closed; "
+                "add the `]` or `}`"
             ),
         ),
         (
             "description: loads: all\n" + STEPS,
-            "1:19: invalid YAML: a text has `: ` in it; put the text in quotes",
+            "1:19: invalid YAML: an unquoted string contains `: `; put the string in quotes",
         ),
         (
             "name:etl\n\n" + STEPS,
@@ -55,8 +58,8 @@ STEPS = "steps: [a]\n"
         (
             "steps:\n  - name: a\n   command: b\n",
             (
-                "3:4: invalid YAML: the line begins in a column that fits nothing above it; "
-                "begin the keys of a mapping, and the dashes of a list, in one column each"
+                "3:4: invalid YAML: the indentation does not match any line above; "
+                "indent the keys of a mapping, or the dashes of a list, to the same column"
             ),
         ),
         (
@@ -65,16 +68,16 @@ STEPS = "steps: [a]\n"
         ),
         (
             "steps:\n  - command: @a\n",
-            "2:14: invalid YAML: a text cannot begin with @; put the text in quotes",
+            "2:14: invalid YAML: an unquoted string cannot start with @; put the string in quotes",
         ),
         (
             'steps: ["C:\\Users"]\n',
-            "1:14: invalid YAML: `\\` means something in double quotes; use single quotes",
+            "1:14: invalid YAML: `\\` has a special meaning in double quotes; use single quotes",
         ),
         ("name: a\x07\n" + STEPS, "1:8: invalid YAML: character U+0007 is not allowed; delete it"),
         (
             "steps:\n  - {command: a, command: b}\n",
-            "2:18: key `command` stands twice, first in line 2; keep one of them",
+            "2:18: key `command` appears twice, first on line 2; keep one of them",
         ),
         (
             "steps:\n  - {comand: a}\n",
@@ -84,11 +87,11 @@ STEPS = "steps: [a]\n"
             "retires: 3\n" + STEPS,
             "1:1: unknown key `retires`; did you mean `retries`, a key of a step?",
         ),
-        ("foo: 3\n" + STEPS, "1:1: unknown key `foo`; docs/dagu.md has all keys"),
+        ("foo: 3\n" + STEPS, "1:1: unknown key `foo`; docs/dagu.md lists all keys"),
         (
             "steps: [{command: a, retry_policy: {limit: 1, foo: 2}}]",
             (
-                "1:47: unknown key `foo`; known are limit, interval_sec, backoff, "
+                "1:47: unknown key `foo`; use one of limit, interval_sec, backoff, "
                 "max_interval_sec, exit_code, exit_codes"
             ),
         ),
@@ -98,24 +101,24 @@ STEPS = "steps: [a]\n"
         ),
         (
             "steps: [{command: a, retry_policy: 3}]",
-            "1:36: retry_policy is not a mapping of keys, but 3; write `limit:` below it",
+            "1:36: retry_policy is not a mapping, but 3; write `limit:` below it",
         ),
         (
             "steps: hello",
             (
-                '1:8: steps "hello" is neither a list nor a mapping of steps; write `- command` '
-                "lines below it"
+                '1:8: steps "hello" is not a list or a mapping of steps; add lines such as '
+                "`- command` below it"
             ),
         ),
         (
             "- a\n",
-            "1:1: a flow is not a mapping of keys, but a list; write `steps:` and what it does",
+            "1:1: a flow is not a mapping, but a list; write `steps:` and a list of steps",
         ),
         (
             "schedule: every day\n" + STEPS,
             (
                 '1:11: expected 5 fields, or 6 with seconds first, but found 2 in "every day"; '
-                'write it like "0 2 * * *", @daily or {every: 1h}'
+                'use a form such as "0 2 * * *", @daily or {every: 1h}'
             ),
         ),
         (
@@ -128,11 +131,11 @@ STEPS = "steps: [a]\n"
         ),
         (
             "steps: [{name: a, command: a, depends: a}]",
-            "1:9: steps wait for each other in a circle: a → a; take one of these `depends` away",
+            "1:9: steps depend on each other in a circle: a → a; remove one of these `depends`",
         ),
         (
             "steps: [{name: a, command: a}, {name: a, command: b}]",
-            '1:39: two steps are named "a"; names and ids are given once',
+            '1:39: two steps are named "a"; names and ids must be unique',
         ),
         (
             "params: [{name: N, type: integer, default: abc}]\n" + STEPS,
@@ -140,21 +143,21 @@ STEPS = "steps: [a]\n"
         ),
         (
             "worker_selector: 7\n" + STEPS,
-            "1:18: worker_selector 7 is neither NAME: value nor NAME=value",
+            "1:18: worker_selector 7 does not have the form NAME: value or NAME=value",
         ),
         (
             "steps: [{call: No Such Flow}]",
-            '1:16: call "No Such Flow" is not the name of a flow; write a command as `run`',
+            '1:16: call "No Such Flow" is not a flow name; write a command as `run`',
         ),
         (
             "steps: [{run: {type: shell, input: make}}]",
-            "1:15: run is a mapping; write the command as text, or a list of commands",
+            "1:15: run is a mapping; write a command, or a list of commands",
         ),
         (
             "steps: [{run: etl, params: A=1}]",
             (
-                "1:28: params means nothing without call; run is a command; write `call: NAME` to "
-                "run a flow"
+                "1:28: params has no effect without call; run is a command; to run a flow, write "
+                "`call: NAME`"
             ),
         ),
         (
@@ -171,26 +174,26 @@ STEPS = "steps: [a]\n"
         ),
         (
             "handler_on: ./tell\n" + STEPS,
-            "1:13: handler_on is not a mapping of keys, but ./tell; write `init:` below it",
+            "1:13: handler_on is not a mapping, but ./tell; write `init:` below it",
         ),
         (
             "steps:\n  - &a {command: a}\n  - <<: *a\n",
-            "3:5: merge key `<<` is not YAML 1.2; write the keys out",
+            "3:5: merge keys (`<<`) are not supported in YAML 1.2; write the keys out",
         ),
-        ("steps: [*a]", "1:9: alias *a names nothing before it"),
+        ("steps: [*a]", "1:9: alias *a refers to nothing before it"),
         (
             "steps: [!!python/object:os.system a]",
             "1:9: tag tag:yaml.org,2002:python/object:os.system is not allowed; leave it out",
         ),
-        ("# nothing\n", "1:1: it is empty; write `steps:` and what it does"),
+        ("# nothing\n", "1:1: it is empty; write `steps:` and a list of steps"),
         ("name: a\nsteps:\n", "2:1: it has no steps; add `steps: [./work.sh]`"),
-        (STEPS + "---\n" + STEPS, "3:1: a flow after the first has no name; add `name: part`"),
-        (STEPS + "---\n", "3:1: after this `---` comes nothing; delete it"),
+        (STEPS + "---\n" + STEPS, "3:1: every flow after the first needs a name; add `name: part`"),
+        (STEPS + "---\n", "3:1: nothing follows this `---`; delete it"),
         (
             "name: my nice flow\n" + STEPS,
             (
-                '1:7: name "my nice flow" is not valid: use 1 to 128 of a-z, 0-9, ".", "_", '
-                '"-", beginning with a letter or digit, but not an id; '
+                '1:7: invalid name "my nice flow": use 1 to 128 characters of a-z, 0-9, ".", "_" '
+                'and "-", starting with a letter or digit, and not an id; '
                 "write it as my-nice-flow"
             ),
         ),
@@ -225,8 +228,8 @@ def test_a_file_whose_name_is_none_for_a_flow_says_what_to_add() -> None:
         (
             b"#" * 1_000_001,
             (
-                " it has 1,000,001 bytes; at most 1,000,000 are read; put long scripts into "
-                "files of their own"
+                " it has 1,000,001 bytes; at most 1,000,000 are allowed; put long scripts in "
+                "separate files"
             ),
         ),
     ],

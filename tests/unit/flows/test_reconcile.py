@@ -96,7 +96,9 @@ def test_who_has_a_name_keeps_it() -> None:
     books.see(b="name: x\nsteps: [b]")
     assert books.see(a="name: x\nsteps: [a]", b="name: x\nsteps: [b]") == []
     [problem] = books.problems["d/a.yaml"]
-    assert str(problem) == ('d/a.yaml:1:1: flow "x" is in d/b.yaml already; give one another name')
+    assert str(problem) == (
+        'd/a.yaml:1:1: flow "x" is already defined in d/b.yaml; rename one of them'
+    )
     assert books.see(a="name: x\nsteps: [a]") == [("change", "x")]
 
 
@@ -148,7 +150,7 @@ def test_nothing_is_said_about_other_directories() -> None:
     assert reconcile({}, kept, set()) == Reconciled((), {}, {})
     found = reconcile(files(x=ONE), kept, {"d"})
     assert [(change.kind, change.name) for change in found.changes] == [("delete", "y")]
-    assert "is in other/x.yaml already" in str(found.problems["d/x.yaml"][0])
+    assert "is already defined in other/x.yaml" in str(found.problems["d/x.yaml"][0])
 
 
 TEXTS = st.sampled_from(

@@ -233,7 +233,7 @@ steps: [x]
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({}, 'param "N" has to be given'),
+        ({}, 'param "N" is required'),
         ({"N": "many"}, 'param "N" many is not a valid integer'),
         ({"N": True}, 'param "N" True is not a valid integer'),
         ({"N": 1, "B": "True"}, 'param "B" True is not a valid boolean: true or false'),
@@ -242,7 +242,7 @@ steps: [x]
         ({"N": 1, "F": "1e999"}, 'param "F" 1e999 is not a valid number'),
         ({"N": 1, "C": "z"}, 'param "C" z is not one of a, b'),
         ({"N": 1, "X": 1}, 'flow "f" has no param "X"; it has N, T, B, C, F'),
-        ({"N": 1, "T": "\0"}, 'param "T" has a NUL'),
+        ({"N": 1, "T": "\0"}, 'param "T" contains NUL'),
     ],
 )
 def test_what_a_flow_does_not_take_is_refused(given: dict[str, Any], told: str) -> None:
@@ -414,7 +414,7 @@ def test_a_step_that_names_what_no_variable_can_hold_fails_with_the_remedy(
     with pytest.raises(TemplateFailed) as failed:
         rendered(PIPED.replace("COMMAND", command), 1, ends=ends(make=large))
     assert told in str(failed.value)
-    assert "use ${J.file}, the name of a file that has" in str(failed.value)
+    assert "use ${J.file}, the name of a file that contains" in str(failed.value)
 
 
 def test_a_variable_of_the_step_itself_is_never_left_out_silently() -> None:

@@ -156,7 +156,7 @@ def test_a_directory_that_is_away_deletes_nothing(world: World) -> None:
     shutil.move(world.root, world.root.parent / "away")
     told = world.step(RESCAN)
     assert [str(problem) for problem in told.problems] == [
-        "flows: the directory cannot be read: No such file or directory; its flows stay as they are"
+        "flows: the directory cannot be read: No such file or directory; its flows stay unchanged"
     ]
     assert set(world.registry.flows) == {"a"}
     shutil.move(world.root.parent / "away", world.root)
@@ -169,7 +169,8 @@ def test_a_link_that_leaves_the_directory_is_a_problem(world: World, tmp_path: P
     assert world.rest() == []
     [problem] = world.registry.problems["flows/a.yaml"]
     assert (
-        str(problem) == "flows/a.yaml: it is a link that leaves its directory; copy the file there"
+        str(problem)
+        == "flows/a.yaml: it is a link to a place outside its directory; copy the file there"
     )
 
 

@@ -36,10 +36,10 @@ def test_data_that_is_no_text_of_an_object_stays_as_it_is(data: Any) -> None:
     ("given", "field", "words"),
     [
         ({"event_topic": "or ders"}, "event_topic", "event_topic"),
-        ({"event_topic": "duebook.x"}, "event_topic", "Duebook's own"),
+        ({"event_topic": "duebook.x"}, "event_topic", "belong to Duebook"),
         ({"event_topic": "orders", "event_type": "a b"}, "event_type", "event_type"),
         ({"event_topic": "orders", "event_data": float("nan")}, "event_data", "event_data"),
-        ({"event_type": "due"}, "event_topic", "event_topic is missing; event_type needs it"),
+        ({"event_type": "due"}, "event_topic", "event_topic is missing; event_type requires it"),
         ({"event_topic": "orders", "target": "digest"}, "target", "leave one of them out"),
         ({"target": "digest", "status": "paused"}, "status", "enabled (or active)"),
     ],
@@ -93,7 +93,7 @@ def test_active_is_another_word_for_enabled(given: dict[str, Any], enabled: bool
     ("given", "words"),
     [
         ({"enabled": True, "active": False}, "active is false but enabled is true"),
-        ({"active": "no"}, 'active "no" is neither true nor false'),
+        ({"active": "no"}, 'active "no" is not true or false'),
     ],
 )
 def test_a_contradiction_about_active_is_refused(given: dict[str, Any], words: str) -> None:

@@ -64,7 +64,7 @@ def test_a_header_stays_also_under_another_path_and_spelling() -> None:
 def test_a_header_is_not_sent_elsewhere(url: str) -> None:
     sent = {"http": {"url": url, "headers": {"X-Key": "***"}}}
     assert keep_hidden(sent, load_target(HOOK)) == sent
-    with pytest.raises(Invalid, match="hides a value; give it"):
+    with pytest.raises(Invalid, match="a placeholder for a hidden value; give the real value"):
         load_target(sent)
 
 
@@ -79,7 +79,7 @@ def test_a_secret_of_the_json_is_not_sent_elsewhere() -> None:
 def test_a_secret_of_the_query_or_of_a_flow_is_not_sent_elsewhere() -> None:
     sent = load_target(QUERY).masked().to_json()
     sent["http"]["url"] = "https://evil.example/?token=***"
-    with pytest.raises(Invalid, match="hides a value; give it"):
+    with pytest.raises(Invalid, match="a placeholder for a hidden value; give the real value"):
         load_target(keep_hidden(sent, load_target(QUERY)))
     sent = load_target(FLOW).masked().to_json() | {"flow": "other"}
     with pytest.raises(Invalid, match='params "DB_PASSWORD" is'):
@@ -89,9 +89,12 @@ def test_a_secret_of_the_query_or_of_a_flow_is_not_sent_elsewhere() -> None:
 def test_a_value_that_is_hidden_and_not_there_is_refused() -> None:
     sent = {"command": ["pg_dump"], "env": {"PGPASSWORD": "***", "OTHER": "***"}}
     kept = keep_hidden(sent, load_target(DUMP))
-    with pytest.raises(Invalid, match='env "OTHER" is \\*\\*\\*, which hides a value; give it'):
+    with pytest.raises(
+        Invalid,
+        match='env "OTHER" is \\*\\*\\*, a placeholder for a hidden value; give the real value',
+    ):
         load_target(kept)
-    with pytest.raises(Invalid, match="hides a value"):
+    with pytest.raises(Invalid, match="a placeholder for a hidden value"):
         load_target(keep_hidden(sent, None))
 
 

@@ -70,7 +70,7 @@ def test_what_a_text_hides_comes_back(text: str, shown: str) -> None:
     assert show_payload({"note": [text]}) == {"note": [shown]}
     assert keep_secrets(shown, text) == text
     if shown != text:
-        with pytest.raises(Invalid, match="which hides a value; give it"):
+        with pytest.raises(Invalid, match="a placeholder for a hidden value; give the real value"):
             check_payload("payload", {"note": shown})
 
 
@@ -88,7 +88,10 @@ def test_what_is_hidden_stays_when_it_is_sent_back() -> None:
 
 @pytest.mark.parametrize("payload", [SHOWN, {"x": [{"password": "***"}]}])
 def test_what_hides_nothing_is_refused(payload: dict[str, object]) -> None:
-    with pytest.raises(Invalid, match=r'payload "\w+" is \*\*\*, which hides a value; give it'):
+    with pytest.raises(
+        Invalid,
+        match=r'payload "\w+" is \*\*\*, a placeholder for a hidden value; give the real value',
+    ):
         check_payload("payload", payload)
     assert check_payload("payload", PAYLOAD) == PAYLOAD
 
@@ -98,7 +101,7 @@ def test_a_payload_is_not_nested_without_end() -> None:
     for _ in range(100):
         deep = {"x": deep}
     assert check_payload("payload", deep) == deep
-    with pytest.raises(Invalid, match="nested deeper than 100 times"):
+    with pytest.raises(Invalid, match="nested more than 100 levels deep"):
         check_payload("payload", {"x": [{"x": deep}]})
 
 

@@ -49,7 +49,7 @@ def test_a_hash_is_that_of_the_own_name() -> None:
 def test_a_schedule_that_waits_for_itself_is_refused_after_others_were_read() -> None:
     text = json.dumps(FORMS["dependent"])
     assert read_stored(text, "mine").depends_on
-    with pytest.raises(InvalidSchedule, match="cannot wait for itself"):
+    with pytest.raises(InvalidSchedule, match="cannot depend on itself"):
         read_stored(text, "other")
 
 

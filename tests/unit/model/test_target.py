@@ -24,5 +24,8 @@ def test_the_environment_of_a_command_is_hidden_where_it_is_shown() -> None:
 
 def test_what_hides_a_value_is_not_taken_for_one() -> None:
     shown = load_target(FORM).masked().to_json()
-    with pytest.raises(Invalid, match=r'target env "LANG" is \*\*\*, which hides a value; give it'):
+    with pytest.raises(
+        Invalid,
+        match=r'target env "LANG" is \*\*\*, a placeholder for a hidden value; give the real value',
+    ):
         load_target(shown)

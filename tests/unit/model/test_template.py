@@ -110,7 +110,7 @@ def test_every_wrong_field_is_named_at_once() -> None:
 def test_a_template_may_depend_on_any_schedule() -> None:
     dependency = {"schedule": "extract", "within": "1h"}
     assert kept(depends_on=dependency) == {"depends_on": [dependency]}
-    with pytest.raises(InvalidSchedule, match="cannot wait for itself"):
+    with pytest.raises(InvalidSchedule, match="cannot depend on itself"):
         load_spec(complete(kept(depends_on=dependency)), "extract")
 
 

@@ -124,4 +124,4 @@ def test_whoever_is_no_duebook_is_told_apart(
 ) -> None:
     found = error_of(answer, URL)
     assert type(found) is kind
-    assert f"{URL} answered {answer.status_code}, and not as Duebook does" in str(found)
+    assert f"{URL} returned {answer.status_code}, but not as a Duebook server would" in str(found)

@@ -249,4 +249,4 @@ def test_a_definition_that_nobody_here_can_read_is_a_problem_of_the_schedule() -
     form = encode(schedule) | {"target": {"rocket": "moon"}}
     found = read(Schedule, form)
     assert found.spec is None
-    assert "this Duebook cannot read its definition" in str(found.problem)
+    assert "this version of Duebook cannot read the definition" in str(found.problem)

@@ -154,7 +154,7 @@ def test_an_edit_is_not_sent_again(server: Server, wire: Wire) -> None:
     ("error", "words"),
     [
         (httpx2.ConnectError("Connection refused"), "Connection refused"),
-        (httpx2.ReadTimeout("timed out"), "it does not answer in time"),
+        (httpx2.ReadTimeout("timed out"), "it does not respond in time"),
     ],
 )
 def test_a_server_that_does_not_answer_is_unavailable(
@@ -166,7 +166,7 @@ def test_a_server_that_does_not_answer_is_unavailable(
     wire.answer = answer
     with pytest.raises(Unavailable, match=words) as caught:
         server.get("schedules")
-    assert "see that `duebook up` runs there" in str(caught.value)
+    assert "check that `duebook up` runs there" in str(caught.value)
     assert len(wire.sent) == 1
 
 
@@ -182,7 +182,7 @@ def test_somebody_who_answers_something_else_is_no_duebook(
     server: Server, wire: Wire, answer: httpx2.Response
 ) -> None:
     wire.answer = lambda _: answer
-    with pytest.raises(DuebookError, match="does not answer as Duebook does"):
+    with pytest.raises(DuebookError, match="does not respond like a Duebook server"):
         server.get("schedules")
 
 
@@ -194,13 +194,13 @@ def test_somebody_who_answers_something_else_is_no_duebook(
     ],
 )
 def test_what_is_no_address_of_a_server_is_refused(url: str) -> None:
-    with pytest.raises(Invalid, match="is not an address of a server such as http://127"):
+    with pytest.raises(Invalid, match="is not a server address such as http://127"):
         Server(url, None, "default")
 
 
 @pytest.mark.parametrize("token", ["", "a b", "a\nb", "ü"])
 def test_what_is_no_token_is_refused_and_not_shown(token: str) -> None:
-    with pytest.raises(Invalid, match="the token is none"):
+    with pytest.raises(Invalid, match="that is not a token"):
         Server("http://a.test", token, "default")
 
 

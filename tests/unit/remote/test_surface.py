@@ -154,7 +154,9 @@ def test_what_needs_the_database_says_so() -> None:
             book.schedules.declare("digest", "code:shop")
         with pytest.raises(NeedsDatabase):
             book.tokens.check("dbk_x")
-        with pytest.raises(NeedsDatabase, match="consuming events needs the database"):
+        with pytest.raises(
+            NeedsDatabase, match="consuming events needs direct access to the database"
+        ):
             book.events.consume("orders", "billing")
         with pytest.raises(NeedsDatabase, match="in a transaction"):
             book.events.publish("orders", connection=object())

@@ -150,11 +150,11 @@ def test_tokens_come_through_the_gate_and_the_library_never_sees_the_secret() ->
 @pytest.mark.parametrize(
     ("status", "body", "told"),
     [
-        (401, b"", "answered 401"),
-        (200, b"{", "without an access_token"),
-        (200, b"[]", "without an access_token"),
-        (200, b'{"access_token": 1}', "without an access_token"),
-        (200, b'{"access_token": "a", "expires_in": "soon"}', "without an access_token"),
+        (401, b"", "returned 401"),
+        (200, b"{", "did not return an access_token"),
+        (200, b"[]", "did not return an access_token"),
+        (200, b'{"access_token": 1}', "did not return an access_token"),
+        (200, b'{"access_token": "a", "expires_in": "soon"}', "did not return an access_token"),
     ],
 )
 def test_a_token_endpoint_that_gives_none_is_told(status: int, body: bytes, told: str) -> None:

@@ -74,7 +74,7 @@ def test_an_event_is_sent_as_a_cloud_event() -> None:
 def test_what_is_not_taken_holds_up_its_key_only(status: int) -> None:
     receiver = Receiver(e1=status)
     report = sink(receiver).deliver([delivery(1), delivery(2), delivery(3, "other")])
-    assert report.rejected == {"e1": f"it answered {status}"}
+    assert report.rejected == {"e1": f"it returned {status}"}
     assert report.untried == {"e2"}
     assert report.undelivered == {}
     assert len(receiver.sent) == 2

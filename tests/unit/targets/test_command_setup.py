@@ -64,7 +64,9 @@ def test_names_are_read_from_texts_and_lists() -> None:
 
 @pytest.mark.parametrize("wrong", ["A=1", "*_KEY", "A*B", "1A", "A B", "é", "A\0"])
 def test_what_names_no_variable_is_refused(wrong: str) -> None:
-    with pytest.raises(Invalid, match=r"pass_env .* is not the name of a variable; write names"):
+    with pytest.raises(
+        Invalid, match=r"pass_env .* is not a variable name or a prefix; use a form"
+    ):
         read_pass_env([wrong])
 
 
@@ -91,7 +93,7 @@ def test_who_cannot_be_that_user_is_told_why(monkeypatch: pytest.MonkeyPatch) ->
     known = pwd.getpwnam("nobody")
     with pytest.raises(Invalid, match=r'run_as "nobody-here" is not a user of this'):
         find_user("nobody-here")
-    with pytest.raises(Invalid, match="run_as root would let commands do anything"):
+    with pytest.raises(Invalid, match="run_as root would give commands full access"):
         find_user("root")
     monkeypatch.setattr("os.geteuid", lambda: known.pw_uid)
     with pytest.raises(Invalid, match='run_as "nobody" is the user that the node runs as'):

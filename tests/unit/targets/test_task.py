@@ -52,7 +52,9 @@ def test_a_name_belongs_to_one_function() -> None:
     tasks = Tasks()
     tasks.add(call, "digest")
     tasks.add(call, "digest")  # a module that is imported again
-    with pytest.raises(Invalid, match=r"declared by tests\.unit\.targets\.test_task\.call and by"):
+    with pytest.raises(
+        Invalid, match=r"declared both by tests\.unit\.targets\.test_task\.call and by"
+    ):
         tasks.add(asked, "digest")
 
 
@@ -73,7 +75,7 @@ def test_what_cannot_be_a_task_is_refused() -> None:
 def test_a_task_that_is_not_known_is_not_found() -> None:
     tasks = Tasks()
     tasks.add(call)
-    with pytest.raises(NotFound, match="known are call"):
+    with pytest.raises(NotFound, match="the declared tasks are call"):
         tasks.get("digest")
 
 
@@ -96,10 +98,10 @@ def test_what_a_function_returns_is_the_output() -> None:
             float("nan"),
             "the output is not valid JSON: Out of range float values are not JSON compliant",
         ),
-        ("x" * MOST_OUTPUT, "at most 65,536 are kept: store it, and return Output(ref=…)"),
+        ("x" * MOST_OUTPUT, "at most 65,536 are allowed: store it, and return Output(ref=…)"),
         ("é" * (MOST_OUTPUT // 2), "the output has 65,538 bytes as JSON"),
         ("half of a sign: \ud83d", "the output is not valid JSON: 'utf-8' codec can't encode"),
-        (Output(ref=b"x"), "output ref b'x' is not a short text"),  # type: ignore[arg-type]
+        (Output(ref=b"x"), "output ref b'x' is not a short string"),  # type: ignore[arg-type]
     ],
 )
 def test_an_output_that_cannot_be_kept_fails_the_run(value: object, told: str) -> None:
@@ -121,7 +123,7 @@ def test_a_function_that_hides_its_coroutine_fails_and_says_what_helps() -> None
         return work()
 
     outcome = call(hides)
-    told = "it returned a coroutine that nobody awaits; declare the task with async def"
+    told = "it returned a coroutine that was never awaited; declare the task with async def"
     assert (outcome.reason, outcome.error) == ("output", told)
 
 
@@ -149,7 +151,7 @@ def test_an_exception_without_a_message_is_shown_by_its_name() -> None:
     def broken() -> None:
         raise Odd
 
-    assert call(broken).error == "Odd: its message cannot be shown"
+    assert call(broken).error == "Odd: the message cannot be shown"
 
 
 @pytest.mark.parametrize(("code", "status"), [(0, "succeeded"), (3, "failed"), (None, "succeeded")])
@@ -317,7 +319,7 @@ def test_of_a_template_only_the_name_is_checked_beforehand() -> None:
     tasks.add(takes, "digest")
     target = TaskTarget("digest")
     tasks.check(target, {"rows": "{{ due_at }}"}, has_templates)
-    with pytest.raises(Invalid, match='payload lacks "rows"'):
+    with pytest.raises(Invalid, match='payload has no "rows"'):
         tasks.check(target, {"row": "{{ due_at }}"}, has_templates)
     with pytest.raises(Invalid, match="is not of type int"):
         tasks.check(target, {"rows": "{{ due_at }}"})

@@ -71,7 +71,7 @@ def test_a_process_that_does_not_take_its_run_fails_it(monkeypatch: pytest.Monke
             task, Claim(run, Token("r", 2, "n"), spec, "anna"), stop, lambda *_: None, Told()
         )
     stop.close()
-    assert outcome == Outcome("failed", "not_started", "its process did not take the run")
+    assert outcome == Outcome("failed", "not_started", "its process did not accept the run")
     assert spawner.spawned.kills == 1
 
 

@@ -39,7 +39,7 @@ def test_one_template_stays_one_argument_whatever_its_value(text: str) -> None:
 
 
 def test_a_program_cannot_be_given_a_nul() -> None:
-    with pytest.raises(TemplateFailed, match=r"command\[1\]: it has become a text with NUL"):
+    with pytest.raises(TemplateFailed, match=r"command\[1\]: the result contains NUL"):
         argv("{{ payload.a }}", given={"a": "x\0"})
 
 
@@ -65,7 +65,7 @@ def test_templates_are_filled_in_as_deep_as_values_may_be_nested() -> None:
         body = {"a": body}
     target = {"http": {"url": "https://example.com", "json": body}}
     assert check_templates(spec_of(target)) == {}
-    with pytest.raises(Invalid, match="nested deeper than 100 times"):
+    with pytest.raises(Invalid, match="nested more than 100 levels deep"):
         spec_of({"http": {"url": "https://example.com", "json": {"a": body}}})
 
 
@@ -104,8 +104,8 @@ def test_attempts_of_a_run_get_the_same_but_for_now() -> None:
 @pytest.mark.parametrize(
     ("target", "payload", "field", "complaint"),
     [
-        ({"command": ["a", "{{ x }}"]}, {}, "target", 'command[1]: "x" is unknown; known are'),
-        ({"command": ["{{ user }}"]}, {}, "target", "which program runs is fixed"),
+        ({"command": ["a", "{{ x }}"]}, {}, "target", 'command[1]: "x" is unknown; use one of'),
+        ({"command": ["{{ user }}"]}, {}, "target", "the program must be fixed"),
         ({"command": ["a"]}, {"b": ["{{"]}, "payload", "payload.b[0]: "),
         ({"command": ["a"]}, {"b": "{{ payload.c }}"}, "payload", '"payload" is unknown'),
         ({"http": "https://a.test/{{ x }}"}, {}, "target", 'http url: "x" is unknown'),
@@ -149,7 +149,7 @@ def test_a_definition_is_checked_in_every_field(
 @pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "é", "\x7f"])
 def test_a_value_cannot_add_a_header(value: str) -> None:
     http = {"url": "https://a.test", "headers": {"X-A": "{{ payload.a }}"}}
-    with pytest.raises(TemplateFailed, match='http header "X-A": it has become more than one line'):
+    with pytest.raises(TemplateFailed, match='http header "X-A": the result is not one line'):
         rendered(claim_of({"http": http}, given={"a": value}))
 
 

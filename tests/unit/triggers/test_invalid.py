@@ -25,15 +25,15 @@ MESSAGES = {
     "0 0 * 13 *": 'month 13 is out of range 1-12 in "0 0 * 13 *"',
     "0 0 * * 8": 'day-of-week 8 is out of range 0-7 in "0 0 * * 8"',
     "60 0 0 * * *": 'second 60 is out of range 0-59 in "60 0 0 * * *"',
-    "*/0 * * * *": 'minute "*/0" has a step of 0 in "*/0 * * * *"; a step is 1 or more',
+    "*/0 * * * *": 'minute "*/0" has a step of 0 in "*/0 * * * *"; a step must be 1 or greater',
     "*/x * * * *": 'minute "*/X" has no number after / in "*/x * * * *"',
     "5-1 * * * *": 'minute "5-1" runs backwards in "5-1 * * * *"; write 5-59,0-1',
     "0 0 * * FRI-SUN": 'day-of-week "FRI-SUN" runs backwards in "0 0 * * FRI-SUN"; '
     "Sunday is 0 and 7, so write 5-7",
     "0 0 * * FOO": 'day-of-week "FOO" is not a number 0-7 or name SUN-SAT in "0 0 * * FOO"',
     "0 0 * * MON#6": 'day-of-week "MON#6" is not a weekday with # and 1-5 in "0 0 * * MON#6"; '
-    "write it like MON#2",
-    "0 0 * * L": 'day-of-week "L" names no weekday in "0 0 * * L"; 5L is the last Friday',
+    "use a form such as MON#2",
+    "0 0 * * L": 'day-of-week "L" does not name a weekday in "0 0 * * L"; 5L is the last Friday',
     "1,,2 * * * *": 'minute "" is not a number 0-59, range or step in "1,,2 * * * *"',
     "-5 * * * *": 'minute "-5" is not a number 0-59, range or step in "-5 * * * *"',
     "0 0 30 2 *": '"0 0 30 2 *" never fires: that month has no such day',
@@ -42,14 +42,14 @@ MESSAGES = {
     "* * * *": 'expected 5 fields, or 6 with seconds first, but found 4 in "* * * *"',
     "0 0 0 * * * 2026": "expected 5 fields, or 6 with seconds first, but found 7 in "
     '"0 0 0 * * * 2026"; years are not supported',
-    "٣ * * * *": 'only ASCII letters, digits and signs are read in "٣ * * * *"',
+    "٣ * * * *": 'only ASCII letters, digits and punctuation are allowed in "٣ * * * *"',
     "H * * * *": 'H needs a key to hash in "H * * * *": give key="backup" (--key backup), '
     "or the schedule a name",
     "0 0 L-3 * *": 'day-of-month "L-3" is not a number 1-31, range or step in "0 0 L-3 * *"',
-    "@every 500ms": 'every: "500ms" is not a length in whole seconds; the smallest unit is 1s',
+    "@every 500ms": 'every: "500ms" is not a whole number of seconds; the smallest unit is 1s',
     "@every 0s": 'every "0s" is out of range 1s to 36525d (a century)',
-    "TZ=Mars/Base 0 0 * * *": 'tz "Mars/Base" is not a time zone; names are like Europe/Brussels '
-    "or UTC",
+    "TZ=Mars/Base 0 0 * * *": 'tz "Mars/Base" is not a time zone; use a name such as '
+    "Europe/Brussels or UTC",
 }
 
 
@@ -62,7 +62,7 @@ def test_the_message_names_the_field_the_text_and_the_remedy(expression: str) ->
 
 @pytest.mark.parametrize("text", ["@reboot", "@weekdays", "@", "@every", "@every 1 h"])
 def test_unknown_descriptors_are_refused_with_the_known_ones(text: str) -> None:
-    with pytest.raises(InvalidTrigger, match="known are @yearly"):
+    with pytest.raises(InvalidTrigger, match="use one of @yearly"):
         cron(text)
 
 
@@ -98,9 +98,9 @@ def test_hostile_text_is_refused_quickly(text: str) -> None:
         ("America/NewYork", "did you mean America/New_York?"),
         ("New York", "did you mean America/New_York?"),
         ("Brussels", "did you mean Europe/Brussels?"),
-        ("", "names are like Europe/Brussels or UTC"),
-        ("../../etc/passwd", "names are like Europe/Brussels or UTC"),
-        ("x" * 100_000, "names are like Europe/Brussels or UTC"),
+        ("", "use a name such as Europe/Brussels or UTC"),
+        ("../../etc/passwd", "use a name such as Europe/Brussels or UTC"),
+        ("x" * 100_000, "use a name such as Europe/Brussels or UTC"),
     ],
     ids=lambda text: text[:20],
 )

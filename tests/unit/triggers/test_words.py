@@ -201,7 +201,7 @@ def test_an_expression_for_every_hour_is_carried_through_by_real_time() -> None:
         ),
         (
             "0 0 */2 * *",
-            "*/2 starts anew each month: day 31 is followed by day 1",
+            "*/2 starts again each month: day 31 is followed by day 1",
         ),
         (
             "0/7 * * * *",
@@ -213,11 +213,11 @@ def test_an_expression_for_every_hour_is_carried_through_by_real_time() -> None:
         ),
         (
             "*/90 * * * *",
-            "*/90 is minute 0 alone: a step of 90 leaves the range at once",
+            "*/90 is minute 0 only: a step of 90 leaves the range immediately",
         ),
         (
             "0 0 13 * 5",
-            "both day-of-month and day-of-week are restricted: a day that matches either is due",
+            "day-of-month and day-of-week are both restricted: a day that matches either is due",
         ),
     ],
 )

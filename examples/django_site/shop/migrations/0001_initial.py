@@ -1,4 +1,4 @@
-"""Makes the table of orders."""
+"""Creates the table of orders."""
 
 from django.db import migrations, models
 

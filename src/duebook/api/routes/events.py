@@ -107,4 +107,4 @@ def _consumer(book: Book, name: str) -> ConsumerState:
     for state in _consumers(book):
         if state.settings.name == name:
             return state
-    raise NotFound(f'no group and no sink is called "{shorten(name)}"')
+    raise NotFound(f'there is no group or sink "{shorten(name)}"')

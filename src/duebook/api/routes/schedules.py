@@ -29,7 +29,7 @@ handlers = Handlers()
 @handlers
 def replace_schedule(book: Book, /, name: str, version: int | None, **definition: Any) -> Answer:
     if version is None:
-        raise VersionNeeded('say which version you replace: If-Match: "3", or "version": 3')
+        raise VersionNeeded('give the version that you replace: If-Match: "3", or "version": 3')
     return about_schedule(book.schedules.replace(name, version=version, **definition))
 
 

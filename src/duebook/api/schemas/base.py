@@ -25,13 +25,11 @@ class FieldProblem(TypedDict):
 
 
 class Problem(TypedDict):
-    """RFC 9457 problem details; `code` is stable, `detail` is for people."""
+    """RFC 9457 problem details; `code` is stable, `detail` is a message for readers."""
 
     type: Literal["about:blank"]
     title: str
     status: Annotated[int, Shown(least=400, most=599)]
     detail: str
     code: Annotated[str, Shown(examples=("not_found", "invalid_schedule", "conflict"))]
-    errors: NotRequired[
-        Annotated[list[FieldProblem] | None, Shown("Every field that is wrong, at once.")]
-    ]
+    errors: NotRequired[Annotated[list[FieldProblem] | None, Shown("Every wrong field.")]]

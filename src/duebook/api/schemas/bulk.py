@@ -32,7 +32,7 @@ class Created(TypedDict):
 
 
 class ScheduleFilter(TypedDict, total=False):
-    """Which schedules; all that is given must be true. `{"text": "*"}` finds all."""
+    """Selects schedules that match every condition given. `{"text": "*"}` selects all."""
 
     status: Status | None
     label: Annotated[
@@ -40,7 +40,7 @@ class ScheduleFilter(TypedDict, total=False):
         Shown(examples=("team:sales", {"team": "sales"})),
     ]
     text: Annotated[
-        str | None, Shown("Part of the name or title, or the beginning of the name: `etl-*`.")
+        str | None, Shown("Part of the name or title, or the start of the name: `etl-*`.")
     ]
     due_before: datetime | None
     target: Annotated[str | None, Shown(examples=("task", "task:digest", "command", "http"))]
@@ -53,5 +53,5 @@ class BulkAction(TypedDict):
     dry_run: NotRequired[bool | None]
     reason: NotRequired[Annotated[str | None, Shown("Why they are paused.")]]
     until: NotRequired[
-        Annotated[datetime | None, Shown("Of a pause: when they resume by themselves.")]
+        Annotated[datetime | None, Shown("For a pause: when they resume automatically.")]
     ]

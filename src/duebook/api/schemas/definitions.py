@@ -34,7 +34,9 @@ class CronTrigger(TypedDict):
     tz: NotRequired[Zone | None]
     gap: NotRequired[Gap | None]
     fold: NotRequired[Fold | None]
-    key: NotRequired[Annotated[str | None, Shown("What H hashes; the schedule's name.")]]
+    key: NotRequired[
+        Annotated[str | None, Shown("The text that H hashes; the default is the schedule's name.")]
+    ]
 
 
 class EveryTrigger(TypedDict):
@@ -96,7 +98,7 @@ class HttpRequest(TypedDict):
     headers: NotRequired[
         Annotated[dict[str, str] | None, Shown("Values that may be secret are shown as ***.")]
     ]
-    json: NotRequired[Annotated[Any, Shown("JSON that it sends.")]]
+    json: NotRequired[Annotated[Any, Shown("JSON to send.")]]
     body: NotRequired[str | None]
     expect: NotRequired[list[int | str] | None]
 
@@ -107,14 +109,14 @@ class HttpTarget(TypedDict):
 
 class FlowTarget(TypedDict):
     flow: Annotated[str, Shown(example="etl")]
-    params: NotRequired[Annotated[dict[str, Any] | None, Shown("Data, and no templates.")]]
+    params: NotRequired[Annotated[dict[str, Any] | None, Shown("Data without templates.")]]
 
 
 class EventFact(TypedDict):
     topic: Annotated[str, Shown(example="orders")]
-    type: NotRequired[Annotated[str | None, Shown("The topic, when left out.")]]
-    key: NotRequired[Annotated[str | None, Shown("The schedule's name, when left out.")]]
-    data: NotRequired[Annotated[Any, Shown("The payload, when left out.")]]
+    type: NotRequired[Annotated[str | None, Shown("The default is the topic.")]]
+    key: NotRequired[Annotated[str | None, Shown("The default is the schedule's name.")]]
+    data: NotRequired[Annotated[Any, Shown("The default is the payload.")]]
 
 
 class EventTarget(TypedDict):
@@ -125,12 +127,12 @@ Target = TaskTarget | CommandTarget | ShellTarget | HttpTarget | FlowTarget | Ev
 
 
 class RetryPolicy(TypedDict, total=False):
-    attempts: Annotated[int, Shown("Counts the first try.", default=3, least=1, most=1000)]
+    attempts: Annotated[int, Shown("The first attempt included.", default=3, least=1, most=1000)]
     delay: Duration | None
     backoff: Annotated[float | None, Shown(least=1, most=100)]
     max_delay: Duration | None
     jitter: bool | None
-    on: Annotated[list[int | str] | None, Shown("Exit codes and names of failures.")]
+    on: Annotated[list[int | str] | None, Shown("Exit codes and error names.")]
 
 
 @shown("Dependency")
@@ -142,11 +144,11 @@ class DependencyShape(TypedDict):
 
 AnyTrigger = Annotated[
     Trigger | str | list[Trigger | str],
-    Shown("One trigger or up to 20; a text is a cron expression."),
+    Shown("One trigger or up to 20; a string is a cron expression."),
 ]
 
 
-AnyTarget = Annotated[Target | str, Shown("A text is the name of a task.")]
+AnyTarget = Annotated[Target | str, Shown("A string is the name of a task.")]
 
 _SHAPES: Final[dict[KindShape, Any]] = {
     "any": Any,
@@ -184,26 +186,30 @@ def _shape(said: Declared | DefinitionField) -> Any:
 _PARTS: Final = _optional(FIELDS) | _optional(SHORT_FORMS)
 _GIVEN: Final = _PARTS | _optional(SWITCHES)
 _VERSION: Final = {
-    "version": NotRequired[Annotated[int | None, Shown("Or the header If-Match.", least=1)]]
+    "version": NotRequired[
+        Annotated[int | None, Shown("Alternatively, use the header If-Match.", least=1)]
+    ]
 }
 ScheduleCreation: Final = Object(
     "ScheduleCreation",
     _GIVEN
     | {
         "name": Name,
-        "template": NotRequired[Annotated[Name | None, Shown("Whose defaults it starts from.")]],
+        "template": NotRequired[
+            Annotated[Name | None, Shown("The template whose defaults it uses.")]
+        ],
     },
-    "A trigger (or `cron`) and a target are needed, unless a template gives them.",
+    "A trigger (or `cron`) and a target are required, unless the template has them.",
 )
 ScheduleReplacement: Final = Object(
     "ScheduleReplacement",
     _GIVEN | _VERSION,
-    "A whole definition: what is left out is at its default from now on.",
+    "A whole definition: fields that are left out get their defaults.",
 )
 ScheduleChange: Final = Object(
     "ScheduleChange",
     _GIVEN | _VERSION,
-    "Some fields of a definition; null puts one back to its default.",
+    "Some fields of a definition; null resets a field to its default.",
 )
 TemplateDefaults: Final = Object("TemplateDefaults", _PARTS, "Any fields of a definition.")
 SPREAD: Final = {

@@ -30,7 +30,7 @@ class EventList(TypedDict):
     items: list[Event]
     next_cursor: Annotated[str | None, Shown("null at the end of the log.")]
     position: Annotated[
-        int, Shown("Up to there it was looked through, or back to there; see `after`.")
+        int, Shown("The position up to which, or back to which, the log was searched; see `after`.")
     ]
 
 
@@ -39,7 +39,7 @@ class Publication(TypedDict):
     data: NotRequired[Any]
     key: NotRequired[Annotated[str | None, Shown(most=500)]]
     type: NotRequired[
-        Annotated[str | None, Shown("The topic unless it is given.", pattern="^[!-~]{1,200}$")]
+        Annotated[str | None, Shown("The default is the topic.", pattern="^[!-~]{1,200}$")]
     ]
 
 
@@ -59,7 +59,7 @@ class SinkDefinition(TypedDict):
     start: NotRequired[
         Annotated[
             Literal["beginning", "end"] | Position | None,
-            Shown("Where a new one begins; `end` unless it is given."),
+            Shown("Where a new sink starts; the default is `end`."),
         ]
     ]
     attempts: NotRequired[Annotated[int | None, Shown(least=1, most=1000)]]
@@ -68,15 +68,15 @@ class SinkDefinition(TypedDict):
 
 
 class ReplayRequest(TypedDict, total=False):
-    """One of the two."""
+    """Give one of the two."""
 
     after: Position | None
     since: datetime | None
 
 
 class ReplayAnswer(TypedDict):
-    position: Annotated[int, Shown("After which it begins.")]
-    partitions: Annotated[int, Shown("Those that go back.")]
+    position: Annotated[int, Shown("The position after which it starts.")]
+    partitions: Annotated[int, Shown("The partitions that go back.")]
 
 
 class DeadLettersAnswer(TypedDict):

@@ -26,7 +26,7 @@ class FlowProblem(TypedDict):
     key: str
     message: str
     hint: str
-    text: NotRequired[Annotated[str, Shown("The line, as it may be shown.", default="")]]
+    text: NotRequired[Annotated[str, Shown("The line, with secrets hidden.", default="")]]
 
 
 FlowList: Final = items_of(
@@ -34,7 +34,7 @@ FlowList: Final = items_of(
     FlowView,
     str | None,
     problems=Annotated[
-        list[FlowProblem], Shown("What is wrong with files, also those of no flow.")
+        list[FlowProblem], Shown("Problems in flow files, including files without a valid flow.")
     ],
 )
 
@@ -48,5 +48,5 @@ class Forgotten(TypedDict):
 Validation: Final = Object(
     "Validation",
     {"problems": list[FlowProblem]},
-    "What is wrong with a file; nothing when it is right.",
+    "Problems in a file; empty if it is valid.",
 )

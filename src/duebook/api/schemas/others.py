@@ -23,12 +23,12 @@ __all__ = [
 Readiness: Final = Object(
     "Readiness",
     {key: hint if key == "ready" else NotRequired[hint] for key, hint in keys_of(Status).items()},
-    "Whether a node is ready; without a token for all namespaces, only that.",
+    "Whether a node is ready; details only with a token for all namespaces.",
 )
 
 
 class QueueLimits(TypedDict, total=False):
-    """One of the two at least; they replace the limits that the queue had."""
+    """At least one limit; they replace the previous limits of the queue."""
 
     concurrency: Annotated[int | None, Shown(least=0, most=MOST)]
     rate: Annotated[str | None, Shown(examples=("10/s", "100/m", "5/10s"))]

@@ -17,14 +17,17 @@ class Output(TypedDict):
 
 @shown("LogLine")
 class PlacedLine(NamedTuple):
-    """A piece of what a run printed, and its place in the log."""
+    """A line of a run's output, and its place in the log."""
 
-    place: Annotated[str, Shown("As a cursor: go on after this line.")]
+    place: Annotated[str, Shown("The cursor to continue after this line.")]
     line: Annotated[LogLine, Shown(spread=True)]
 
 
 LogList: Final = items_of(
     "LogList",
     PlacedLine,
-    Annotated[str | None, Shown("Where to go on; null when the run has ended and this is all.")],
+    Annotated[
+        str | None,
+        Shown("Where to continue; null if the run has finished and there are no more lines."),
+    ],
 )

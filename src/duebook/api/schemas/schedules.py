@@ -37,7 +37,7 @@ class Skipped(TypedDict):
 
 
 class BackfillAnswer(TypedDict):
-    """The runs that were queued; or, of a dry run, the due times that would run."""
+    """The runs that were queued; or, for a dry run, the due times that would run."""
 
     dry_run: bool
     count: int
@@ -47,5 +47,5 @@ class BackfillAnswer(TypedDict):
 
 class DueTimes(TypedDict):
     items: list[datetime]
-    kinds: Annotated[list[DueKind], Shown("Of each of the items, in their order.")]
+    kinds: Annotated[list[DueKind], Shown("For each item, in the same order.")]
     next_cursor: None

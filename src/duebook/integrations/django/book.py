@@ -41,19 +41,19 @@ def database_url() -> str:
     name = str(db.connection.settings_dict["NAME"])
     if db.connection.vendor != "sqlite":
         raise Invalid(
-            f'the default database is {db.connection.vendor} "{shorten(name)}", and books are kept '
-            "in PostgreSQL or SQLite; declare tasks on a Duebook(…) of your own"
+            f'the default database is {db.connection.vendor} "{shorten(name)}", but Duebook '
+            "needs PostgreSQL or SQLite; declare tasks on a separate Duebook(…)"
         )
     if is_in_memory():
         raise Invalid(
-            "the default database is in memory, where no worker finds the books; for tests set "
+            "the default database is in memory, where no worker can read it; for tests set "
             'DATABASES["default"]["TEST"]["NAME"] to the path of a file'
         )
     return f"sqlite:///{name}"
 
 
 class DjangoBook(Duebook):
-    """The books in the default database of a Django site."""
+    """Duebook in the default database of a Django site."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class DjangoBook(Duebook):
 
     def move(self, database_url: str | None = None, namespace: str | None = None) -> None:
         if database_url is not None:
-            raise Invalid("the books of a Django site are in its default database: see DATABASES")
+            raise Invalid("a Django site always uses its default database; change DATABASES")
         super().move(namespace=namespace)
 
 

@@ -129,7 +129,7 @@ class Target(Closing):
                 if table not in _FILLED_BY_NODES and self._any(table):
                     raise Conflict(
                         f"the {self.place} is not empty: it has {table.replace('_', ' ')}; "
-                        "copy into a database without books"
+                        "copy into an empty database"
                     )
             return tables
 
@@ -139,7 +139,7 @@ class Target(Closing):
             self._connection.execute(TEXTS["lock_schedules"])
         except errors.LockNotAvailable as error:
             raise Unavailable(
-                f"another copy into the {self.place} is under way, or broke off a moment ago; "
+                f"another copy into the {self.place} is in progress, or was just interrupted; "
                 "try again soon"
             ) from error
 
@@ -268,11 +268,13 @@ class Target(Closing):
             done = self._connection.execute("COMMIT").statusmessage
         except psycopg.Error as error:
             raise Unavailable(
-                f"the {self.place} broke off: nobody knows whether the copy was kept; "
-                "call duebook db copy again, which finds out"
+                f"the {self.place} disconnected: it is unknown whether the copy was committed; "
+                "run duebook db copy again to find out"
             ) from error
         if done != "COMMIT":
-            raise Unavailable(f"the {self.place} did not keep the copy; call duebook db copy again")
+            raise Unavailable(
+                f"the {self.place} did not commit the copy; run duebook db copy again"
+            )
 
     def give_up(self) -> None:
         """Nothing of what was filled stays; one that broke off gave it up itself."""
@@ -309,7 +311,7 @@ def _copy_into(table: str, columns: Sequence[Column]) -> sql.Composed:
 
 def _not_kept(table: str, error: psycopg.Error) -> Conflict:
     text = printable(str(error).splitlines()[0])
-    return Conflict(f"a row of {table} cannot be kept by PostgreSQL: {text}")
+    return Conflict(f"PostgreSQL cannot store a row of {table}: {text}")
 
 
 def _read(

@@ -59,7 +59,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 ready = yield wanted
                 if is_over and not ready:
                     self.close()
-                    raise errors.ConnectionTimeout(f"no answer within {patience:.0f} s")
+                    raise errors.ConnectionTimeout(f"no response within {patience:.0f} s")
                 # if it was this process that stood still, the next look finds the answer
                 is_over = not ready and time.monotonic() > deadline
                 wanted = gen.send(ready)

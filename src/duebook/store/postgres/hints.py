@@ -83,7 +83,7 @@ class Herald:
             try:
                 self._send(hint(self._sender, news))
             except Unavailable as error:
-                log.debug("a hint is lost: %s", error)
+                log.debug("a notification was lost: %s", error)
             self._closing.wait(SELDOM)
 
     def _next(self) -> News:
@@ -181,7 +181,7 @@ class Listener:
         except Unavailable:
             return
         self._told = text
-        log.warning("%s; until hints arrive this node looks by itself", text)
+        log.warning("%s; this node polls until notifications arrive", text)
 
     def _look_instead(self) -> None:
         """As if a hint came every second, for a while."""
@@ -196,7 +196,7 @@ class Listener:
                 self._check(connection)
                 connection.execute(f"LISTEN {CHANNEL}".encode())
                 if self._told is not None:
-                    log.info("hints of other nodes arrive again")
+                    log.info("notifications from other nodes arrive again")
                     self._told = None
                 self.add(ANY)  # nobody knows what was missed
                 self._begun.set()
@@ -209,11 +209,11 @@ class Listener:
         (backend,) = connection.execute(b"SELECT pg_backend_pid()").fetchall()[0]
         if backend != connection.info.backend_pid:
             raise Deaf(
-                f"hints cannot be heard through a pooler, as at the {self._route.place}: "
+                f"notifications do not pass through a pooler, such as the {self._route.place}: "
                 "set listen_url (DUEBOOK_LISTEN_URL) to the address of the server itself"
             )
         if connection.execute(_HERE).fetchall() != self._ask(_HERE):
-            raise Deaf(f"listen_url leads to the {self._route.place}, and the books are in another")
+            raise Deaf(f"listen_url is the {self._route.place}, not the database in use")
 
     def _hear(self, connection: Connection) -> None:
         heard_at = time.monotonic()

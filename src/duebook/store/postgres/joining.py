@@ -42,10 +42,10 @@ def joined(
     theirs, _ = outside(connection, "postgresql", ("psycopg", "psycopg2"))
     ((now, books, path, zone),) = theirs.execute(_LOOK).fetchall()
     if books is None:
-        raise Invalid("connection: there are no books in the database that it leads to")
+        raise Invalid("connection: its database has no Duebook schema")
     theirs.execute(_SET, {"path": SCHEMA, "zone": "UTC"})
     if theirs.execute(_SETTING).fetchall()[0][0] != SCHEMA:
-        raise Invalid("connection: it is in no transaction; begin one, or leave autocommit")
+        raise Invalid("connection: it is not in a transaction; begin one, or turn off autocommit")
     db = make(theirs, now.astimezone(UTC))
     try:
         yield PostgresTx(db)

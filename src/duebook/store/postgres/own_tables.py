@@ -40,7 +40,7 @@ def find_schema(connection: psycopg.Connection[tuple[Any, ...]], place: str) -> 
     row = connection.execute(_SCHEMA, [SCHEMA]).fetchone()
     if row is None:
         raise Conflict(
-            f"the search_path at the {place} names no schema but Duebook's; create one for your "
+            f"the search_path at the {place} has only Duebook's schema; create a schema for your "
             "tables, or set the search_path of this user"
         )
     name, may_create = row
@@ -174,5 +174,5 @@ def _refused(table: OwnTable) -> Iterator[None]:
     except (psycopg.ProgrammingError, psycopg.DataError, psycopg.IntegrityError) as error:
         text = printable(str(error).splitlines()[0])
         raise Conflict(
-            f"PostgreSQL does not take table {table.name}: {text}; correct it, or leave it out"
+            f"PostgreSQL rejected table {table.name}: {text}; correct it, or leave it out"
         ) from error

@@ -366,7 +366,7 @@ class PostgresChecks(Checks):
         """Nobody waits for a check, so it may take longer than others."""
         self._db.run("allow_time", longest="0" if deep else "60s")
         return [
-            Finding("I6", f"the server may forget what it acknowledged: {name} is off", False)
+            Finding("I6", f"the server may lose committed data: {name} is off", False)
             for name, _ in self._db.all("list_settings")
         ]
 

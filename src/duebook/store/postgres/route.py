@@ -26,7 +26,7 @@ OURS: Final = {"target_session_attrs": "any"}
 """The driver's own search for a primary believes what a pooler remembers of its server."""
 
 PERCENT: Final = (
-    "in user and password / is written as %2F, @ as %40, % as %25, and other signs likewise"
+    "percent-encode special characters in the user name and password: / as %2F, @ as %40, % as %25"
 )
 
 

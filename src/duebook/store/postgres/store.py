@@ -135,7 +135,7 @@ class PostgresStore:
     def _refuse_empty(self, connection: Connection) -> None:
         if not applied(connection):
             raise NotFound(
-                f"the {self._place} has no schema of Duebook; name another one with --database, or "
+                f"the {self._place} has no Duebook schema; choose another one with --database, or "
                 "create it there: duebook db migrate"
             )
 
@@ -338,10 +338,11 @@ class PostgresStore:
             if not transaction.is_broken:  # it refused a statement
                 raise
             raise Unavailable(
-                f"the {self._place} broke off: nobody knows whether the last change was kept"
+                f"the {self._place} disconnected: it is unknown whether the last change was "
+                "committed"
             ) from error
         if done.status != "COMMIT":  # a statement had failed, and somebody ignored that
-            raise Unavailable(f"the {self._place} rolled the last change back")
+            raise Unavailable(f"the {self._place} rolled back the last change")
         self._point("after:COMMIT")
         return answers
 

@@ -130,7 +130,7 @@ class Transaction:
 
     def _refuse_end(self) -> None:
         if self._is_over:
-            raise RuntimeError("this transaction has read the last that it meant to read")
+            raise RuntimeError("this transaction has already made its last read")
 
     def _send(self, texts: Sequence[str]) -> list[Answer]:
         """Begin, if it has not yet; what waits; and these."""
@@ -186,7 +186,7 @@ class Transaction:
             cursor.nextset()
             now, is_standby = cursor.fetchall()[0][:2]
             if is_standby:
-                raise errors.ReadOnlySqlTransaction("the server is a standby, and read-only")  # noqa: TRY301
+                raise errors.ReadOnlySqlTransaction("the server is a read-only standby")  # noqa: TRY301
         except BaseException as error:
             if not statements or isinstance(error, errors.ReadOnlySqlTransaction):
                 connection.close()

@@ -46,17 +46,17 @@ _REMEDIES: Final = tuple(
         (
             "53300",
             r"too many (clients|connections)|connection slots|no more connections",
-            "raise max_connections of the server, or put a pooler in between",
+            "raise max_connections on the server, or use a pooler",
         ),
         (
             "57P03",
             r"starting up|shutting down|recovery|not (yet )?accepting connections",
-            "it answers when it is done",
+            "it responds when it has finished",
         ),
         (
             "53100",
             r"no space left",
-            "make room on the server's disk",
+            "free some space on the server's disk",
         ),
         (
             "42501",
@@ -66,12 +66,12 @@ _REMEDIES: Final = tuple(
         (
             "",
             r"unsupported startup parameter",
-            "leave it out of the database URL, or let the pooler ignore it",
+            "remove it from the database URL, or configure the pooler to ignore it",
         ),
         (
             "",
-            r"refused|no such file|timeout|timed out|no answer|no route|unreachable",
-            "see that the server is running, and that this is its address",
+            r"refused|no such file|timeout|timed out|no response|no route|unreachable",
+            "check that the server is running and that this is its address",
         ),
         (
             "",

@@ -37,7 +37,7 @@ class Access(Part):
         )
         if not made:
             raise Conflict(
-                f'token "{token.name}" exists already; revoke it first, or choose another name'
+                f'token "{token.name}" already exists; revoke it first, or choose another name'
             )
 
     def find_token(self, name: str) -> str:

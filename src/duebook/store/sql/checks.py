@@ -37,19 +37,19 @@ MOST: Final = 1_000
 MOST_SPANS: Final = 20_000
 _EVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PROBLEMS: Final = {
-    "check_overlaps": ("I3", "{0} runs that exclude each other are under way"),
-    "check_unknown_owners": ("I8", "runs under session {0}, which the books do not know"),
-    "check_doubled": ("I2", "ran, and was recorded as {0} as well"),
-    "check_order": ("I2", "is next, but decided already: all is up to {0}"),
-    "check_asleep": ("I2", "no node will look at it again, until a keeper wakes it"),
-    "check_states": ("I6", "has no state: it is never looked at"),
+    "check_overlaps": ("I3", "{0} runs that exclude each other are running"),
+    "check_unknown_owners": ("I8", "runs under session {0}, which is not in the database"),
+    "check_doubled": ("I2", "ran, but is also recorded as {0}"),
+    "check_order": ("I2", "is next, but everything up to {0} is already decided"),
+    "check_asleep": ("I2", "no node will plan it until a keeper wakes it"),
+    "check_states": ("I6", "has no state: it is never planned"),
     "check_state_versions": ("I6", "is at version {0}, but version {1} is planned"),
     "check_deleted_states": ("I6", "was deleted, but is still planned"),
     "check_definitions": ("I6", "has no definition of version {0}"),
-    "check_run_definitions": ("I6", "belongs to version {0}, of which there is no definition"),
+    "check_run_definitions": ("I6", "belongs to version {0}, which has no definition"),
     "check_attempts": ("I4", "is {0} in attempt {1}, but {2} attempts are on record"),
     "check_losses": ("I4", "has {0} losses, but {1} are on record"),
-    "check_event_order": ("I5", "event {0} comes after a later one of {1}"),
+    "check_event_order": ("I5", "event {0} comes after a later event of {1}"),
 }
 _EARLY: Final = {
     "check_early": "started at {0}, before it was due",
@@ -61,16 +61,16 @@ _DEEP: Final = {
     "check_use": (
         "quota",
         (
-            "namespace {0} is kept as {1} schedules with {2} bytes, but holds {3} with {4}; "
+            "namespace {0} is recorded with {1} schedules of {2} bytes, but has {3} of {4} bytes; "
             "duebook namespace recount {0}"
         ),
     ),
     "check_event_gaps": ("I5", "of {0}: {1} of {2} events are missing"),
 }
 _NOTES: Final = {
-    "check_crowds": ("I3", "{0} runs are under way, {1} are allowed: was that lowered?"),
-    "check_queue_crowds": ("I3", "queue {0}: {1} runs are under way, {2} are allowed"),
-    "check_times": ("I9", "ended before it began: did the clock go back?"),
+    "check_crowds": ("I3", "{0} runs are running, {1} are allowed: was the limit lowered?"),
+    "check_queue_crowds": ("I3", "queue {0}: {1} runs are running, {2} are allowed"),
+    "check_times": ("I9", "finished before it started: was the clock set back?"),
     "check_problems": ("I2", "cannot be planned: {0}"),
 }
 _SINCE: Final = {
@@ -134,11 +134,12 @@ class Checks(Part, ABC):
         if self._db.behind >= CLOCK_BEHIND:
             yield Finding(
                 "I7",
-                f"this machine's clock is {self._db.behind} behind the latest time on the books; "
+                f"this machine's clock is {self._db.behind} behind the latest time in the "
+                "database; "
                 "nothing is due until it has caught up",
             )
         for row in self._db.all("check_future", now=self._db.now, limit=MOST):
-            text = "is decided already, but lies in the future: was the clock set back?"
+            text = "is already decided, but is in the future: was the clock set back?"
             yield self._finding("I7", text, row, problem=False)
 
     def _early(self, since: datetime, steps: Sequence[ClockStep]) -> Iterable[Finding]:
@@ -187,7 +188,7 @@ class Checks(Part, ABC):
     def _overlap(self, schedule_id: str, row: Row) -> Iterable[Finding]:
         specs = [revision.spec for revision in self._schedules.list_revisions(schedule_id)]
         if all(spec is not None and spec.overlap != "allow" for spec in specs):
-            text = "began at {0}, while another run that excludes it was under way"
+            text = "started at {0}, while another run that excludes it was running"
             yield self._finding("I3", text, row, problem=True)
 
     def _abandoned(self) -> Iterable[Finding]:
@@ -201,9 +202,10 @@ class Checks(Part, ABC):
             if not alive:
                 text = "was left by {0}, and no node is running"
             elif self._db.now <= max(self._db.time(died_at), min(alive) + lease) + lease * 2 / 3:
-                text = "was left by {0}, which is dead; a live node takes it over soon"
+                text = "was left by {0}, which is dead; a live node will take it over soon"
             else:
-                late, text = True, "was left by {0}, which is dead, and nobody took it over in time"
+                late = True
+                text = "was left by {0}, which is dead, and no node took it over in time"
             yield self._finding("I8", text, tuple(row), problem=late)
 
     def _overdue(self) -> Iterable[Finding]:
@@ -212,7 +214,7 @@ class Checks(Part, ABC):
             return
         alive = self._db.all("list_alive", now=self._db.now)
         if any("scheduler" in roles.split(",") for _, roles, *_ in alive):
-            text = "has not been looked at since {0}, though a scheduler is running"
+            text = "has not been planned since {0}, although a scheduler is running"
             for row in rows:
                 yield self._finding("I2", text, row, problem=True)
             return
@@ -267,7 +269,7 @@ def _began(item: tuple[Any, Span]) -> datetime:
 
 
 def _told_of(step: ClockStep) -> str:
-    return f"{step}: it showed some times twice, and what happened then is compared with care"
+    return f"{step}: some times occurred twice, and checks allow for that"
 
 
 def _is_moment(value: Any) -> bool:

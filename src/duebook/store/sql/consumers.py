@@ -66,7 +66,7 @@ class Consumers(Part):
         """What is wanted now; how many partitions there are stays, for keys belong to them."""
         if former.kind != consumer.kind:
             kinds = f"{former.kind}, not {consumer.kind}"
-            raise Conflict(f'consumer "{consumer.name}" exists already, as a {kinds}')
+            raise Conflict(f'consumer "{consumer.name}" already exists, as a {kinds}')
         if replace(consumer, partitions=former.partitions) == former:
             return former
         self._db.run(
@@ -84,7 +84,7 @@ class Consumers(Part):
         """Raises NotFound."""
         row = self._db.one("get_consumer", namespace=namespace, name=name)
         if row is None:
-            raise NotFound(f'no group and no sink is called "{shorten(name)}"')
+            raise NotFound(f'there is no group or sink "{shorten(name)}"')
         return read_consumer(row)
 
     def list_consumers(self, namespace: str | None = None) -> list[Consumer]:
@@ -106,7 +106,7 @@ class Consumers(Part):
         """
         key = {"namespace": consumer.namespace, "name": consumer.name}
         if self._db.one("lock_consumer", **key) is None:
-            raise NotFound(f'"{consumer.name}" was removed: nobody reads the log under that name')
+            raise NotFound(f'"{consumer.name}" has been removed')
         now = self._db.now
         self._db.run("forget_members", **key, now=now)
         self._db.run("save_member", **key, member=member, expires_at=now + lease)
@@ -264,7 +264,7 @@ class Consumers(Part):
         partitions. Raises NotFound, and Invalid for a position that is not on the log."""
         consumer = self.get_consumer(namespace, name)
         if position < 0 or position > self._events.last_position():
-            raise Invalid(f"position {position} is not on the log")
+            raise Invalid(f"position {position} is not in the log")
         self._db.notify(News.LOG)
         key = {"namespace": namespace, "name": consumer.name}
         moved = self._db.run("replay_cursors", **key, position=position)

@@ -182,4 +182,4 @@ class Directories(Part):
 
 
 def _lost(name: str) -> Conflict:
-    return Conflict(f'this node no longer attends directory "{name}"; it looks again')
+    return Conflict(f'this node no longer reads directory "{name}"; it tries again')

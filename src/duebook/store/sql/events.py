@@ -172,7 +172,9 @@ class Events(Part):
         """Raises NotFound."""
         row = self._db.one("get_event", id=event_id, namespace=namespace)
         if row is None:
-            raise NotFound(f'event "{shorten(event_id)}" does not exist, or is no longer kept')
+            raise NotFound(
+                f'event "{shorten(event_id)}" does not exist, or is past the retention period'
+            )
         return read_event(row, self._db.time)
 
 

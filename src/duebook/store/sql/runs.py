@@ -91,7 +91,7 @@ class Runs(Part):
         if found is None:
             raise Conflict(
                 f'key "{shorten(wanted.key)}" belongs to a run that this transaction cannot see; '
-                "try again in another one"
+                "try again in a new transaction"
             )
         return str(found)
 
@@ -135,14 +135,14 @@ class Runs(Part):
         """
         run = self.get_run(run_id)
         if run.is_active:
-            raise Conflict(f"run {run_id} has not ended: {run.status}")
+            raise Conflict(f"run {run_id} has not finished: it is {run.status}")
         if run.schedule_id is not None and lane == Lane.EXTRA:
             self._db.lock_state(
                 run.schedule_id
             )  # whoever decides about due times sees it, or goes first
         self._ends.end_attempt(run_id, run.status, run.error, run.exit_code)
         if not self._db.run("reopen_run", id=run_id, now=self._db.now, lane=int(lane)):
-            raise Conflict(f"run {run_id} has been opened again already")
+            raise Conflict(f"run {run_id} has already been started again")
         self._db.run("drop_output", run_id=run_id)
         self._db.notify(News.WORK)
 
@@ -156,7 +156,7 @@ class Runs(Part):
             return "cancelled"
         run = self.get_run(run_id)
         if run.status != "running":
-            raise Conflict(f"run {run_id} has ended already: {run.status}")
+            raise Conflict(f"run {run_id} has already finished: it is {run.status}")
         self._ends.ask_to_end(run_id, clean(reason) or "")
         return "requested"
 
@@ -187,7 +187,7 @@ class Runs(Part):
         """
         rows = self._db.all("find_runs", namespace=namespace, prefix=text) if text else []
         if len(rows) > 1:
-            raise Invalid(f'run "{shorten(text)}" may be one of several; write more of its id')
+            raise Invalid(f'run "{shorten(text)}" matches several runs; give more of the id')
         if not rows:
             raise NotFound(f'run "{shorten(text)}" does not exist')
         return str(rows[0][0])

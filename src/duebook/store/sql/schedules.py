@@ -104,8 +104,8 @@ class Schedules(Part):
             names = [new.name for new in made if new.namespace == namespace]
             for name, id_ in sorted(self.list_taken(namespace, names).items()):
                 if id_ not in ids:
-                    raise Conflict(f'schedule "{name}" exists already; choose another name')
-        raise Conflict("two of the schedules have the same name; give each one of its own")
+                    raise Conflict(f'schedule "{name}" already exists; choose another name')
+        raise Conflict("two of the schedules have the same name; give each a different one")
 
     def list_taken(self, namespace: str, names: Sequence[str]) -> dict[str, str]:
         """Which of these names are taken, and by which ids."""

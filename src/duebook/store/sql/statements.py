@@ -192,7 +192,7 @@ class Statements(ABC):
 
 
 def not_unicode() -> Invalid:
-    return Invalid("a text with halves of characters can be neither stored nor found")
+    return Invalid("the text contains unpaired surrogates, which cannot be stored")
 
 
 class Part:

@@ -83,17 +83,17 @@ def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
     tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
     if tables and not ours:
-        raise Invalid(f"{path} is a SQLite database, but not one of Duebook's")
+        raise Invalid(f"{path} is an SQLite database, but not a Duebook database")
 
 
 def _prepare_folder(path: Path) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise Unavailable(f"cannot make the folder {path.parent}: {error.strerror}") from error
+        raise Unavailable(f"cannot create the folder {path.parent}: {error.strerror}") from error
     if (kind := _file_system(path.parent)) in _NETWORK_FILE_SYSTEMS:
         raise Invalid(
-            f"{path} is on a network file system ({kind}), whose locks cannot be trusted; "
+            f"{path} is on a network file system ({kind}), whose locks are unreliable; "
             "use a local disk, or PostgreSQL"
         )
 

@@ -26,10 +26,10 @@ def refuse_moved(connection: sqlite3.Connection | Outside, path: Path) -> None:
     state, place, at = rows[0]
     if state == "moved":
         raise Conflict(
-            f"the books of {path} were moved to the {place} on {moment(at):%Y-%m-%d at %H:%M:%S} "
-            "UTC; name those with --database or DUEBOOK_DATABASE_URL"
+            f"{path} was moved to the {place} on {moment(at):%Y-%m-%d at %H:%M:%S} "
+            "UTC; choose that with --database or DUEBOOK_DATABASE_URL"
         )
     raise Unavailable(
-        f"the books of {path} are being copied to the {place}, since {moment(at):%H:%M:%S} UTC; "
-        "should that copy be gone, call duebook db copy again, or duebook db reopen"
+        f"{path} has been locked since {moment(at):%H:%M:%S} UTC, to be copied to the {place}; "
+        "if that copy is no longer running, run duebook db copy again, or duebook db reopen"
     )

@@ -64,7 +64,7 @@ class Source(Closing):
 
     def __init__(self, path: Path, clock: Callable[[], datetime] = utc_now) -> None:
         if not path.exists():
-            raise NotFound(f"there are no books at {path}")
+            raise NotFound(f"there is no Duebook database at {path}")
         self.path = path
         self._clock = Ratchet(clock)
         self._writer = Writer(path, None)
@@ -103,7 +103,7 @@ class Source(Closing):
         def begin(connection: sqlite3.Connection) -> Move:
             other = _do(connection, "get_move").fetchone()
             if other is not None:
-                raise Conflict(f"another copy of {self.path} is under way, to the {other[2]}")
+                raise Conflict(f"another copy of {self.path} is in progress, to the {other[2]}")
             now = self._now(connection)
             move = Move(new_id(), "draining", place, now)
             times = {"now": micros(now), "until": micros(now + DRAIN)}
@@ -123,7 +123,7 @@ class Source(Closing):
         def close(connection: sqlite3.Connection) -> list[UnderWay]:
             now = self._now(connection)
             if not _do(connection, "prolong_drain", id=move.id, until=micros(now + DRAIN)).rowcount:
-                raise Conflict(f"the copy of {self.path} was given up by somebody else")
+                raise Conflict(f"the copy of {self.path} was abandoned by another process")
             rows = _do(connection, "list_under_way", now=micros(now)).fetchall()
             if not rows:
                 _do(connection, "close_books", id=move.id, now=micros(now))
@@ -137,7 +137,7 @@ class Source(Closing):
 
         def finish(connection: sqlite3.Connection) -> None:
             if not _do(connection, "finish_move", id=move.id).rowcount:
-                raise Conflict(f"{self.path} was opened again meanwhile; nothing was copied")
+                raise Conflict(f"{self.path} was reopened in the meantime; nothing was copied")
             keep()
 
         self._writer.run(finish)
@@ -152,7 +152,7 @@ class Source(Closing):
         def reopen(connection: sqlite3.Connection) -> Move:
             row = _do(connection, "get_move").fetchone()
             if row is None:
-                raise Conflict(f"the books of {self.path} were not moved; they are open")
+                raise Conflict(f"{self.path} has not been moved; it is open")
             _do(connection, "reopen_books", id=row[0], now=micros(self._now(connection)))
             return _read_move(row)
 

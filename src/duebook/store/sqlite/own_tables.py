@@ -78,7 +78,7 @@ def read_own_tables(connection: sqlite3.Connection, names: Sequence[str]) -> lis
 
 def _find(name: str, known: dict[str, OwnObject]) -> str:
     if name.casefold() in _ours():
-        raise Invalid(f'table "{shorten(name)}" is Duebook\'s own, and is copied anyway')
+        raise Invalid(f'table "{shorten(name)}" belongs to Duebook and is always copied')
     found = known.get(name.casefold())
     if found is None:
         names = sorted(one.name for one in known.values() if one.type == "table")
@@ -87,7 +87,7 @@ def _find(name: str, known: dict[str, OwnObject]) -> str:
             f'there is no table "{shorten(name)}" in the file; your own tables are: {there}'
         )
     if found.type != "table":
-        raise Invalid(f'"{found.name}" is a {found.type}, and only tables can be carried')
+        raise Invalid(f'"{found.name}" is a {found.type}, and only tables can be copied')
     return found.name
 
 
@@ -232,8 +232,9 @@ def check_references(connection: sqlite3.Connection, table: OwnTable) -> None:
         if (keys[number].columns, parent.casefold()) in carried:
             columns = ", ".join(keys[number].columns)
             raise Conflict(
-                f"table {table.name}, column {columns}, row {row}: there is no such row in "
-                f"{parent}, which PostgreSQL would refuse; correct it, or leave the table out"
+                f"table {table.name}, column {columns}, row {row}: the row that it refers "
+                f"to in {parent} does not exist, which PostgreSQL would reject; correct it, or "
+                "leave the table out"
             )
 
 

@@ -157,9 +157,13 @@ class SqliteStore:
         theirs, driver = outside(connection, "sqlite", ("sqlite3",))
         files = [row[2] for row in theirs.execute("PRAGMA database_list").fetchall()]
         if not files or _identity(Path(files[0])) != _identity(self._path):
-            raise Invalid(f"connection: it leads to {files[0]!r}, and the books are {self._path}")
+            raise Invalid(
+                f"connection: its database is {files[0]!r}, but Duebook uses {self._path}"
+            )
         if driver.isolation_level is None and not driver.in_transaction:
-            raise Invalid("connection: it is in no transaction; begin one, or leave autocommit")
+            raise Invalid(
+                "connection: it is not in a transaction; begin one, or turn off autocommit"
+            )
         db = self._statements(theirs)
         db.keep_time()  # from this write on nobody moves the books
         refuse_moved(theirs, self._path)
@@ -187,7 +191,7 @@ class SqliteStore:
 
     def _changed(self) -> bool:
         if self._identity != _identity(self._path):
-            raise Conflict(f"{self._path} was removed or replaced while it was in use")
+            raise Conflict(f"{self._path} was deleted or replaced while it was in use")
         with translated(self._path):
             version = int(self._watch().execute("PRAGMA data_version").fetchone()[0])
         seen, self._seen = self._seen, version

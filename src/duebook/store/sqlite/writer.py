@@ -69,7 +69,7 @@ class Writer:
         except TimeoutError:
             if future.cancel():  # it has not begun, and now it never will
                 raise Unavailable(
-                    f"{self._path} is locked by another process for more than {WAIT:.0f} s"
+                    f"{self._path} has been locked by another process for more than {WAIT:.0f} s"
                 ) from None
             return future.result()
 

@@ -30,7 +30,7 @@ operations = Operations("", "pages")
 
 OUR_LINKS: Final = ("none", "same-origin")
 """What browsers say of an address that was typed or opened from outside, and of our own pages."""
-UNKNOWN: Final = "That token is not known, or no longer valid."
+UNKNOWN: Final = "This token is unknown or no longer valid."
 USED: Final = (
     "This link has been used, or is older than a minute. To get a new one, run: duebook token link"
 )
@@ -66,7 +66,7 @@ async def post_login(request: Request) -> Response:
     try:
         fields = parse_qs(text, max_num_fields=10)
     except ValueError:
-        raise Malformed("the form has more fields than the token") from None
+        raise Malformed("the form has too many fields") from None
     token, there = fields.get("token", [""])[0], local_path(fields.get("next", [""])[0])
     return await run_in_threadpool(_log_in, request, token, there)
 

@@ -29,7 +29,7 @@ MOST: Final = 200
 COUNTED: Final = 1_000
 """Schedules that are counted before anybody confirms; there may be more."""
 Action = Literal["pause", "resume"]
-NONE_CHOSEN: Final = "none was chosen: go back and tick some, or take all"
+NONE_CHOSEN: Final = "no schedule is selected; go back and select some, or use all"
 
 
 @operations("GET", "", Role.OPERATOR)

@@ -25,7 +25,9 @@ __all__ = ["operations"]
 operations = Operations("", "pages")
 
 NAME: Final = EditField(
-    "name", hint="Small letters, digits, dots and dashes", example="nightly-backup"
+    "name",
+    hint="Lower-case letters, digits, dots, underscores and dashes",
+    example="nightly-backup",
 )
 ASKED: Final = (NAME, TZ, *FIELDS)
 
@@ -61,7 +63,10 @@ def do_again(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Make one that was deleted again, with its latest definition; `name` is its id."""
     spec = page.book.schedules.revisions(name)[-1].spec
     if spec is None:
-        raise Invalid("its definition was written by a newer Duebook, which can make it again")
+        raise Invalid(
+            "its definition was written by a newer version of Duebook; create it again with "
+            "that version"
+        )
     definition = spec.to_json()
     return page.write(form, lambda book: _made(page, book, "again", form["as"], definition))
 

@@ -91,16 +91,16 @@ def get_reader(page: CurrentPage, name: str) -> Response:
 
 
 DONE: Final = {
-    "replay": "It gets again what it had from there on.",
-    "replay-dead": "What it did not take will be delivered once more.",
-    "drop-dead": "What it did not take is given up.",
+    "replay": "Events after that position will be delivered again.",
+    "replay-dead": "The dead letters will be delivered again.",
+    "drop-dead": "The dead letters were discarded.",
 }
 
 
 def _reader(book: Book, name: str) -> Consumer:
     found = [one for one in book.events.consumers() if one.name == name]
     if not found:
-        raise NotFound(f'no group and no sink is called "{shorten(name)}"')
+        raise NotFound(f'there is no group or sink "{shorten(name)}"')
     return found[0]
 
 
@@ -130,21 +130,21 @@ def _do(book: Book, name: str, action: str, form: Form) -> None:
         case "replay":
             place = form["after"]
             if not (place.isascii() and place.isdecimal() and len(place) < 19):
-                raise Invalid(f"position {shorten(place)} is not a whole number of 0 or more")
+                raise Invalid(f"position {shorten(place)} is not a whole number, 0 or greater")
             events.replay(name, after=int(place))
         case "replay-dead":
             events.replay_dead(name, form.get("event"))
         case "drop-dead":
             events.drop_dead(name, form.get("event"))
         case _:
-            raise NotFound(f'"{shorten(action)}" is nothing that can be done with a reader')
+            raise NotFound(f'"{shorten(action)}" is not an action for consumers')
 
 
 def _ask(
     page: CurrentPage, name: str, action: str, event: str, problem: str = "", status: int = 200
 ) -> Response:
     if action not in DONE:
-        raise NotFound(f'"{shorten(action)}" is nothing that can be done with a reader')
+        raise NotFound(f'"{shorten(action)}" is not an action for consumers')
     book = page.book
     reader, letters = _reader(book, name), book.events.dead_letters(name, LETTERS)
     chosen = [letter for letter in letters if event in ("", letter.event.id)]

@@ -100,8 +100,8 @@ def get_flow(page: CurrentPage, name: str) -> Response:
 
 
 DONE: Final = {
-    "stop": "Its runs were asked to end.",
-    "restart": "It ends, and begins anew.",
+    "stop": "Its runs are being stopped.",
+    "restart": "It is being stopped and will start again.",
 }
 
 
@@ -163,7 +163,7 @@ def do_flow(page: CurrentPage, name: str, action: str, form: Submitted) -> Respo
         elif action == "restart":
             flows.restart(name)
         else:
-            raise NotFound(f'"{shorten(action)}" is nothing that can be done with a flow')
+            raise NotFound(f'"{shorten(action)}" is not an action for flows')
         return page.go("flows", name, done=action)
 
     def again(problem: str, status: int) -> Response:
@@ -181,7 +181,7 @@ def _ask(
     status: int = 200,
 ) -> Response:
     if action not in ACTIONS:
-        raise NotFound(f'"{shorten(action)}" is nothing that can be done with a flow')
+        raise NotFound(f'"{shorten(action)}" is not an action for flows')
     flow = page.book.flows.get(name)
     values = {"flow": flow, "action": action, "given": given or {}, "problem": problem}
     return page.render("flow_action.html", status, **values)
@@ -199,7 +199,7 @@ def get_file(page: CurrentPage, file: Annotated[str, Query(max_length=1000)] = "
 
     problems, source = page.shared(load)
     if not problems:
-        raise NotFound(f'nothing is wrong with a file "{shorten(file)}"')
+        raise NotFound(f'file "{shorten(file)}" has no problems')
     lines = marked(source or "", problems)
     return page.render("flow_file.html", file=file, problems=problems, lines=lines)
 

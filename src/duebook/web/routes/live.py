@@ -53,7 +53,9 @@ async def changes(
             async for event in _changes(watches, namespace, streams, StillLetIn(still)):
                 yield event
     except DuebookError as error:
-        log.debug("a live page is cut: %s", error)  # its browser asks again, and hears why
+        log.debug(
+            "a live page was disconnected: %s", error
+        )  # its browser asks again, and hears why
 
 
 async def _changes(

@@ -90,13 +90,13 @@ def _step(times: list[Coming]) -> timedelta:
 def _missing(seen: Overview) -> Iterator[str]:
     """Who is not there to plan and to work, and what that leaves undone, in sentences."""
     if not seen.staff.lives:
-        yield "No node is running: nothing will be planned or done. Start one: duebook up."
+        yield "No node is running, so nothing is planned or executed. Start one: duebook up."
         return
     if not seen.staff.plans:
-        yield "No live node plans, so nothing becomes due. Start one: duebook up."
+        yield "No live node is a scheduler, so no due times are planned. Start one: duebook up."
     for load in seen.queues:
         if load.queued and load.queue.name not in seen.staff.queues:
-            yield f"Runs wait in queue {load.queue.name}, which no live worker serves."
+            yield f"Runs are waiting in queue {load.queue.name}, which no live worker serves."
     if seen.unserved is not None and (seen.schedules or seen.queues):
         yield f"{seen.unserved[:1].upper()}{seen.unserved[1:]}."
     if any(due.at < seen.now - GRACE for due in seen.coming):

@@ -77,7 +77,7 @@ def do_resume(page: CurrentPage, name: str, form: Submitted) -> Response:
         was = book.schedules.get(name)
         since, until = (at and format_instant(at) for at in (was.paused_at, was.paused_until))
         if form["since"] and since and form["since"] != since:
-            raise Conflict(f"it was paused anew since, at {since}")
+            raise Conflict(f"it has been paused again since, at {since}")
         resumed = book.schedules.resume(name)
         why = (was.pause_reason or "")[:LONGEST_REASON]
         return page.go("schedules", resumed.name, done="resume", reason=why, until=until)
@@ -132,7 +132,7 @@ def do_move(page: CurrentPage, name: str, form: Submitted) -> Response:
 
     def work(book: Book) -> Answer:
         if not form["at"]:
-            raise Invalid("at: say when")
+            raise Invalid("at is missing; choose a time")
         at, was = page.read_time("at", form["at"]), _upcoming(book, name)
         said = book.schedules.exceptions(name)
         moved = book.schedules.reschedule(name, at, form.get("due"))
@@ -179,7 +179,7 @@ def ask_restore(
     moment = parse_instant(at)
     said = page.book.schedules.exceptions(schedule.id)
     if not any(one.due_at == moment and one.kind in ("skip", "moved_away") for one in said):
-        told = f"nothing is said about due time {format_instant(moment)} any more"
+        told = f"due time {format_instant(moment)} is no longer skipped or moved"
         back = ("schedules", schedule.name)
         return page.render("refused.html", 409, problem=told, back=back)
     return _ask(page, schedule.name, "restore", given={"at": format_instant(moment)})
@@ -323,7 +323,7 @@ def do_edit(page: CurrentPage, name: str, form: Submitted) -> Response:
 
     def work(book: Book) -> Answer:
         if began is not None:
-            raise Conflict(f"version {schedule.version} is in force")
+            raise Conflict(f"version {schedule.version} is in use")
         missed = book.schedules.preview_update(schedule.id, **changes).missed
         book.schedules.update(name, version=version, **changes)
         span = (missed.start, missed.end) if missed else ()
@@ -359,8 +359,8 @@ def _overtaken(
         for name, text in given.items()
     }
     problem = (
-        f"version {schedule.version} came into force while you edited version {version}; "
-        "here it is, with what you changed"
+        f"version {schedule.version} was saved while you edited version {version}; "
+        "the fields below are the new version with your changes"
     )
     return _edit_page(page, schedule, spec, both, {"": problem}, 409)
 
@@ -462,5 +462,5 @@ def do_version(page: CurrentPage, name: str, form: Submitted) -> Response:
 def _revision(page: CurrentPage, name: str, version: str) -> ScheduleSpec:
     found = [r for r in page.book.schedules.revisions(name) if str(r.version) == version]
     if not found or found[0].spec is None:
-        raise Invalid(f'version "{shorten(version)}" is none of this schedule')
+        raise Invalid(f'this schedule has no version "{shorten(version)}"')
     return found[0].spec

@@ -134,7 +134,7 @@ function live() {
     stream.addEventListener("open", () => { state.textContent = "Live"; });
     stream.addEventListener("over", () => { stream.close(); location.reload(); });
     stream.addEventListener("error", () => {
-      state.textContent = "Not live; trying again";
+      state.textContent = "Connection lost; reconnecting";
       shown = "";
       if (stream.readyState === EventSource.CLOSED) setTimeout(again, LOOK_AGAIN_EVERY);
     });
@@ -266,7 +266,7 @@ document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
   try { await navigator.clipboard.writeText(button.dataset.copy); button.textContent = "Copied"; }
-  catch { button.textContent = "Cannot copy"; }
+  catch { button.textContent = "Copy failed"; }
 });
 
 // -- keys
@@ -276,10 +276,10 @@ document.addEventListener("click", async (event) => {
 
 const KEYS = [
   { key: "/", words: "search", act: (event) => press(page().querySelector("input[type=search], .filters input"), event) },
-  { key: "j", words: "down a list", act: (event) => step(1, event) },
-  { key: "k", words: "up a list", act: (event) => step(-1, event) },
+  { key: "j", words: "next row", act: (event) => step(1, event) },
+  { key: "k", words: "previous row", act: (event) => step(-1, event) },
   { key: "Escape", words: "leave a field", inFields: true, act: (event) => event.target.blur() },
-  { key: "?", words: "these keys", act: (event) => help(event) },
+  { key: "?", words: "show these keys", act: (event) => help(event) },
 ];
 
 function allKeys() {

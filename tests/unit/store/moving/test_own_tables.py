@@ -121,17 +121,21 @@ def test_tables_without_row_numbers_and_with_strange_names_come_along(move: Move
 
 
 MISFITS = [
-    ("n INT", "'x'", 'table t, column n, row 1: "x" does not fit bigint'),
-    ("d DATE", "'soon'", 'column d, row 1: "soon" does not fit date'),
-    ("b BOOL", "1), (2", "column b, row 2: 2 does not fit boolean"),
+    ("n INT", "'x'", 'table t, column n, row 1: "x" is not a valid bigint'),
+    ("d DATE", "'soon'", 'column d, row 1: "soon" is not a valid date'),
+    ("b BOOL", "1), (2", "column b, row 2: 2 is not a valid boolean"),
     ("x TEXT", "char(0)", "column x, row 1"),
     ("x TEXT", "CAST(x'ff' AS TEXT)", "column x, row 1"),
     ("k TEXT PRIMARY KEY", "NULL", "column k, row 1: it is NULL"),
     ("j JSON", "'{'", "column j, row 1"),
-    ("at TIMESTAMP", "5", "5 does not fit timestamp, which PostgreSQL has for TIMESTAMP"),
-    ("x", "5), ('a'", "5 does not fit text, which PostgreSQL has for no type"),
-    ("k INTEGER PRIMARY KEY, up INTEGER REFERENCES t", "1, 2", "row 1: there is no such row in t"),
-    ("ctid TEXT", "'a'", "PostgreSQL does not take table t"),
+    ("at TIMESTAMP", "5", "5 is not a valid timestamp, the PostgreSQL type for TIMESTAMP"),
+    ("x", "5), ('a'", "5 is not a valid text, the PostgreSQL type for no type"),
+    (
+        "k INTEGER PRIMARY KEY, up INTEGER REFERENCES t",
+        "1, 2",
+        "row 1: the row that it refers to in t",
+    ),
+    ("ctid TEXT", "'a'", "PostgreSQL rejected table t"),
     ("x" * 64, "1", "longer than the 63 bytes"),
 ]
 """Columns, a row, and what is said of it."""
@@ -155,7 +159,7 @@ def test_what_does_not_fit_is_refused_before_anybody_waits(move: Move, clock: Vi
     ("name", "kind", "words"),
     [
         ("nowhere", NotFound, "your own tables are: customers, orders"),
-        ("schedules", Invalid, "Duebook's own"),
+        ("schedules", Invalid, "belong to Duebook"),
         ("unpaid", Invalid, "is a view"),
     ],
 )

@@ -124,7 +124,7 @@ def test_nothing_is_read_after_the_last(store: PostgresStore, add: Any) -> None:
     def work(tx: Tx, again: Any) -> None:
         together(tx, "shown", last=True)
         assert tx.now is not None
-        with pytest.raises(RuntimeError, match="has read the last"):
+        with pytest.raises(RuntimeError, match="already made its last read"):
             again(tx)
 
     store.read(lambda tx: work(tx, lambda tx: together(tx, "shown")))

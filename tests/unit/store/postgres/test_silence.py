@@ -108,7 +108,7 @@ def test_silence_in_the_middle_of_a_transaction_ends_it(store: PostgresStore, pr
         shorten(connection, longest())
         return tx.plans.earliest_wake()
 
-    assert "no answer within" in complaint(lambda: store.transact(work))
+    assert "no response within" in complaint(lambda: store.transact(work))
 
 
 def test_a_commit_that_nobody_answers_is_unknown(

@@ -62,7 +62,7 @@ def test_a_server_that_is_down() -> None:
     told = complaint(f"postgresql://{USER}:{PASSWORD}@127.0.0.1:1/books")
     assert told == (
         "cannot reach the database 'books' at 127.0.0.1:1: Connection refused; "
-        "see that the server is running, and that this is its address"
+        "check that the server is running and that this is its address"
     )
 
 
@@ -103,7 +103,9 @@ def test_a_server_that_is_shutting_down() -> None:
             assert server._process is not None
             server._process.send_signal(signal.SIGTERM)
             told = eventually(lambda: refusal(lambda: open_store(tcp(server)).close()))
-        assert told.endswith("the database system is shutting down; it answers when it is done")
+        assert told.endswith(
+            "the database system is shutting down; it responds when it has finished"
+        )
     finally:
         server.close()
 
@@ -134,8 +136,8 @@ def test_a_server_that_was_made_read_only_under_a_store(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("text", "helps"),
     [
-        ("FATAL:  the database system is starting up", "it answers when it is done"),
-        ("FATAL:  the database system is in recovery mode", "it answers when it is done"),
+        ("FATAL:  the database system is starting up", "it responds when it has finished"),
+        ("FATAL:  the database system is in recovery mode", "it responds when it has finished"),
         ("FATAL:  sorry, too many clients already", "raise max_connections"),
         ("FATAL:  remaining connection slots are reserved for roles", "raise max_connections"),
         ("ERROR:  no more connections allowed (max_client_conn)", "raise max_connections"),
@@ -143,7 +145,7 @@ def test_a_server_that_was_made_read_only_under_a_store(monkeypatch: pytest.Monk
         ("ERROR:  no such database: nowhere", "createdb"),
         ("FATAL:  unsupported startup parameter: options", "leave it out"),
         ("server is in hot standby mode", "must be promoted"),
-        ("timeout expired", "see that the server is running"),
+        ("timeout expired", "check that the server is running"),
     ],
 )
 def test_what_helps_is_known_from_the_text_when_there_is_no_code(text: str, helps: str) -> None:

@@ -78,7 +78,7 @@ def test_a_clock_set_back_is_noticed_until_it_has_caught_up(
     for where in (store, backend.open()):
         assert where.read(lambda tx: tx.behind) == MINUTE
         (problem,) = where.read(lambda tx: tx.checks.check())
-        assert "clock is 0:01:00 behind the latest time on the books" in problem.text
+        assert "clock is 0:01:00 behind the latest time in the database" in problem.text
     clock.advance(MINUTE)
     assert store.read(lambda tx: tx.checks.check()) == []
 

@@ -92,7 +92,7 @@ def test_a_folder_in_the_place_of_the_file_is_unavailable(path: Path) -> None:
 def test_a_path_inside_a_file_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for path in (tmp_path / "file" / "book.db", tmp_path / "file" / "deeper" / "book.db"):
-        with pytest.raises(Unavailable, match="cannot make the folder"):
+        with pytest.raises(Unavailable, match="cannot create the folder"):
             open_store(path)
 
 

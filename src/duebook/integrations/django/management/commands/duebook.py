@@ -18,24 +18,26 @@ __all__ = ["Command"]
 
 
 class Command(BaseCommand):
-    help = "Plan what is due and run the tasks of this site, until Ctrl-C."
+    help = "Plan due times and run the tasks of this site until Ctrl-C."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "--roles", default="scheduler,worker,relay", help="what it does: %(default)s"
+            "--roles",
+            default="scheduler,worker,relay",
+            help="roles of the node (default: %(default)s)",
         )
-        parser.add_argument("--slots", type=int, default=10, help="how many runs at once")
-        parser.add_argument("--queue", action="append", help="which queues to serve")
+        parser.add_argument("--slots", type=int, default=10, help="runs at the same time")
+        parser.add_argument("--queue", action="append", help="queue to serve; may be repeated")
         parser.add_argument(
             "--serve",
             metavar="NAMESPACES",
-            help="whose runs it executes, such as shop,billing, or * for all; by default only "
-            "those of the site's namespace",
+            help="namespaces whose runs it executes, such as shop,billing, or * for all; the "
+            "default is the site's namespace",
         )
         parser.add_argument(
             "--pass-env",
             metavar="NAMES",
-            help="variables that commands get besides the usual ones, such as EDITOR,AWS_*",
+            help="more variables to pass to commands, such as EDITOR,AWS_*",
         )
         parser.add_argument("--run-as", metavar="USER", help="run commands as another user")
         parser.add_argument(
@@ -45,7 +47,7 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         logging.getLogger("duebook").setLevel(logging.INFO)
         try:
-            self.stdout.write(f"books in {place_of(book.database_url)}")
+            self.stdout.write(f"database: {place_of(book.database_url)}")
             self.stdout.write(f"tasks: {', '.join(book.tasks.names) or 'none'}")
             self.stdout.flush()
             with book:
