@@ -47,7 +47,7 @@ def _complete(
     incomplete: str,
     ask: Callable[[Client], Sequence[Schedule | ScheduleTemplate]],
 ) -> list[str]:
-    """Names for the shell; errors are not shown while somebody types."""
+    """Names for the shell; errors are not shown while you type."""
     from duebook.cli.opening import open_book
 
     try:

@@ -92,6 +92,9 @@ def _explain(error: click.ClickException) -> str:
     message = " ".join(error.format_message().split()).removesuffix(".")  # lists stand on lines
     if "unexpected extra argument" in message:
         message += "; put a cron expression in quotes"
+    if isinstance(error, click.NoSuchOption) and error.option_name == "--retries":
+        message = "no such option --retries; use --retry, which counts the first attempt: for 3 "
+        message += "retries, as retries: 3 in a flow file, use --retry 4"
     if isinstance(error, click.UsageError) and error.ctx is not None:
         message += f" (try: {error.ctx.command_path} --help)"
     return message
