@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = [
-    "ABOUT",
     "FILTERS",
     "GLOBAL",
-    "LIMITS",
-    "MISSED",
+    "SECTION_STARTS",
     "WHAT",
     "WHEN",
     "Command",
@@ -42,6 +40,14 @@ FILTERS: Final = "Filters"
 OPTIONS: Final = "Options"
 SECTIONS: Final = (WHEN, WHAT, MISSED, LIMITS, ABOUT, FILTERS, OPTIONS)
 """Headings for the options of a command, in this order."""
+SECTION_STARTS: Final = {
+    "payload": WHAT,
+    "title": ABOUT,
+    "start_at": WHEN,
+    "grace": MISSED,
+    "max_concurrent": LIMITS,
+}
+"""The policies with which a section starts, in the order in which policies are declared."""
 GLOBAL_NOTE: Final = "Also accepts --database, --url, --token, --namespace and --color."
 _SENTENCE: Final = re.compile(r"(?<=[^.])\.(?: |$)|:$|$")
 
