@@ -148,6 +148,17 @@ def test_describe_and_next_with_a_name_answer_with_the_right_command() -> None:
         )
 
 
+def test_an_argument_too_many_is_answered_with_what_is_probably_meant(cli: Cli) -> None:
+    for words, hint in (
+        (("next", "0", "9", "*", "*", "*"), "; put a cron expression in quotes ("),
+        (("ls", "backup"), "; to see one by its name, use show instead of ls ("),
+    ):
+        assert hint in cli(*words).stderr
+    told = cli("nodes", "all").stderr
+    assert "unexpected extra argument" in told
+    assert ";" not in told
+
+
 def test_every_hint_leads_to_a_command() -> None:
     for path, hints in HINTS.items():
         for word, right in hints.items():
