@@ -258,7 +258,7 @@ def test_a_flow_without_a_schedule_is_found_by_what_is_said_about_runs(cli: Cli)
     put_flow(store, TALK, "talk")
     store.close()
     assert cli.ok("runs", "talk") == "no runs yet\n"
-    assert cli("logs", "talk").stderr.strip().endswith('flow "talk" has no run yet')
+    assert cli("logs", "talk").stderr.strip().endswith('flow "talk" has no runs yet')
     run = cli.json("flow", "start", "talk")
     assert f"run {run['id']} (queued) has printed nothing" in cli("logs", "talk").stderr
     assert (

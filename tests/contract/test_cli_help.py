@@ -18,6 +18,7 @@ from tests.support.cli import Cli
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 PHRASES = (
     r"\bis no\b",
@@ -147,6 +148,17 @@ def test_describe_and_next_with_a_name_answer_with_the_right_command() -> None:
         )
 
 
+def test_an_argument_too_many_is_answered_with_what_is_probably_meant(cli: Cli) -> None:
+    for words, hint in (
+        (("next", "0", "9", "*", "*", "*"), "; put a cron expression in quotes ("),
+        (("ls", "backup"), "; to see one by its name, use show instead of ls ("),
+    ):
+        assert hint in cli(*words).stderr
+    told = cli("nodes", "all").stderr
+    assert "unexpected extra argument" in told
+    assert ";" not in told
+
+
 def test_every_hint_leads_to_a_command() -> None:
     for path, hints in HINTS.items():
         for word, right in hints.items():
@@ -209,3 +221,22 @@ def test_a_wrong_number_of_attempts_is_answered_with_what_it_counts(cli: Cli) ->
     assert "it counts the first attempt, unlike retries in a flow file" in result.stderr
     result = cli("add", "job", "--every", "1h", "--retry-delay", "5s", "--", "true")
     assert "give --retry N as well, the number of attempts counting the first" in result.stderr
+
+
+def test_retries_on_the_wrong_side_are_answered_with_what_each_counts(
+    cli: Cli, tmp_path: Path
+) -> None:
+    result = cli("add", "job", "--every", "1h", "--retries", "3", "--", "true")
+    assert result.exit_code == 2
+    assert "for 3 retries, as retries: 3 in a flow file, use --retry 4" in result.stderr
+    file = tmp_path / "etl.yaml"
+    for wrong in ("retry: 3", "retries: many", "retry_policy: {limit: -1}"):
+        file.write_text(f"steps: [{{name: a, command: b, {wrong}}}]\n")
+        result = cli("flow", "check", str(file))
+        assert result.exit_code == 2
+        assert (
+            "retries: 3 runs a step at most 4 times; --retry 3 of duebook add runs at most 3 times"
+            in result.stdout
+        )
+    file.write_text("steps: [{name: a, command: b, tmieout_sec: 3}]\n")
+    assert "at most 4 times" not in cli("flow", "check", str(file)).stdout

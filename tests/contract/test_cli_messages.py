@@ -219,12 +219,23 @@ try() {
 try duebook resc
 try duebook run --w
 try duebook show ba
+try duebook ls --names
+try duebook flow sta
+try duebook show --database "$BOOKS" ba
 """
-    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "DUEBOOK_DATABASE_URL": str(cli.path)}
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "BOOKS": str(cli.path)}
+    env["DUEBOOK_DATABASE_URL"] = str(cli.path)
     done = subprocess.run(  # noqa: S603
         [bash, "-c", script], env=env, cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert done.stdout.splitlines() == ["reschedule", "--wait", "backup"]
+    assert done.stdout.splitlines() == [
+        "reschedule",
+        "--wait",
+        "backup",
+        "--namespace",
+        "start",
+        "backup",
+    ]
     assert done.stderr == ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import time
@@ -76,6 +77,23 @@ def test_ctrl_c_ends_a_node_cleanly(world: World) -> None:
     assert not node.family()
     ((_, ended_at),) = world.sessions(node)
     assert ended_at is not None
+
+
+def test_the_log_of_a_node_is_json_where_that_is_asked_for(world: World) -> None:
+    node = world.start("up", "--log-format", "json", "--port", "0")
+
+    def lines() -> list[dict[str, str]]:
+        return [json.loads(line) for line in node.log.splitlines(keepends=True) if line[-1] == "\n"]
+
+    eventually(lambda: any(line["message"].startswith("ready") for line in lines()))
+    world.add("hello", QUICK)
+    run = world.trigger("hello")
+    world.wait_for(run, "succeeded")
+    assert node.end() == 0
+    assert node.output == "", "every line is JSON, so all of them are in the log"
+    assert {"at", "level", "logger", "message"} == set.intersection(*map(set, lines()))
+    (told,) = [line for line in lines() if run in line["message"]]
+    assert (told["level"], told["logger"]) == ("info", "duebook.engine.settler")
 
 
 def test_a_due_time_missed_while_no_node_was_up_is_caught_up_once(world: World) -> None:

@@ -66,7 +66,7 @@ def test_a_web_process_that_hangs_is_killed_and_started_again(world: World) -> N
         eventually(lambda: before not in web_processes(node))
         eventually(lambda: answers(api))
         assert world.sessions(node) == sessions
-    assert "the web process does not answer; killing it" in node.log
+    assert "the web process does not respond; killing it" in node.log
     assert "the web process ended (killed by SIGKILL); starting it again" in node.log
     assert node.end() == 0
     assert node.family() == []

@@ -47,7 +47,7 @@ def _complete(
     incomplete: str,
     ask: Callable[[Client], Sequence[Schedule | ScheduleTemplate]],
 ) -> list[str]:
-    """Names for the shell; errors are not shown while somebody types."""
+    """Names for the shell; errors are not shown while you type."""
     from duebook.cli.opening import open_book
 
     try:
@@ -110,7 +110,7 @@ def find_run(book: Client, text: str) -> str:
         except NotFound:
             raise NotFound(f"{unknown}, and not the id of a run") from unknown
     if not runs:
-        raise NotFound(f'{what} "{text}" has no run yet')
+        raise NotFound(f'{what} "{text}" has no runs yet')
     return next((run for run in runs if run.status != "queued"), runs[0]).id
 
 

@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = [
-    "ABOUT",
     "FILTERS",
     "GLOBAL",
-    "LIMITS",
-    "MISSED",
+    "SECTION_STARTS",
     "WHAT",
     "WHEN",
     "Command",
@@ -42,6 +40,14 @@ FILTERS: Final = "Filters"
 OPTIONS: Final = "Options"
 SECTIONS: Final = (WHEN, WHAT, MISSED, LIMITS, ABOUT, FILTERS, OPTIONS)
 """Headings for the options of a command, in this order."""
+SECTION_STARTS: Final = {
+    "payload": WHAT,
+    "title": ABOUT,
+    "start_at": WHEN,
+    "grace": MISSED,
+    "max_concurrent": LIMITS,
+}
+"""The policies with which a section starts, in the order in which policies are declared."""
 GLOBAL_NOTE: Final = "Also accepts --database, --url, --token, --namespace and --color."
 _SENTENCE: Final = re.compile(r"(?<=[^.])\.(?: |$)|:$|$")
 
@@ -172,6 +178,9 @@ class Command(click.Command):
         super().format_epilog(ctx, formatter)
         _write_note(ctx, formatter)
 
+    def get_short_help_str(self, limit: int = 45) -> str:  # noqa: ARG002 - click's signature
+        return summary_of(self)
+
     def invoke(self, ctx: click.Context) -> Any:
         if (ctx.find_root().obj or {}).get("as_json"):
             if "as_json" not in ctx.params:
@@ -181,7 +190,7 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """Several commands; a word that is none of them gets a hint."""
+    """Several commands; an unknown one gets a hint."""
 
     command_class = Command
     group_class = type
@@ -192,6 +201,9 @@ class Group(click.Group):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         _write_sections(self.get_params(ctx), ctx, formatter)
         self.format_commands(ctx, formatter)
+
+    def get_short_help_str(self, limit: int = 45) -> str:  # noqa: ARG002 - click's signature
+        return summary_of(self)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         self.write_commands(ctx, formatter, "Commands", self.list_commands(ctx))

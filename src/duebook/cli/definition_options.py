@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from duebook.cli.arguments import read_object, read_pair
-from duebook.cli.commands import ABOUT, LIMITS, MISSED, WHAT, WHEN, in_section, option
+from duebook.cli.commands import SECTION_STARTS, WHAT, in_section, option
 from duebook.cli.event_options import event_decorators, read_event
 from duebook.cli.http_options import http_decorators, read_http
 from duebook.errors import Invalid, InvalidTime
@@ -68,14 +68,6 @@ RETRY_HELP: Final = (
     "Attempts per run, counting the first: --retry 3 runs it at most 3 times. (In a flow file, "
     "retries counts only the later ones: retries: 3 runs a step at most 4 times.)"
 )
-_SECTIONS_FROM: Final = {
-    "payload": WHAT,
-    "title": ABOUT,
-    "start_at": WHEN,
-    "grace": MISSED,
-    "max_concurrent": LIMITS,
-}
-"""In the order in which policies are declared: where each section starts."""
 
 ONE_TARGET: Final = (
     "give exactly one of: a COMMAND after --, --shell TEXT, --http URL, --task NAME or "
@@ -87,7 +79,7 @@ def _policy_options() -> Iterator[Callable[[Any], Any]]:
     """One option for each policy."""
     section = WHAT
     for name, known in model.POLICIES.items():
-        section = _SECTIONS_FROM.get(name, section)
+        section = SECTION_STARTS.get(name, section)
         if known.kind.shape == _OF_FLOWS:
             continue
         yield from in_section(section, _option(name, known))

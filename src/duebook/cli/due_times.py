@@ -190,8 +190,8 @@ def preview_command(name: str, count: int, as_json: bool) -> None:
         if as_json:
             print_json(_preview_form(due_times))
             return
-        schedule, said = book.schedules.get(name), book.schedules.exceptions(name)
-    _print_preview(schedule, due_times, said)
+        schedule, exceptions = book.schedules.get(name), book.schedules.exceptions(name)
+    _print_preview(schedule, due_times, exceptions)
 
 
 def _preview_form(due_times: Sequence[DueTime]) -> list[Any]:
@@ -201,7 +201,7 @@ def _preview_form(due_times: Sequence[DueTime]) -> list[Any]:
 
 
 def _print_preview(
-    schedule: Schedule, due_times: Sequence[DueTime], said: list[DueException]
+    schedule: Schedule, due_times: Sequence[DueTime], exceptions: list[DueException]
 ) -> None:
     spec = schedule.spec
     triggers = spec.triggers if spec else ()
@@ -210,11 +210,11 @@ def _print_preview(
     for verb, others in (("stops", spec.stop), ("restarts", spec.restart)) if spec else ():
         for trigger in others:
             click.echo(wrapped(f"{verb}: {trigger.describe()}"))
-    moved = {e.due_at: "moved" for e in said if e.kind == "moved_here"}
+    moved = {e.due_at: "moved" for e in exceptions if e.kind == "moved_here"}
     tz = spec.tz if spec else "UTC"
     for line in due_table(triggers, due_times, utc_now().replace(microsecond=0), tz, moved):
         click.echo(f"  {line}")
-    for exception in said:
+    for exception in exceptions:
         if exception.kind == "skip":
             click.echo(f"  skipped: {when(exception.due_at)}")
     if not due_times:

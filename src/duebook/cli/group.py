@@ -88,10 +88,23 @@ def _first_of(error: DuebookError) -> str:
     return "\n".join([*told[:MOST_PROBLEMS], *more])
 
 
+def _about_extra(error: click.UsageError) -> str:
+    """What an argument too many probably means."""
+    command = error.ctx.command if error.ctx else None
+    if command is not None and any(param.name == "expression" for param in command.params):
+        return "; put a cron expression in quotes"
+    if command is not None and command.name == "ls":
+        return "; to see one by its name, use show instead of ls"
+    return ""
+
+
 def _explain(error: click.ClickException) -> str:
     message = " ".join(error.format_message().split()).removesuffix(".")  # lists stand on lines
-    if "unexpected extra argument" in message:
-        message += "; put a cron expression in quotes"
+    if "unexpected extra argument" in message and isinstance(error, click.UsageError):
+        message += _about_extra(error)
+    if isinstance(error, click.NoSuchOption) and error.option_name == "--retries":
+        message = "no such option --retries; use --retry, which counts the first attempt: for 3 "
+        message += "retries, as retries: 3 in a flow file, use --retry 4"
     if isinstance(error, click.UsageError) and error.ctx is not None:
         message += f" (try: {error.ctx.command_path} --help)"
     return message

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import printable, shorten
@@ -110,6 +109,8 @@ def missing_command(path: str, word: str, rest: Sequence[str], known: Sequence[s
     path = " ".join(["duebook", *path.split()[1:]])
     right = HINTS.get(path, {}).get(word)
     if right is None:
+        from difflib import get_close_matches  # slow to import, and only mistakes need it
+
         right = next(iter(get_close_matches(word, known, 1, 0.7)), None)
     missing = f'there is no command "{shorten(word)}"'
     if right is None:

@@ -31,7 +31,7 @@ ROLES: Final = ("scheduler", "worker")
 
 
 def note_missing_nodes(book: Client) -> None:
-    """Say so when nothing would be planned or run; nothing to callers who may not list nodes."""
+    """Print a note when nothing would be planned or run, unless the caller may not list nodes."""
     with suppress(Forbidden):
         if (missing := _missing_nodes(book.nodes.list())) is not None:
             _print(missing)

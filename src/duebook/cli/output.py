@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,6 +45,11 @@ NAME: Final = 15
 """Characters that names keep."""
 WIDEST_STEP: Final = 24
 """Characters of the name of a step that shares its line with others."""
+
+RETRIES_NOTE: Final = (
+    "retries: 3 runs a step at most 4 times; --retry 3 of duebook add runs at most 3 times"
+)
+_RETRIES: Final = re.compile(r"\.(retry|retries|retry_policy)(\.limit)?$")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -105,7 +111,10 @@ def wrapped(text: str, indent: int = 2) -> str:
 
 def print_problem(problem: Problem, err: bool = False) -> None:
     """What is wrong with a file, and the line with a mark where it is."""
-    for line in [str(problem), *problem.excerpt(prose_width())]:
+    lines = [str(problem), *problem.excerpt(prose_width())]
+    if _RETRIES.search(problem.key):
+        lines.append(f"  {RETRIES_NOTE}")
+    for line in lines:
         click.echo(printable(line), err=err)
 
 

@@ -78,7 +78,7 @@ def run_command(name: str, payload: str | None, wait: bool, dry_run: bool, as_js
 
 @contextmanager
 def until_interrupted(run_id: str) -> Iterator[None]:
-    """After Ctrl-C, say that the run continues, and exit."""
+    """After Ctrl-C, print that the run continues, and exit."""
     try:
         yield
     except KeyboardInterrupt:

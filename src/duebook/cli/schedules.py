@@ -178,7 +178,7 @@ def _is_flow(book: Client, name: str) -> bool:
 
 
 def _print_exceptions(exceptions: list[DueException]) -> None:
-    """Due times to come that somebody skipped or moved."""
+    """Future due times that were skipped or moved."""
     for exception in exceptions:
         if exception.kind == "skip":
             click.echo(f"skipped: {when(exception.due_at)}")

@@ -116,16 +116,17 @@ def due_table(
     due_times: Sequence[datetime],
     start: datetime,
     tz: str,
-    said: Mapping[datetime, str] = MappingProxyType({}),
+    notes: Mapping[datetime, str] = MappingProxyType({}),
 ) -> list[str]:
     """One line per due time: wall time, UTC, how far away, and a note, such as the wall time from
     which a gap moved it.
 
-    `said` are other notes; they take precedence.
+    `notes` are other notes; they take precedence.
     """
     clock = "%H:%M:%S" if any(due.second for due in due_times) else "%H:%M"
     moved = moved_walls(triggers, start, due_times[-1]) if due_times else {}
-    notes = {due: f"moved from {format_time(wall)}" for due, wall in moved.items()} | dict(said)
+    shown_notes = {due: f"moved from {format_time(wall)}" for due, wall in moved.items()}
+    shown_notes |= notes
     rows = []
     for due in due_times:
         wall = local_datetime(due, tz)
@@ -133,7 +134,7 @@ def due_table(
         if tz != "UTC":
             shown.append(f"{due:%Y-%m-%d {clock}Z}")
         kind = getattr(due, "kind", "start")
-        note = notes.get(due, "") if kind == "start" else kind
+        note = shown_notes.get(due, "") if kind == "start" else kind
         rows.append([*shown, relative(due - start), note])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

@@ -1,4 +1,4 @@
-"""Opens the API: its address, who may come in, and whether it has a process of its own.
+"""Opens the API: its address, who may use it, and whether it has a process of its own.
 
 Beside a node that plans or works it has; a node that only serves the API is one process.
 """

@@ -33,7 +33,7 @@ END_WITHIN: Final = 12.0
 """Seconds from when the node lets go until this process is gone, whatever it does."""
 LOOK_EVERY: Final = 1.0
 OOM_SCORE: Final = "500"
-"""Of -1000 to 1000; a node has 0 unless somebody says otherwise."""
+"""Of -1000 to 1000; a node has 0 by default."""
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -63,12 +63,12 @@ def main(line_fd: int, listening_fd: int, node_pid: int) -> None:
 
         if not isinstance(error, DuebookError):
             raise
-        log.error("the API cannot start: %s", error)  # noqa: TRY400 - that is all there is to say
+        log.error("the API cannot start: %s", error)  # noqa: TRY400 - the message is enough
         sys.exit(1)
 
 
 def _die_with(node_pid: int) -> None:
-    """Even while this process is stopped; elsewhere than on Linux the line tells it."""
+    """Even while this process is stopped; elsewhere than on Linux it notices the closed line."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != node_pid:
@@ -76,7 +76,7 @@ def _die_with(node_pid: int) -> None:
 
 
 def _die_before_the_node() -> None:
-    """When memory runs out: the node starts another web process, and goes on."""
+    """When memory runs out: the node starts another web process."""
     with suppress(OSError):  # there is no such file elsewhere than on Linux
         Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
 

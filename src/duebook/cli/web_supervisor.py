@@ -51,7 +51,7 @@ class _Child:
             program = _PROGRAM.format(root=_ROOT, line=fds[0], listening=fds[1], node=os.getpid())
             self.process = subprocess.Popen(  # noqa: S603  (our own program)
                 [sys.executable, "-P", "-c", program],
-                env=early_variables(),  # the rest follows, where nobody else reads it
+                env=early_variables(),  # the rest follows over the line, unseen by others
                 stdin=subprocess.DEVNULL,
                 stdout=2,  # results are the node's
                 pass_fds=fds,
@@ -146,7 +146,7 @@ class WebProcess(Closing):
         self._over.set()
         with self._lock:
             child = self._child
-        if self._thread is None:  # it serves nobody, and need not import all that first
+        if self._thread is None:  # it does not serve yet, so it need not finish its imports
             child.process.kill()
         child.line.let_go()
         child.wait()
@@ -162,7 +162,7 @@ def _watched(child: _Child) -> Iterator[Heartbeat]:
 
     def watch() -> None:
         if ping(child.line, heartbeat, over):
-            log.warning("the web process does not answer; killing it")
+            log.warning("the web process does not respond; killing it")
             child.process.kill()
 
     thread = threading.Thread(target=watch, name="duebook-web-heartbeat", daemon=True)
