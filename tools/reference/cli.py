@@ -72,8 +72,8 @@ def _help(text: str) -> Iterator[str]:
     """Paragraphs; those that click must not wrap are code."""
     for block in re.split(r"\n\s*\n", text.strip()):
         if block.lstrip().startswith("\b"):
-            text = dedent(block.replace("\b", "").strip("\n "))
-            yield from ("```text", *text.strip().splitlines(), "```", "")
+            text = dedent(block.replace("\b", "")).strip("\n ")
+            yield from ("```text", *text.splitlines(), "```", "")
         else:
             yield " ".join(block.split())
             yield ""
