@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from textwrap import dedent
 from typing import TYPE_CHECKING
 
 import click
@@ -71,8 +72,8 @@ def _help(text: str) -> Iterator[str]:
     """Paragraphs; those that click must not wrap are code."""
     for block in re.split(r"\n\s*\n", text.strip()):
         if block.lstrip().startswith("\b"):
-            lines = block.replace("\b", "").strip("\n").splitlines()
-            yield from ("```text", *lines, "```", "")
+            text = dedent(block.replace("\b", "")).strip("\n ")
+            yield from ("```text", *text.splitlines(), "```", "")
         else:
             yield " ".join(block.split())
             yield ""
@@ -84,5 +85,5 @@ def _options(context: click.Context) -> Iterator[str]:
         for parameter in context.command.get_params(context)
         if "--help" not in parameter.opts
     ]
-    if rows := [(f"`{record[0]}`", record[1]) for record in records if record]:
+    if rows := [(f"`{record[0]}`", record[1]) for record in records if record and record[1]]:
         yield from table(("option", "meaning"), rows)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["python_page"]
 
+WIDTH: Final = 92
+"""Characters of a line that need no scroll bar."""
 _OF_BOOK: Final = (
     "task",
     "enqueue",
@@ -77,7 +79,7 @@ def _class(
     if module != "duebook":
         yield from (f"From `{module}`.", "")
     if made:
-        yield from ("```text", f"{name}{_signature(kind)}", "```", "")
+        yield from ("```text", _call(name, kind), "```", "")
     yield from paragraphs(inspect.getdoc(kind) or "")
     for method in methods:
         yield from _function(f"{value}.{method}", inspect.getattr_static(kind, method))
@@ -99,6 +101,7 @@ def _methods(kind: type[Any]) -> Iterator[tuple[str, Callable[..., Any]]]:
             if (
                 not name.startswith("_")
                 and inspect.isfunction(found)
+                and found.__doc__
                 and base.__module__ != "typing"
             ):
                 yield name, found
@@ -107,12 +110,13 @@ def _methods(kind: type[Any]) -> Iterator[tuple[str, Callable[..., Any]]]:
 def _function(title: str, function: Any) -> Iterator[str]:
     yield from (f"### {title}", "")
     if not isinstance(function, property):
-        yield from ("```text", f"{title}{_signature(function)}", "```", "")
+        yield from ("```text", _call(title, function), "```", "")
     yield from paragraphs(inspect.getdoc(function) or "")
 
 
-def _signature(function: Any) -> str:
-    """Arguments and result, without what only programs read."""
+def _call(name: str, function: Any) -> str:
+    """Name, arguments and result, without what only programs read; each argument on a line of its
+    own where they are many."""
     try:
         signature = inspect.signature(function, eval_str=True)
     except NameError:  # it names types that are imported for type checkers only
@@ -120,8 +124,12 @@ def _signature(function: Any) -> str:
     shown = [_parameter(one) for one in signature.parameters.values() if one.name != "self"]
     result = signature.return_annotation
     ends = "" if result in (inspect.Parameter.empty, None, "None") else f" -> {type_text(result)}"
-    arguments = ", ".join(_separated(signature, shown))
-    return f"({arguments}){ends}"
+    arguments = list(_separated(signature, shown))
+    line = f"{name}({', '.join(arguments)}){ends}"
+    if len(line) <= WIDTH:
+        return line
+    rows = "".join(f"    {argument},\n" for argument in arguments)
+    return f"{name}(\n{rows}){ends}"
 
 
 def _separated(signature: inspect.Signature, shown: list[str]) -> Iterator[str]:

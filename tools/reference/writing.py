@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, get_args, get_origin
@@ -30,6 +31,7 @@ SOURCE: Final = ROOT / "src" / "duebook"
 NOTE: Final = "<!-- Written by `make derive` from the code; do not edit. -->"
 
 
+@cache
 def api_document() -> dict[str, Any]:
     """The OpenAPI document, which needs no database."""
     nothing: Any = None
