@@ -47,6 +47,12 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
         yield opened
 
 
+MOSTLY_ON_A_FILE = pytest.mark.parametrize(
+    "world", ["sqlite", pytest.param("postgres", marks=pytest.mark.long)], indirect=True
+)
+"""What a flow does with its steps is the same on both databases, says tests/conformance."""
+
+
 def register(world: World, path: Path) -> None:
     """Put the flows of a directory on the books."""
     registry = FlowRegistry(world.book.store, "default", timedelta(days=1))
@@ -84,6 +90,7 @@ def log_of(world: World, run: Run) -> list[str]:
     return [line.text for _, line in world.book.runs.log(run.id)]
 
 
+@MOSTLY_ON_A_FILE
 def test_the_example_etl_loads_its_rows(world: World) -> None:
     text = (EXAMPLES / "etl.yaml").read_text("utf-8")
     assert "/tmp/duebook-etl" in text  # noqa: S108
@@ -98,6 +105,7 @@ def test_the_example_etl_loads_its_rows(world: World) -> None:
     assert run.output["LOADED"].splitlines()[0] == "2026-02-07,1"
 
 
+@MOSTLY_ON_A_FILE
 def test_later_steps_get_all_of_a_large_output_or_fail(world: World) -> None:
     text = "steps: [{name: make, command: seq 1 LAST, output: J}, {name: use, command: 'USE'}]"
     for name, last, use in (
@@ -143,6 +151,7 @@ def test_the_example_with_every_handler(
     assert found["optional"].exit_code == 3
 
 
+@MOSTLY_ON_A_FILE
 def test_the_example_with_every_handler_is_cancelled_when_its_condition_does_not_hold(
     world: World,
 ) -> None:
@@ -155,6 +164,7 @@ def test_the_example_with_every_handler_is_cancelled_when_its_condition_does_not
     assert steps(world, run)["work"].reason == "precondition"
 
 
+@MOSTLY_ON_A_FILE
 def test_the_nested_example_runs_the_flows_of_its_file(world: World) -> None:
     register(world, EXAMPLES)
     world.node()
@@ -165,6 +175,7 @@ def test_the_nested_example_runs_the_flows_of_its_file(world: World) -> None:
     assert found["second"].output == {"SAID": "goodbye, moon"}
 
 
+@MOSTLY_ON_A_FILE
 def test_a_step_writes_an_event_with_values_of_the_flow_when_it_ends(world: World) -> None:
     text = """
 params: {WHO: world}
@@ -188,6 +199,7 @@ steps:
     assert event.meta["run_id"] == steps(world, run)["tell"].id
 
 
+@MOSTLY_ON_A_FILE
 def test_a_condition_that_cannot_be_judged_fails_its_step_whatever_it_says(world: World) -> None:
     text = """
 type: graph
@@ -211,6 +223,7 @@ steps:
     assert found["lost"].error == told
 
 
+@MOSTLY_ON_A_FILE
 def test_a_flow_is_stopped_while_a_condition_is_judged(world: World) -> None:
     condition = 'echo asked >> "$EVIDENCE"; while [ ! -e "$GO" ]; do sleep 0.1; done'
     text = f"steps: [{{name: a, command: echo, preconditions: [{json.dumps(condition)}]}}]"
@@ -322,6 +335,7 @@ def test_the_service_goes_on_elsewhere_when_its_worker_is_killed(world: World) -
     assert steps(world, run)["handler_on.abort"].status == "succeeded"
 
 
+@MOSTLY_ON_A_FILE
 def test_start_with_wait_tells_of_each_step_and_how_it_ended(world: World) -> None:
     register(world, EXAMPLES)
     world.node()
@@ -364,6 +378,7 @@ def test_a_new_flow_with_a_catchup_window_catches_up_nothing_after_a_restart(wor
     assert runs_of(world, "fresh") == []
 
 
+@MOSTLY_ON_A_FILE
 def test_a_deleted_flow_is_never_started_again(world: World) -> None:
     text = 'schedule: "* * * * * *"\noverlap_policy: all\nsteps: [{name: a, command: "true"}]\n'
     folder = write_flow(world, "gone", text)
@@ -403,6 +418,7 @@ def test_after_a_stop_an_edit_and_a_start_only_what_the_files_say_runs(
     assert fresh("gone") == []
 
 
+@MOSTLY_ON_A_FILE
 def test_a_changed_schedule_takes_effect(world: World) -> None:
     never = 'schedule: "0 0 29 2 *"\nsteps: [{name: a, command: "true"}]\n'
     folder = write_flow(world, "moved", never)
