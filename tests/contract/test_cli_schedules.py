@@ -299,7 +299,7 @@ def test_a_mistake_is_one_line_and_its_exit_code(
     ("arguments", "complaint"),
     [
         (("--payload", '{"a": "\\ud800"}', "--", "true"), "payload is not valid JSON"),
-        (("--payload", '{"a": "\\u0000"}', "--", "true"), "payload has a NUL"),
+        (("--payload", '{"a": "\\u0000"}', "--", "true"), "payload contains a NUL"),
     ],
 )
 def test_a_payload_that_no_database_keeps_is_refused(
