@@ -459,7 +459,7 @@ def test_payload_keys_that_would_share_a_variable_are_refused(cli: Cli) -> None:
     both = '{"user-id": 1, "user_id": 2}'
     result = cli("add", "job", "--every", "1h", "--payload", both, "--", "true")
     assert result.exit_code == 2
-    assert "would both be DUEBOOK_PAYLOAD_USER_ID; rename one" in result.stderr
+    assert "would both become DUEBOOK_PAYLOAD_USER_ID; rename one" in result.stderr
     cli.ok(*HELLO)
     assert cli("run", "hello", "--payload", both).exit_code == 2
 
