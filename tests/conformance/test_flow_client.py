@@ -502,7 +502,7 @@ def test_a_second_stop_says_since_when_it_is_stopping_and_what_it_waits_for(
         book.flows.stop("chain")
     assert (
         str(found.value)
-        == f'{told}less than 1 s; it waits for step "one" (running on host-of-node-1)'
+        == f'{told}less than 1 s; it is waiting for step "one" (running on host-of-node-1)'
     )
     settle(store, one.token, "cancelled", reason="flow_cancelled")
     clock.advance(timedelta(seconds=5))

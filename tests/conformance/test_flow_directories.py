@@ -164,7 +164,7 @@ def test_the_books_say_since_when_no_node_has_read_the_directory(
     assert told in waiting.text
     assert "duebook flow forget flows" in waiting.text
     (problem,) = (p for p in book.readiness().problems if p.code == "flows")
-    assert "1 schedule waits for that" in problem.message
+    assert "1 schedule is waiting for it" in problem.message
     assert book.flows.get("etl").unread == problem.message
     folder.sync()
     assert book.flows.get("etl").unread is None

@@ -122,7 +122,9 @@ def test_a_payload_has_no_more_bytes_than_the_quota(book: Book) -> None:
         lambda: book.schedules.update("a", payload={"a": "12345678"}),
         lambda: book.schedules.trigger("a", {"a": "12345678"}),
     ):
-        with pytest.raises(QuotaReached, match=r"are limited to 13 bytes, and this one has 1[79]; send"):
+        with pytest.raises(
+            QuotaReached, match=r"limited to 13 bytes, and this one has 1[79]; send"
+        ):
             wrong()
     book.schedules.trigger("a", {"a": 1})
 

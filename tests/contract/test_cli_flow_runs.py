@@ -325,7 +325,7 @@ def test_what_was_not_to_run_is_skipped_with_the_reason(cli: Cli) -> None:
     shown = cli.ok("flow", "show", "partly")
     assert re.search(r"^work +skipped ", shown, re.MULTILINE), shown
     assert re.search(r"^after +skipped +work$", shown, re.MULTILINE)
-    assert f"work: {UNMET}\nafter: a step before it was skipped\n" in shown
+    assert f"work: {UNMET}\nafter: an earlier step was skipped\n" in shown
     told = cli.ok("show", guarded["id"])
     assert re.search(r"^status +skipped, attempt 1$", told, re.MULTILINE), told
     assert UNMET in told
