@@ -191,7 +191,7 @@ def test_a_takeover_that_brings_back_an_earlier_revision_is_told(
     other = Folder(folder.path.parent, store)
     with caplog.at_level(logging.WARNING):
         other.sync()
-    assert "has an earlier revision of etl" in caplog.text
+    assert "etl has an earlier revision" in caplog.text
     (note,) = book.readiness().notes
     assert "has an earlier revision of etl" in note.message
     other.write("etl.yaml", NEW)

@@ -37,7 +37,7 @@ def test_a_namespace_has_no_more_schedules_than_its_quota(book: Book, store: Sto
     with pytest.raises(QuotaReached) as caught:
         make(book, "c")
     assert str(caught.value) == (
-        'namespace "shop" is limited to 2 schedules, and would have 3; delete some, or raise the '
+        'namespace "shop" is limited to 2 schedules and would have 3; delete some, or raise the '
         "quota: duebook namespace limit shop --schedules …"
     )
     assert caught.value.code == "quota"

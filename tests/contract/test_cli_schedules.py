@@ -231,7 +231,7 @@ def test_a_run_is_shown_with_attempts_that_went_on(cli: Cli) -> None:
         (claimed,) = claim(store)
         overlap(store, claimed, timedelta(seconds=1))
     told = " ".join(cli.ok("show", run_id).split())
-    assert "attempt 1 on host-of-node-1 went on until" in told
+    assert "attempt 1 on host-of-node-1 continued until" in told
     assert "beside attempt 2, because its node was paused" in told
     assert cli.json("show", run_id)["attempts"][0]["went_on_until"]
 
@@ -258,7 +258,7 @@ def test_db_status_makes_no_file(cli: Cli) -> None:
         (("rm", "nobody"), 3, 'schedule "nobody" does not exist'),
         (("logs", "nobody"), 3, '"nobody" is neither a schedule, a flow nor a task'),
         (("cancel", "no-such-run"), 3, "task with enqueued runs, nor the id of a run"),
-        (("add", "Bad Name", "--every", "1h", "--", "true"), 2, 'name "Bad Name" is not'),
+        (("add", "Bad Name", "--every", "1h", "--", "true"), 2, 'invalid name "Bad Name"'),
         (
             ("add", "0190a0b0-0000-7000-8000-000000000000", "--every", "1h", "--", "true"),
             2,

@@ -107,7 +107,7 @@ def test_the_default_of_all_namespaces_is_set_and_lifted(api: Api) -> None:
     given = {"definition_bytes": 50, "payload_bytes": 20}
     assert api.ok("PUT", "namespaces/*", given)["name"] == "*"
     problem = api.refused(409, "POST", "schedules", HELLO)
-    assert "may have 50 bytes" in problem["detail"]
+    assert "are limited to 50 bytes" in problem["detail"]
     api.ok("DELETE", "namespaces/*")
     api.ok("POST", "schedules", HELLO)
     api.ok("PUT", "namespaces/default", {"max_priority": 5})
