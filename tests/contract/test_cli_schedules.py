@@ -271,7 +271,7 @@ def test_db_status_makes_no_file(cli: Cli) -> None:
         (("add", "job", "--every", "1h", "--timout", "5s", "--", "true"), 2, "No such option"),
         (("ls", "--database", "x.db"), 2, "stands before the command, as in duebook --database"),
         (("add", "job", "--rrule", "FREQ=DAILY;UNTIL=20200101", "--", "true"), 2, "no due time"),
-        (("show", "\udcff"), 2, "halves of characters"),
+        (("show", "\udcff"), 2, "unpaired surrogates"),
         (("add", "job", "--every", "1h"), 2, "give either a COMMAND"),
         (("add", "job", "--every", "1h", "--shell", "x", "--", "true"), 2, "give either a COMMAND"),
         (("add", "job", "--every", "1h", "--env", "novalue", "--", "true"), 2, "NAME=VALUE"),
