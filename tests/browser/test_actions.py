@@ -59,17 +59,17 @@ def test_skip_and_move_the_next_and_take_it_back(demo: Site, script: bool) -> No
     due = demo.book.schedules.get("backup").next_due_at
     page.get_by_role("link", name="Skip next…").click()
     press(page, "Skip")
-    page.get_by_text("will be skipped").wait_for()
+    page.get_by_text("The next due time will be skipped").wait_for()
     assert demo.book.schedules.get("backup").next_due_at != due
     press(page, "Undo")
-    page.get_by_text("due again").wait_for()
+    page.get_by_text("The due time was restored").wait_for()
     page.get_by_role("link", name="Move next…").click()
     page.get_by_label("New time").fill("2099-01-01T10:00:00")
     press(page, "Move")
     page.get_by_text("The next due time was moved").wait_for()
     page.get_by_role("link", name="Restore…").click()
     press(page, "Restore")
-    page.get_by_text("due again").wait_for()
+    page.get_by_text("The due time was restored").wait_for()
     assert demo.book.schedules.get("backup").next_due_at == due
 
 
@@ -94,14 +94,14 @@ def test_edit_with_a_preview(demo: Site, script: bool) -> None:
     page.get_by_label("trigger").fill("0 5 * * *")
     page.get_by_label("description").fill("every morning")
     press(page, "Preview changes")
-    page.get_by_role("heading", name="Due from then on").wait_for()
+    page.get_by_role("heading", name="After", exact=True).wait_for()
     press(page, "Save")
     page.get_by_text("new definition is in use").wait_for()
     page.get_by_text("every morning").first.wait_for()
     page.get_by_role("link", name="Restore this version…").click()
     page.get_by_role("heading", name="Restore version 1 of backup?").wait_for()
     press(page, "Restore")
-    page.get_by_text("earlier definition").wait_for()
+    page.get_by_text("earlier version was restored").wait_for()
 
 
 @BOTH

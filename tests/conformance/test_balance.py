@@ -335,7 +335,7 @@ EVENT = """
         (["DELETE FROM schedule_state"], "I6", "has no state"),
         (["UPDATE schedules SET version = 2"], "I6", "is at version 2, but version 1"),
         (["UPDATE schedules SET version = 2"], "I6", "has no definition of version 2"),
-        (["DELETE FROM schedule_revisions"], "I6", "belongs to version 1, of which there is no"),
+        (["DELETE FROM schedule_revisions"], "I6", "belongs to version 1, which has no"),
         (["UPDATE schedules SET deleted_at = created_at"], "I6", "was deleted, but is still"),
         (
             [EVENT.format(n=1, position=8), EVENT.format(n=2, position=7)],

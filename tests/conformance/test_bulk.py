@@ -134,7 +134,7 @@ def test_a_name_that_somebody_takes_meanwhile_is_a_conflict(
 ) -> None:
     monkeypatch.setattr(bulk, "_refuse_others", lambda *_: None)  # they came after the look
     add_schedule(store, "b")
-    with pytest.raises(Conflict, match='"b" exists already'):
+    with pytest.raises(Conflict, match='"b" already exists'):
         Book(store).schedules.create_many([form("a"), form("b")])
     assert [row[0] for row in backend.rows("SELECT name FROM schedules")] == ["b"]
 

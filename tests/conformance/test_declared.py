@@ -128,7 +128,7 @@ def test_a_schedule_of_somebody_else_is_not_touched(program: Program) -> None:
     assert declared.created == ("cleanup",), "one that is refused holds up no other"
     ((name, why),) = declared.refused
     assert name == "digest"
-    assert "was made by hand, so code does not change it; delete it first" in why
+    assert "was created manually, so code does not change it; delete it first" in why
     assert program.schedules.get("digest").spec == made.spec
 
 
@@ -230,7 +230,7 @@ def test_what_is_no_function_is_no_task(program: Program) -> None:
         ({"slots": 0}, "slots 0 is not a number from 1 to 10,000"),
         ({"slots": "3"}, 'slots "3" is not a number'),
         ({"queues": ()}, "queues is empty"),
-        ({"queues": "No Queue"}, 'queue "No Queue" is not'),
+        ({"queues": "No Queue"}, 'invalid queue "No Queue"'),
         ({"roles": ()}, 'role "" is not one of scheduler, worker'),
         ({"roles": "boss"}, 'role "boss" is not one of'),
     ],

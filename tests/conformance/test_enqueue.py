@@ -299,10 +299,10 @@ def test_a_connection_that_cannot_be_joined_is_refused(
         elsewhere = psycopg.connect(make_conninfo(url, dbname="postgres"))
         alone = psycopg.connect(url, autocommit=True)
     for connection, told in (
-        (elsewhere, "it leads to|there are no books"),
+        (elsewhere, "its database is|has no Duebook schema"),
         (alone, "it is not in a transaction"),
-        (object(), "builtins.object is none of"),
-        (AsyncMock(spec_set=["run_sync"]), r"it is async; give a sync one, .*run_sync\("),
+        (object(), "builtins.object is not one of"),
+        (AsyncMock(spec_set=["run_sync"]), r"it is async; pass a sync connection,  .*run_sync\("),
     ):
         with pytest.raises(Invalid, match=told):
             book.enqueue("digest", connection=connection)

@@ -155,7 +155,7 @@ def test_events_are_forgotten_in_small_batches_and_positions_go_on(
 def test_what_is_no_event_is_refused(book: Book) -> None:
     cases: tuple[tuple[str, dict[str, Any], str], ...] = (
         ("or ders", {}, "topic"),
-        ("duebook.runs", {}, "own"),
+        ("duebook.runs", {}, "reserved"),
         ("t", {"key": "\0"}, "key"),
         ("t", {"type": "a b"}, "type"),
         ("t", {"data": float("nan")}, "data"),

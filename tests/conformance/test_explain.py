@@ -303,11 +303,11 @@ def test_a_due_time_that_fell_while_paused(book: Book, clock: VirtualClock) -> N
     clock.advance(10 * MINUTE)
     book.schedules.pause("job", reason="holidays")
     assert explain(book, BEGIN + HOUR).text == (
-        "due in 50 min, at 13:00, but the schedule is paused since 12:10 (holidays)"
+        "due in 50 min, at 13:00, but the schedule has been paused since 12:10 (holidays)"
     )
     clock.advance(HOUR)
     assert explain(book, BEGIN + HOUR).text == (
-        "waiting: the schedule is paused since 12:10 (holidays); "
+        "waiting: the schedule has been paused since 12:10 (holidays); "
         "on_resume=skip will record it as skipped"
     )
     book.schedules.resume("job")

@@ -415,7 +415,7 @@ def test_what_a_flow_cannot_have_is_refused_for_its_schedule(book: Book) -> None
     definition: dict[str, Any] = {"trigger": {"every": "1h"}, "target": {"flow": "chain"}}
     others: list[dict[str, Any]] = [{"retry": 3}, {"timeout": "1m"}, {"payload": {"a": 1}}]
     for more in others:
-        with pytest.raises(InvalidSchedule, match="means nothing for a flow"):
+        with pytest.raises(InvalidSchedule, match="does not apply to a flow"):
             book.schedules.create("often", **definition, **more)
 
 
@@ -498,11 +498,11 @@ def test_a_second_stop_says_since_when_it_is_stopping_and_what_it_waits_for(
     assert [stopped.id for stopped in book.flows.stop("chain")] == [run.id]
     since = format_instant(clock.now)
     told = f'flow "chain" is already stopping: run {run.id} since {since}, for '
-    with pytest.raises(Conflict, match="it waits for step") as found:
+    with pytest.raises(Conflict, match="it is waiting for step") as found:
         book.flows.stop("chain")
     assert (
         str(found.value)
-        == f'{told}less than 1 s; it waits for step "one" (running on host-of-node-1)'
+        == f'{told}less than 1 s; it is waiting for step "one" (running on host-of-node-1)'
     )
     settle(store, one.token, "cancelled", reason="flow_cancelled")
     clock.advance(timedelta(seconds=5))
@@ -510,7 +510,7 @@ def test_a_second_stop_says_since_when_it_is_stopping_and_what_it_waits_for(
         book.flows.stop("chain")
     assert str(found.value) == f"{told}5 s; it is waiting for a scheduler"
     Advancer(store).step()
-    with pytest.raises(Conflict, match=r'it waits for step "handler_on.abort" \(queued\)'):
+    with pytest.raises(Conflict, match=r'it is waiting for step "handler_on.abort" \(queued\)'):
         book.flows.stop("chain")
     other = book.flows.start("chain")
     assert {stopped.id for stopped in book.flows.stop("chain")} == {run.id, other.id}

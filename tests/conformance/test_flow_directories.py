@@ -164,7 +164,7 @@ def test_the_books_say_since_when_no_node_has_read_the_directory(
     assert told in waiting.text
     assert "duebook flow forget flows" in waiting.text
     (problem,) = (p for p in book.readiness().problems if p.code == "flows")
-    assert "1 schedule waits for that" in problem.message
+    assert "1 schedule is waiting for it" in problem.message
     assert book.flows.get("etl").unread == problem.message
     folder.sync()
     assert book.flows.get("etl").unread is None
@@ -191,7 +191,7 @@ def test_a_takeover_that_brings_back_an_earlier_revision_is_told(
     other = Folder(folder.path.parent, store)
     with caplog.at_level(logging.WARNING):
         other.sync()
-    assert "has an earlier revision of etl" in caplog.text
+    assert "etl has an earlier revision" in caplog.text
     (note,) = book.readiness().notes
     assert "has an earlier revision of etl" in note.message
     other.write("etl.yaml", NEW)

@@ -331,7 +331,7 @@ def test_what_a_schedule_cannot_say_about_a_flow_is_refused(book: Book) -> None:
     others: list[dict[str, Any]] = [{"queue": "fast"}, {"max_takeovers": 1}, {"max_takeovers": 0}]
     for more in others:
         (key,) = more
-        with pytest.raises(InvalidSchedule, match=f"{key} means nothing for a flow"):
+        with pytest.raises(InvalidSchedule, match=f"{key} does not apply to a flow"):
             book.schedules.create("often", **definition, **more)
     made = book.schedules.create("often", **definition, queue="default", max_takeovers=3)
     assert made.spec is not None

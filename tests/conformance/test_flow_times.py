@@ -256,4 +256,4 @@ def test_of_a_stop_and_a_restart_at_one_instant_the_restart_acts(
     go(store, clock, 30 * MINUTE)
     assert recorded(book) == [("12:30", "restart", "restarted"), ("12:30", "stop", "superseded")]
     assert get_run(store, before.id).cancel_requested_at == clock.now
-    assert "only the newest counts, the restart of 12:30" in explain(book, clock.now).text
+    assert "only the newest is applied, the restart of 12:30" in explain(book, clock.now).text

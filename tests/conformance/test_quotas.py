@@ -37,7 +37,7 @@ def test_a_namespace_has_no_more_schedules_than_its_quota(book: Book, store: Sto
     with pytest.raises(QuotaReached) as caught:
         make(book, "c")
     assert str(caught.value) == (
-        'namespace "shop" may have 2 schedules, and would have 3; delete some, or raise the '
+        'namespace "shop" is limited to 2 schedules and would have 3; delete some, or raise the '
         "quota: duebook namespace limit shop --schedules …"
     )
     assert caught.value.code == "quota"
@@ -122,7 +122,9 @@ def test_a_payload_has_no_more_bytes_than_the_quota(book: Book) -> None:
         lambda: book.schedules.update("a", payload={"a": "12345678"}),
         lambda: book.schedules.trigger("a", {"a": "12345678"}),
     ):
-        with pytest.raises(QuotaReached, match=r"has at most 13 bytes, and this one 1[79]; send"):
+        with pytest.raises(
+            QuotaReached, match=r"limited to 13 bytes, and this one has 1[79]; send"
+        ):
             wrong()
     book.schedules.trigger("a", {"a": 1})
 
@@ -349,7 +351,7 @@ def test_the_default_of_all_namespaces_holds_where_none_is_set(book: Book, store
         make(book, "a", payload={"text": "x" * 2_500})
     make(book, "a")
     make(book, "b")
-    with pytest.raises(QuotaReached, match='namespace "shop" may have 2 schedules'):
+    with pytest.raises(QuotaReached, match='namespace "shop" is limited to 2 schedules'):
         make(book, "c")
     book.namespaces.limit("shop", schedules=3)
     make(book, "c")

@@ -81,7 +81,7 @@ def test_what_is_wrong_unknown_expired_or_revoked_opens_nothing(
 
 def test_a_revoked_token_stays_revoked_and_leaves_its_name(book: Book, clock: VirtualClock) -> None:
     first, secret = book.tokens.create("ci", "viewer", "*")
-    with pytest.raises(Conflict, match=r'token "ci" exists already; revoke it first'):
+    with pytest.raises(Conflict, match=r'token "ci" already exists; revoke it first'):
         book.tokens.create("ci", "admin", "*")
     clock.advance()
     assert book.tokens.revoke("ci").revoked_at == clock.now

@@ -106,7 +106,7 @@ def test_namespaces_are_limited_listed_and_freed(cli: Cli) -> None:
     )
     refused = cli("add", "more", "--every", "1h", "--", "true")
     assert refused.exit_code == 1
-    assert 'namespace "default" may have 1 schedule, and would have 2' in refused.stderr
+    assert 'namespace "default" is limited to 1 schedule and would have 2' in refused.stderr
     line = cli.ok("namespace", "ls").splitlines()[1]
     size = cli.json("namespace", "ls")[0]["used"]["definition_bytes"]
     assert line.split() == ["default", "1", "of", "1", str(size), "1", "of", "2.5", "-", "-"]

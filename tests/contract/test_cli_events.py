@@ -66,7 +66,7 @@ def test_what_does_not_go_together_is_refused(cli: Cli) -> None:
         ((*ADD, "--task", "digest"), "--event TOPIC"),
         (("add", "job", "--every", "1h", "--event-key", "k", "--", "true"), "needs --event"),
         ((*ADD, "--event-data", "[1"), "not valid JSON"),
-        (("add", "job", "--every", "1h", "--event", "duebook.runs"), "own"),
+        (("add", "job", "--every", "1h", "--event", "duebook.runs"), "reserved"),
         (("add", "job", "--every", "1h", "--event", "t", "--event-key", "{{ nobody }}"), "nobody"),
     ):
         result = cli(*words)

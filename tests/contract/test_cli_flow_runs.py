@@ -261,9 +261,7 @@ def test_a_flow_without_a_schedule_is_found_by_what_is_said_about_runs(cli: Cli)
     assert cli("logs", "talk").stderr.strip().endswith('flow "talk" has no runs yet')
     run = cli.json("flow", "start", "talk")
     assert f"run {run['id']} (queued) has printed nothing" in cli("logs", "talk").stderr
-    assert (
-        '"hear" (not started) has printed nothing' in cli("logs", "talk", "--step", "hear").stderr
-    )
+    assert '"hear" (not begun) has printed nothing' in cli("logs", "talk", "--step", "hear").stderr
     assert f"run {run['id']}" in cli.ok("cancel", "talk")
     assert 'flow "talk" has no active run' in cli("cancel", "talk").stderr
     assert '"ghost" is not a schedule, a flow or a task' in cli("runs", "ghost").stderr
@@ -329,7 +327,7 @@ def test_what_was_not_to_run_is_skipped_with_the_reason(cli: Cli) -> None:
     shown = cli.ok("flow", "show", "partly")
     assert re.search(r"^work +skipped ", shown, re.MULTILINE), shown
     assert re.search(r"^after +skipped +work$", shown, re.MULTILINE)
-    assert f"work: {UNMET}\nafter: a step before it was skipped\n" in shown
+    assert f"work: {UNMET}\nafter: an earlier step was skipped\n" in shown
     told = cli.ok("show", guarded["id"])
     assert re.search(r"^status +skipped, attempt 1$", told, re.MULTILINE), told
     assert UNMET in told

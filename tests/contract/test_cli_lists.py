@@ -153,7 +153,7 @@ def test_all_that_is_wrong_in_a_file_is_told(cli: Cli, tmp_path: Path) -> None:
     result = cli("add", "--file", str(path))
     assert result.exit_code == 2
     assert "schedules[0]: " in result.stderr
-    assert "schedules[1]: name" in result.stderr
+    assert "schedules[1]: invalid name" in result.stderr
     assert cli.json("ls") == []
 
 

@@ -160,7 +160,7 @@ def test_a_token_sees_only_its_namespaces(server: Served) -> None:
     assert duebook(*mine, "shop", *HELLO).exit_code == 0
     result = duebook(*mine, "other", "ls")
     assert result.exit_code == 3
-    assert 'namespace "other" does not exist, or is not yours' in result.stderr
+    assert 'namespace "other" does not exist, or your token does not include it' in result.stderr
 
 
 @pytest.mark.parametrize("url", ["localhost:7420", "http://a b"])

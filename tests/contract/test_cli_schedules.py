@@ -231,7 +231,7 @@ def test_a_run_is_shown_with_attempts_that_went_on(cli: Cli) -> None:
         (claimed,) = claim(store)
         overlap(store, claimed, timedelta(seconds=1))
     told = " ".join(cli.ok("show", run_id).split())
-    assert "attempt 1 on host-of-node-1 went on until" in told
+    assert "attempt 1 on host-of-node-1 continued until" in told
     assert "beside attempt 2, because its node was paused" in told
     assert cli.json("show", run_id)["attempts"][0]["went_on_until"]
 
@@ -258,7 +258,7 @@ def test_db_status_makes_no_file(cli: Cli) -> None:
         (("rm", "nobody"), 3, 'schedule "nobody" does not exist'),
         (("logs", "nobody"), 3, '"nobody" is not a schedule, a flow or a task'),
         (("cancel", "no-such-run"), 3, "task with enqueued runs, and not the id of a run"),
-        (("add", "Bad Name", "--every", "1h", "--", "true"), 2, 'name "Bad Name" is not'),
+        (("add", "Bad Name", "--every", "1h", "--", "true"), 2, 'invalid name "Bad Name"'),
         (
             ("add", "0190a0b0-0000-7000-8000-000000000000", "--every", "1h", "--", "true"),
             2,
@@ -270,7 +270,7 @@ def test_db_status_makes_no_file(cli: Cli) -> None:
         (("add", "job", "--", "true"), 2, "give exactly one of --cron, --every"),
         (("add", "job", "--every", "1h", "--timout", "5s", "--", "true"), 2, "No such option"),
         (("add", "job", "--rrule", "FREQ=DAILY;UNTIL=20200101", "--", "true"), 2, "no due time"),
-        (("show", "\udcff"), 2, "halves of characters"),
+        (("show", "\udcff"), 2, "unpaired surrogates"),
         (("add", "job", "--every", "1h"), 2, "give exactly one of: a COMMAND"),
         (
             ("add", "job", "--every", "1h", "--shell", "x", "--", "true"),
@@ -302,7 +302,7 @@ def test_a_mistake_is_one_line_and_its_exit_code(
     ("arguments", "complaint"),
     [
         (("--payload", '{"a": "\\ud800"}', "--", "true"), "payload is not valid JSON"),
-        (("--payload", '{"a": "\\u0000"}', "--", "true"), "payload has a NUL"),
+        (("--payload", '{"a": "\\u0000"}', "--", "true"), "payload contains a NUL"),
     ],
 )
 def test_a_payload_that_no_database_keeps_is_refused(
@@ -463,7 +463,7 @@ def test_payload_keys_that_would_share_a_variable_are_refused(cli: Cli) -> None:
     both = '{"user-id": 1, "user_id": 2}'
     result = cli("add", "job", "--every", "1h", "--payload", both, "--", "true")
     assert result.exit_code == 2
-    assert "would both be DUEBOOK_PAYLOAD_USER_ID; rename one" in result.stderr
+    assert "would both become DUEBOOK_PAYLOAD_USER_ID; rename one" in result.stderr
     cli.ok(*HELLO)
     assert cli("run", "hello", "--payload", both).exit_code == 2
 

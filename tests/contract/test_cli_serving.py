@@ -37,7 +37,7 @@ def test_status_names_a_namespace_whose_runs_nobody_serves(cli: Cli) -> None:
     result = cli("status")
     assert result.exit_code == 1
     told = 'problem namespace: runs are waiting in namespace "prod", which no live node serves'
-    assert result.stdout.startswith(told)
+    assert " ".join(result.stdout.split()).startswith(told)
     assert "duebook up --serve prod" in result.stdout
     found = cli("status", "--json").stdout
     assert '"namespace": false' in found

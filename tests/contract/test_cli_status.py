@@ -19,7 +19,9 @@ ANYWHERE = True
 def test_books_that_nobody_works_on_are_not_ready(cli: Cli) -> None:
     result = cli("status")
     assert result.exit_code == 1
-    assert result.stdout.splitlines()[0].startswith("problem scheduler: no live node plans")
+    assert result.stdout.splitlines()[0].startswith(
+        "problem scheduler: no live node is a scheduler"
+    )
     assert result.stdout.splitlines()[-1] == "not ready"
 
 

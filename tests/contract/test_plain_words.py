@@ -130,7 +130,8 @@ def is_documented(node: ast.AST, names: tuple[str, ...]) -> Iterator[ast.AST]:
 
 def literals(path: Path) -> Iterator[Sentence]:
     """The strings of a module that can reach people: not SQL, identifiers or docstrings."""
-    place, left = str(path.relative_to(ROOT)), [ast.parse(path.read_text("utf-8"))]
+    place = str(path.relative_to(ROOT))
+    left: list[ast.AST] = [ast.parse(path.read_text("utf-8"))]
     while left:
         node: Any = left.pop()
         match node:

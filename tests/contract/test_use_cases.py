@@ -88,7 +88,7 @@ def test_who_changes_something_is_no_viewer_and_may_be_repeated_or_not(case: Use
 
 def test_a_use_case_that_nobody_answers_is_an_error() -> None:
     lonely = replace(TABLE["get_me"], name="get_you")
-    with pytest.raises(LookupError, match="nobody answers get_you"):
+    with pytest.raises(LookupError, match="no handler is declared for get_you"):
         list(bind([], {"get_you": lonely}))
 
 

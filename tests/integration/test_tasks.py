@@ -85,7 +85,9 @@ def test_a_worker_runs_the_tasks_of_its_program(world: World) -> None:
     world.wait_for(run_id, "succeeded")
     assert output(world, run_id) == 7
     assert "tasks: aside, chat_in_loop, " in node.output
-    assert "queue reports is not served by this node; in it wait runs of report\n" in node.log
+    assert (
+        "this node does not serve queue reports; runs of these tasks will wait in it: report\n"
+    ) in node.log
     assert world.book.schedules.get("quick").problem is None
     assert node.end() == 0
     check(world)

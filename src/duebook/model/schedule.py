@@ -210,7 +210,7 @@ class ScheduleSpec:
             example="heavy",
             flow=InFlow("the queue of its steps", scheduled=False),
             enqueue=True,
-            of_steps="put queue into its file",
+            of_steps="put queue in its file",
         ),
     ] = "default"
     priority: Annotated[
@@ -249,7 +249,7 @@ class ScheduleSpec:
             example="1h",
             flow=InFlow("seconds for the whole run", key="timeout_sec", scheduled=False),
             enqueue=True,
-            of_steps="put timeout_sec into its file",
+            of_steps="put timeout_sec in its file",
         ),
     ] = None
     expire_after: Annotated[

@@ -107,12 +107,12 @@ def test_the_default_of_all_namespaces_is_set_and_lifted(api: Api) -> None:
     given = {"definition_bytes": 50, "payload_bytes": 20}
     assert api.ok("PUT", "namespaces/*", given)["name"] == "*"
     problem = api.refused(409, "POST", "schedules", HELLO)
-    assert "may have 50 bytes" in problem["detail"]
+    assert "are limited to 50 bytes" in problem["detail"]
     api.ok("DELETE", "namespaces/*")
     api.ok("POST", "schedules", HELLO)
     api.ok("PUT", "namespaces/default", {"max_priority": 5})
     problem = api.refused(409, "PATCH", "schedules/hello", {"priority": 6, "version": 1})
-    assert "priority 6 is higher than" in problem["detail"]
+    assert "priority 6 is above the limit of" in problem["detail"]
     (use,) = api.ok("GET", "namespaces")["items"]
     assert use["quota"]["max_priority"] == 5
     assert use["used"]["definition_bytes"] > 50

@@ -106,4 +106,4 @@ def test_a_cursor_of_another_namespace_is_refused(app: App, shop: Api) -> None:
             continue
         problem = shop.refused(400, "GET", f"{question}{sign}cursor={cursor}")
         assert problem["code"] == "bad_cursor"
-        assert "begin again" in problem["detail"]
+        assert "start from the beginning" in problem["detail"]

@@ -118,7 +118,7 @@ def test_a_step_that_ended_says_how() -> None:
             {"queues": Queue("default", 0)},
             'queue "default" is on hold: its concurrency is 0',
         ),
-        ("get", {"queues": Queue("default", None, Rate(1, SECOND))}, "1/s may begin"),
+        ("get", {"queues": Queue("default", None, Rate(1, SECOND))}, "starts at most 1/s"),
         ("get", {}, "no worker has started it yet"),
     ],
 )

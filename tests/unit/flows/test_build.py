@@ -216,7 +216,7 @@ steps:
         ("{command: a, env: {DUEBOOK_RUN_ID: x}}", "starts with DUEBOOK_"),
         ("{command: a, env: [A]}", "does not have the form NAME: value or NAME=value"),
         ("{command: a, name: 'a\"b'}", "without quotes"),
-        ("{command: a, name: handler_on.exit}", "of Duebook's own"),
+        ("{command: a, name: handler_on.exit}", "is a reserved step name"),
         ("{command: [ls, '{{ steps.gone.output }}']}", '"steps.gone.output" is unknown'),
         ("{command: [ls, '{{ nothing }}']}", '"nothing" is unknown'),
         ("{command: [ls, '{{ params.other }}']}", '"params.other" is unknown'),

@@ -68,7 +68,7 @@ def test_a_url_alone_is_a_request_and_a_body_makes_it_a_post() -> None:
         ),
         ({"json": {}, "body": ""}, 'both "json" and "body"'),
         ({"json": {"a": float("nan")}}, "json is not valid JSON"),
-        ({"json": {"a": "\0"}}, "json has a NUL"),
+        ({"json": {"a": "\0"}}, "json contains a NUL"),
         ({"body": 5}, "body 5 is not a string"),
         ({"expect": 99}, "expect 99 is not a status such as 204 or 2xx"),
         ({"expect": "20x"}, 'expect "20x" is not a status'),
