@@ -18,6 +18,7 @@ from duebook.store.postgres.arriving import ARRIVING_RUNS, SPREAD_RUNS
 from duebook.store.postgres.connection import SCHEMA
 from duebook.store.postgres.statements import QUERIES
 from duebook.store.queries import percent_named
+from duebook.store.sql.rows import NewRun
 from duebook.store.values import FIRST, WHOLE_QUEUE
 from tests.support.builders import MINUTE, VirtualClock, add_run, add_schedule, begin, claim
 
@@ -53,6 +54,10 @@ NO_PARTS: Final[dict[str, Any]] = {
     "lasts": [],
 }
 PLACE_OF_ALL: Final = ("default", "default")
+NEW_RUN: Final = NewRun(
+    *("n1", "s1", 1, NOW, "schedule", 0, False, None, NOW, NOW, None),
+    *("default", "schedule:every 1m", "default", 0, None, True, None, 3),
+)
 COPIES: Final = """
 INSERT INTO active_runs (id, schedule_id, version, origin, wakes, created_at, ready_at, namespace,
     trigger, queue, priority, exclusive, max_takeovers, status)
@@ -75,6 +80,12 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_settled": {"ids": IDS},
     "list_claimable": CLAIMABLE,
     "claim_ready": CLAIM,
+    "start_runs": {
+        **{name: [value] for name, value in NEW_RUN._asdict().items()},
+        "begins": [True],
+        "session_id": "alive",
+        "now": NOW,
+    },
     "list_namespaces": {"queue": "default"},
     "count_running": {"queue": "default"},
     "renew_all": {
