@@ -465,9 +465,11 @@ class Slots(Generic[S]):
         token, now = claim.token, self._monotonic()
         until = now if self._performer.is_cooperative(claim) else None
         with self._lock:
-            self._watched.pop(token, None)
-            late = token in self._written_off
-            self._written_off.discard(token)
+            late = False
+            if self._watched:  # both are mostly empty
+                self._watched.pop(token, None)
+            if self._written_off and (late := token in self._written_off):
+                self._written_off.remove(token)
             self._leave_place(token, now)
             if token in self._working:
                 self._working[token] = (claim, None)
@@ -486,7 +488,8 @@ class Slots(Generic[S]):
 
     def _leave_place(self, token: Token, now: float) -> None:
         """The lock is held."""
-        self._unmarked.pop(token, None)
+        if self._unmarked:
+            self._unmarked.pop(token, None)
         if token in self._performing:
             self._performing.remove(token)
             self._pace.ended(now)

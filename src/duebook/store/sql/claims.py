@@ -166,7 +166,7 @@ class Claims(Part, ABC):
 
     def _claims(self, runs: list[Run], session_id: str) -> list[Claim]:
         pairs = [(run.schedule_id or "", run.version or 0) for run in runs]
-        specs = self._definitions.read([pair for pair in pairs if pair[0]])
+        specs = self._definitions.read([pair for pair in dict.fromkeys(pairs) if pair[0]])
         steps = self._step_contexts([run.id for run in runs if run.parent_run_id is not None])
         enqueued = [run.id for run in runs if run.schedule_id is None and run.id not in steps]
         options: dict[str, str | None] = (

@@ -65,7 +65,10 @@ class SqliteAttempts(Attempts):
             outcomes.setdefault(token, outcome)
         rows = self._db.all("list_own_runs", ids=list({token[0]: None for token in outcomes}))
         own = [(row, outcomes[row[1:4]]) for row in rows if row[1:4] in outcomes]
-        self._end_runs(own, {token: self._not_in_future(at) for token, at in begun.items()})
+        stamps: dict[Row, int | None] = {
+            token: self._db.stamp(self._not_in_future(at)) for token, at in begun.items()
+        }
+        self._end_runs(own, stamps)
         told = [(row[1], outcome) for row, outcome in own]
         self._append_of_runs(told)
         self._ends.keep_large((id_, outcome.output) for id_, outcome in told)
@@ -75,7 +78,7 @@ class SqliteAttempts(Attempts):
         settled = {row[1:4] for row, _ in own}
         return {token for token, _ in ended if token in settled or self._settled_before(token)}
 
-    def _end_runs(self, own: Ended, begun: Mapping[Row, datetime | None]) -> None:
+    def _end_runs(self, own: Ended, begun: Mapping[Row, int | None]) -> None:
         """Each way in which several ended costs one statement, and so do all others together."""
         ways: dict[int, Row] = {}
         alike: dict[Row, Places] = {}
@@ -84,7 +87,7 @@ class SqliteAttempts(Attempts):
             if how is None:
                 how = ways[id(outcome)] = _how(outcome)
             places = alike.setdefault(how, {})
-            places[row[0]] = self._db.stamp(begun.get(row[1:4]))
+            places[row[0]] = begun.get(row[1:4])
         now = self._db.now
         alone: list[Values] = []
         for how, places in alike.items():
@@ -153,7 +156,8 @@ class SqliteClaims(Claims):
             claimed += self._claim_places(wanted.session_id, places, straight, at)
             if len(places) == len(found):
                 break
-        definitions = self._definitions.read([row[3:5] for row in claimed if row[3] is not None])
+        pairs = {row[3:5]: None for row in claimed if row[3] is not None}
+        definitions = self._definitions.read(list(pairs))
         runs = [_claimed(row, definitions.get(row[3:5]), node, at) for row in claimed]
         return Taken(runs, is_limited)
 
@@ -174,6 +178,7 @@ def _claimed(row: Row, definition: Definition | None, node: str, at: datetime) -
     schedule's name."""
     (_, id_, namespace, schedule_id, version, due_at, origin, trigger, queue, priority) = row[:10]
     attempt, failures, losses, payload, created_at, ready_at, begun_at, expires_at = row[10:18]
+    created = moment(created_at)
     return Run(
         id_,
         namespace,
@@ -190,8 +195,8 @@ def _claimed(row: Row, definition: Definition | None, node: str, at: datetime) -
         failures,
         losses,
         None if payload is None else json.loads(payload),
-        moment(created_at),
-        moment(ready_at),
+        created,
+        created if ready_at == created_at else moment(ready_at),
         at,
         None if begun_at is None else at,
         None,
