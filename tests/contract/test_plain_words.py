@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[2]
 SOURCE: Final = ROOT / "src" / "duebook"
 
-NOT_YET: Final = ("src/duebook/cli/", "command line", "docs/", "README.md", "CONTRIBUTING.md")
+NOT_YET: Final = ("docs/", "CONTRIBUTING.md", "src/duebook/cli/db.py")
 """Text that is being rewritten: what begins so is not judged yet."""
 
 PHRASES: Final = {
