@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[2]
 SOURCE: Final = ROOT / "src" / "duebook"
 
-NOT_YET: Final = ("docs/", "CONTRIBUTING.md", "src/duebook/cli/db.py")
-"""Text that is being rewritten: what begins so is not judged yet."""
+NOT_YET: Final = ("docs/adr/", "docs/explanation/decisions.md")
+"""Decisions, and the list of their titles: what begins so is not judged yet."""
 
 PHRASES: Final = {
     r"(?<!there )\b(?:is|was|are|were) no (?!longer\b|more\b|limit\b)[a-z]+": "is not a",
@@ -67,7 +67,7 @@ PHRASES: Final = {
 
 ANY: Final = re.compile("|".join(PHRASES), re.IGNORECASE)
 
-ALLOWED: Final = ("or the books say why not",)
+ALLOWED: Final = ("or the books say why not", "the books balance", "the books do not balance")
 """Sentences that may have one of the phrases all the same."""
 
 PUBLIC: Final = {

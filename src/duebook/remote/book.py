@@ -43,10 +43,10 @@ __all__ = ["RemoteBook"]
 
 
 class RemoteBook(Closing):
-    """A namespace of the books of a server; safe to use from several threads.
+    """A namespace on a server; safe to use from several threads.
 
-    Errors are those that the books themselves raise; Unavailable when nobody answers. What works
-    on the database itself raises NeedsDatabase.
+    Raises the same errors as a local client, and Unavailable if the server does not respond.
+    Methods that need the database itself raise NeedsDatabase.
     """
 
     def __init__(self, url: str, token: str | None = None, namespace: str = "default") -> None:

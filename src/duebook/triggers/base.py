@@ -190,11 +190,11 @@ class Trigger(ABC):
 
     @abstractmethod
     def next_after(self, instant: datetime) -> datetime | None:
-        """The first due time after `instant`; None when there is none until the year 9999."""
+        """The first due time after `instant`; None if nothing is due until the year 9999."""
 
     @abstractmethod
     def previous_before(self, instant: datetime) -> datetime | None:
-        """The last due time before `instant`; None when there is none since the year 1."""
+        """The last due time before `instant`; None if nothing was due since the year 1."""
 
     @abstractmethod
     def count(self, start: datetime, end: datetime) -> Count:
