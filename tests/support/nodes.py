@@ -28,7 +28,6 @@ import pytest
 
 from duebook.book import Book
 from duebook.store.opening import open_store
-from tests.support.forked import ForkedNode, can_be_forked
 from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class NodeProcess:
         self._out, self._err = folder / f"{self.mark}.out", folder / f"{self.mark}.err"
         self.started_at = time.monotonic()
         with self._out.open("wb") as out, self._err.open("wb") as err:
-            self.process = (ForkedNode if can_be_forked(argv) else subprocess.Popen)(
+            self.process = subprocess.Popen(  # noqa: S603
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
