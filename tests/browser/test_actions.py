@@ -115,7 +115,7 @@ def test_make_a_schedule_delete_it_and_undo(demo: Site, script: bool) -> None:
     page.locator("#field-trigger-problem").wait_for()
     page.get_by_label("trigger").fill("30 2 * * *")
     press(page, "Preview due times")
-    page.get_by_role("heading", name="It would be due").wait_for()
+    page.get_by_role("heading", name="Due times").wait_for()
     assert page.locator("#draft li").count() == 10
     press(page, "Create")
     page.get_by_text("Created.").wait_for()
@@ -123,7 +123,7 @@ def test_make_a_schedule_delete_it_and_undo(demo: Site, script: bool) -> None:
     press(page, "Delete")
     page.get_by_text("nightly was deleted").wait_for()
     press(page, "Undo")
-    page.get_by_text("It is there again").wait_for()
+    page.get_by_text("Created again").wait_for()
     assert demo.book.schedules.get("nightly").status == "active"
 
 
@@ -222,7 +222,7 @@ def test_a_flow_is_started_stopped_and_goes_on_from_a_step(demo: Site, script: b
     page.get_by_role("link", name="warehouse").first.click()
     page.get_by_role("link", name="Stop…").click()
     press(page, "Stop")
-    page.get_by_text("asked to end").wait_for()
+    page.get_by_text("Its runs are being stopped").wait_for()
     page.get_by_role("link", name="Start…", exact=True).click()
     page.get_by_label("DAY").fill("2026-11-15")
     press(page, "Start")
@@ -269,7 +269,7 @@ def test_tokens_are_made_and_revoked(demo: Site, script: bool) -> None:
     page.get_by_role("link", name="Create token…").click()
     page.get_by_label("Name", exact=True).fill("ci")
     press(page, "Create")
-    page.get_by_text("shown this once").wait_for()
+    page.get_by_text("it will not be shown again").wait_for()
     page.get_by_role("link", name="Revoke…").click()
     press(page, "Revoke")
     page.get_by_text("revoked", exact=True).wait_for()
@@ -288,7 +288,7 @@ def test_log_out_and_be_refused(demo: Site) -> None:
     page.goto(f"{demo.address}/runs")
     page.get_by_label("Token").fill("wrong")
     press(page, "Log in")
-    page.get_by_text("not known").wait_for()
+    page.get_by_text("unknown or no longer valid").wait_for()
 
 
 def test_a_running_run_is_followed_live(site: Site) -> None:

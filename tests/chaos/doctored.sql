@@ -10,7 +10,8 @@ INSERT INTO ended_runs SELECT * FROM one
 
 -- I1: skip executed | a run is gone that was executed
 DELETE FROM ended_runs WHERE status = 'succeeded' AND schedule_id = (SELECT id FROM schedules WHERE name
-    = 'skip')
+    = 'skip');
+DELETE FROM run_attempts WHERE run_id NOT IN (SELECT id FROM runs)
 
 -- I2: all-1 | a due time is lost
 DELETE FROM ended_runs WHERE id = (SELECT id FROM runs WHERE origin = 'schedule' AND schedule_id =

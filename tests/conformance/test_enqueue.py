@@ -302,7 +302,7 @@ def test_a_connection_that_cannot_be_joined_is_refused(
         (elsewhere, "its database is|has no Duebook schema"),
         (alone, "it is not in a transaction"),
         (object(), "builtins.object is not one of"),
-        (AsyncMock(spec_set=["run_sync"]), r"it is async; pass a sync connection,  .*run_sync\("),
+        (AsyncMock(spec_set=["run_sync"]), r"it is async; pass a sync connection, .*run_sync\("),
     ):
         with pytest.raises(Invalid, match=told):
             book.enqueue("digest", connection=connection)

@@ -261,7 +261,9 @@ def test_a_flow_without_a_schedule_is_found_by_what_is_said_about_runs(cli: Cli)
     assert cli("logs", "talk").stderr.strip().endswith('flow "talk" has no runs yet')
     run = cli.json("flow", "start", "talk")
     assert f"run {run['id']} (queued) has printed nothing" in cli("logs", "talk").stderr
-    assert '"hear" (not begun) has printed nothing' in cli("logs", "talk", "--step", "hear").stderr
+    assert (
+        '"hear" (not started) has printed nothing' in cli("logs", "talk", "--step", "hear").stderr
+    )
     assert f"run {run['id']}" in cli.ok("cancel", "talk")
     assert 'flow "talk" has no active run' in cli("cancel", "talk").stderr
     assert '"ghost" is not a schedule, a flow or a task' in cli("runs", "ghost").stderr

@@ -24,7 +24,9 @@ def test_a_node_of_one_namespace_leaves_the_work_of_others_alone(world: World) -
     assert prod.runs.get(waits).status == "queued"
     status = world.cli("status")
     assert status.returncode == 1
-    assert 'runs are waiting in namespace "prod", which no live node serves' in status.stdout
+    assert 'runs are waiting in namespace "prod", which no live node serves' in " ".join(
+        status.stdout.split()
+    )
     other = world.start("up", *roles, "--serve", "prod,test").wait_ready()
     assert "serves namespaces prod, test" in other.output.splitlines()
     wait_for_success(prod, waits)

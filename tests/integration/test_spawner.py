@@ -672,9 +672,9 @@ def test_the_death_of_the_spawner_ends_everything_and_it_can_be_started_again(
     eventually(lambda: not marked(mark))
     assert (result().exit.signal, result().exit.stopped) == (signal.SIGKILL, "spawner")
     eventually(lambda: not own.is_alive())
-    with pytest.raises(Unavailable, match="has ended"):
+    with pytest.raises(Unavailable, match="has stopped"):
         own.spawn(["true"], PATH)
-    with pytest.raises(Unavailable, match="has ended"):
+    with pytest.raises(Unavailable, match="has stopped"):
         own.extend_lease(30)
     assert Run(own.start(), ["true"]).exit.code == 0
 

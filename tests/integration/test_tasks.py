@@ -366,7 +366,7 @@ def test_the_program_of_the_readme_runs_as_it_is_printed(world: World) -> None:
     ]
     (world.folder / "digest.py").write_text(program)
     node = world.up("--app", "digest:book").wait_ready()
-    assert "schedule email_digest is created" in node.log
+    assert "schedule email_digest created" in node.log
     run_id = world.trigger("email_digest")
     world.wait_for(run_id, "succeeded")
     assert output(world, run_id) == {"sent": 3}

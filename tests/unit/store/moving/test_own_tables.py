@@ -159,7 +159,7 @@ def test_what_does_not_fit_is_refused_before_anybody_waits(move: Move, clock: Vi
     ("name", "kind", "words"),
     [
         ("nowhere", NotFound, "your own tables are: customers, orders"),
-        ("schedules", Invalid, "belong to Duebook"),
+        ("schedules", Invalid, "belongs to Duebook"),
         ("unpaid", Invalid, "is a view"),
     ],
 )

@@ -143,7 +143,7 @@ def test_a_server_that_was_made_read_only_under_a_store(monkeypatch: pytest.Monk
         ("ERROR:  no more connections allowed (max_client_conn)", "raise max_connections"),
         ('FATAL:  no pg_hba.conf entry for host "10.0.0.1"', "pg_hba.conf must let"),
         ("ERROR:  no such database: nowhere", "createdb"),
-        ("FATAL:  unsupported startup parameter: options", "leave it out"),
+        ("FATAL:  unsupported startup parameter: options", "remove it from the database URL"),
         ("server is in hot standby mode", "must be promoted"),
         ("timeout expired", "check that the server is running"),
     ],
