@@ -226,7 +226,7 @@ def test_a_flow_is_started_stopped_and_goes_on_from_a_step(demo: Site, script: b
     page.get_by_role("link", name="Start…", exact=True).click()
     page.get_by_label("DAY").fill("2026-11-15")
     press(page, "Start")
-    page.get_by_text("Started").wait_for()
+    page.get_by_role("status").get_by_text("Started").wait_for()
     press(page, "Undo")
     page.get_by_text("Cancelled.").wait_for()
     failed = demo.book.flows.runs("warehouse")[-1]

@@ -135,7 +135,7 @@ def test_a_node_in_a_silent_network_stops_its_work_before_another_takes_it_over(
         first = [e.at for e in world.evidence() if e.attempt == 1]
         (second,) = [e.at for e in world.evidence("start", "job") if e.attempt == 2]
         assert max(first) < second, "the first was at an end before"
-        lost = "session is lost: the lease could not be renewed in time"
+        lost = "lost its session: the lease could not be renewed in time"
         eventually(lambda: said(cut_off, lost))
         eventually(lambda: said(cut_off, "check that the server is running"))
         proxy.mode = "pass"

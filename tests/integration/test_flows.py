@@ -458,9 +458,9 @@ def test_a_directory_whose_node_is_killed_is_looked_after_by_another_within_a_le
     killed = world.node(lease=LONGER, flows=str(folder))
     eventually(world.book.flows.list)
     heir = world.node(flows=str(folder))
-    eventually(lambda: "another node looks after flows" in heir.log)
+    eventually(lambda: "another node reads flows" in heir.log)
     killed.end(signal.SIGKILL)
-    eventually(lambda: "this node looks after flows" in heir.log, LONGER + SLACK)
+    eventually(lambda: "this node reads flows" in heir.log, LONGER + SLACK)
     write_flow(world, "second", 'steps: [{name: a, command: "true"}]')
     eventually(lambda: len(world.book.flows.list()) == 2)
 
