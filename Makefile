@@ -116,13 +116,13 @@ chaos: $(READY) ## a long storm of faults over a fleet on PostgreSQL: SEED=… r
 attack: $(READY) ## every attack in its long form, on both databases; prints counts: SECONDS_EACH=20
 	@SECONDS_EACH="$(SECONDS_EACH)" $(BIN)/python -m tests.attack
 
-lock: $(READY) ## write requirements*.txt anew: the pins of constraints.txt with their hashes
+lock: $(READY) ## write requirements*.txt again: the pins of constraints.txt with their hashes
 	$(BIN)/python -m tools.lock
 
 audit: $(READY) ## look for known vulnerabilities in what is pinned, where advisories can be reached
 	@$(BIN)/python -m tools.audit
 
-licences: $(READY) ## write docs/licences.md anew
+licences: $(READY) ## write docs/licences.md again
 	$(BIN)/python -m tools.licences
 
 run: $(if $(wildcard $(READY)),$(READY),$(RUNS)) ## start a node with the samples of examples/; Ctrl-C stops it
