@@ -151,7 +151,8 @@ def drain(
 def worker(
     kind: Kind, store: Store, spawner: Spawner | None = None
 ) -> Iterator[Callable[[], float]]:
-    """A worker that stays; each call performs all that is ready, and returns the seconds taken."""
+    """A worker that stays; each call performs all that is ready, and returns the seconds until the
+    last run had ended. It may learn only later, from a look at whole queues, that no more wait."""
     tasks = _tasks(kind)
     session = new_session("worker", tasks.names, namespaces=ALL)
     store.transact(lambda tx: tx.nodes.begin_session(session, LEASE))
@@ -169,12 +170,14 @@ def worker(
             return True
 
     def perform_all() -> float:
-        began = time.perf_counter()
+        began = ended = time.perf_counter()
         more = step()
-        while slots.working() or more:
-            alarm.wait(1 if slots.working() else HELD)
+        while (working := slots.working()) or more:
+            alarm.wait(1 if working else HELD)
+            if working:
+                ended = time.perf_counter()
             more = step()
-        return time.perf_counter() - began
+        return ended - began
 
     with _collector_of_a_node():
         yield perform_all
