@@ -167,6 +167,14 @@ def test_backfill_asks_at_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
     assert "queued 2 runs" in agreed.stdout
 
 
+def test_a_bare_time_is_today_in_the_zone_of_the_schedule(cli: Cli) -> None:
+    cli.ok("add", "job", "--cron", "0 2 * * *", "--tz", "Pacific/Auckland", "--", "true")
+    result = cli("explain", "job", "--at", "02:10")
+    assert result.exit_code == 0, result.stderr
+    assert "Pacific/Auckland" in result.stdout
+    assert "02:10" in result.stderr, "how it was read"
+
+
 def test_backfill_reprocesses_and_retry_opens_a_run_again(cli: Cli) -> None:
     cli.ok(*HOURLY)
     span = ("--from", hours_ago(1), "--to", hours_ago(1))

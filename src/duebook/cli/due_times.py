@@ -77,7 +77,7 @@ def explain_command(
             _explain_flow(book, name, tz, as_json)
             return
         if at is not None:
-            answer = book.schedules.explain(name, at=_read_at(at), tz=tz)
+            answer = book.schedules.explain(name, at=_read_at(book, name, at), tz=tz)
         else:
             shown = zone_name(tz) if tz is not None else _zone_of(book, name)
             since = read_past("--from", start or "now", shown)
@@ -94,12 +94,13 @@ def explain_command(
         _print_explanations(answer)
 
 
-def _read_at(text: str) -> str | datetime:
-    """A wall time stays text: it is read in the zone that the schedule had then."""
+def _read_at(book: Client, name: str, text: str) -> str | datetime:
+    """A date with a time stays text: it is read in the zone that the schedule had then."""
     if _DAY.fullmatch(text):
         return f"{text}T00:00"
-    is_length = text == "now" or _LENGTH.fullmatch(text)
-    return read_past("--at", text) if is_length else text
+    if _DAY.match(text):
+        return text
+    return read_past("--at", text, _zone_of(book, name))
 
 
 def _zone_of(book: Client, name: str) -> str | None:
@@ -122,7 +123,6 @@ def _title(book: Client, name: str) -> str:
 
 _HOW: Final = "give either --at TIME, or --from TIME and --to TIME; a flow needs neither"
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
-_LENGTH: Final = re.compile(r"(?:\d+[wdhms])+")
 
 
 def _explain_flow(book: Client, name: str, tz: str | None, as_json: bool) -> None:
