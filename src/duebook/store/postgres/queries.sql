@@ -72,7 +72,7 @@ SELECT r.schedule_id, r.id, r.due_at, r.started_at, r.origin, r.status, r.lane
 FROM unnest(:ids::text[]) AS wanted (id)
 CROSS JOIN LATERAL (
     SELECT schedule_id, id, due_at, started_at, origin, status, lane FROM (
-        SELECT schedule_id, id, due_at, started_at, origin, status, lane FROM runs
+        SELECT schedule_id, id, due_at, started_at, origin, status, lane FROM ended_runs
         WHERE schedule_id = wanted.id AND due_at IS NULL
             AND status = 'succeeded' AND origin IN ('manual', 'enqueue')
         ORDER BY created_at DESC, place DESC LIMIT 100) AS newest
@@ -81,8 +81,8 @@ CROSS JOIN LATERAL (
 -- name: list_upstreams
 -- The schedules that the given ones depend on, and when each succeeded last.
 SELECT d.schedule_id, d.upstream, s.id IS NOT NULL, (
-    SELECT finished_at FROM runs
-    WHERE schedule_id = s.id AND status = 'succeeded' AND finished_at IS NOT NULL
+    SELECT finished_at FROM ended_runs
+    WHERE schedule_id = s.id AND status = 'succeeded'
     ORDER BY finished_at DESC LIMIT 1)
 FROM schedule_deps AS d
 LEFT JOIN schedules AS s
@@ -697,11 +697,10 @@ JOIN schedule_state AS st ON st.schedule_id = s.id
 -- The newest run of each given schedule and when its last was created. Each mention of runs costs planning.
 SELECT wanted.id, r.id, r.status, coalesce(r.started_at, r.created_at), r.reason,
     greatest(r.newest,
-        (SELECT created_at FROM runs WHERE schedule_id = wanted.id
-                AND status IN ('queued', 'running')
+        (SELECT created_at FROM active_runs WHERE schedule_id = wanted.id
             ORDER BY created_at DESC LIMIT 1),
-        (SELECT max(created_at) FROM (SELECT created_at FROM runs
-            WHERE schedule_id = wanted.id AND finished_at IS NOT NULL
+        (SELECT max(created_at) FROM (SELECT created_at FROM ended_runs
+            WHERE schedule_id = wanted.id
             ORDER BY finished_at DESC LIMIT 5) AS ended))
 FROM unnest(:ids::text[]) AS wanted (id)
 CROSS JOIN LATERAL (
