@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from duebook.cli.commands import command
+from duebook.cli.filters import limit_option
 from duebook.cli.instants import read_past
 from duebook.cli.opening import open_book
 from duebook.cli.output import cut, json_option, print_json, print_table
@@ -33,15 +34,7 @@ __all__ = ["audit_command"]
     help="Only changes since then: 1d ago, a date, or a time (in your time zone).",
 )
 @click.option("--until", metavar="TIME", help="Only changes until then.")
-@click.option(
-    "--limit",
-    "-n",
-    type=click.IntRange(1, 10_000),
-    metavar="N",
-    default=20,
-    show_default=True,
-    help="How many changes to list.",
-)
+@limit_option(20, "How many changes to list.")
 @click.option(
     "--all", "everywhere", is_flag=True, help="All namespaces, including tokens and queues."
 )

@@ -10,7 +10,7 @@ import click
 
 from duebook.cli.arguments import read_pair
 from duebook.cli.commands import group
-from duebook.cli.filters import cursor_option, gather, print_more
+from duebook.cli.filters import cursor_option, gather, limit_option, print_more
 from duebook.cli.instants import read_past
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_table, when
@@ -52,15 +52,7 @@ def events_group() -> None:
 @_since_option
 @click.option("--type", "type_", metavar="TEXT", help="Only events of this type.")
 @click.option("--key", metavar="TEXT", help="Only events with this key.")
-@click.option(
-    "--limit",
-    "-n",
-    type=click.IntRange(1, 10_000),
-    metavar="N",
-    default=20,
-    show_default=True,
-    help="How many events to print.",
-)
+@limit_option(20, "How many events to print.")
 @json_option
 def tail_command(
     topic: str | None,
@@ -280,15 +272,7 @@ def replay_command(name: str, after: int | None, since: str | None) -> None:
 @click.argument("event", required=False)
 @click.option("--replay", is_flag=True, help="Deliver EVENT, or all of NAME, again.")
 @click.option("--drop", is_flag=True, help="Discard EVENT, or all of NAME.")
-@click.option(
-    "--limit",
-    "-n",
-    type=click.IntRange(1, 10_000),
-    metavar="N",
-    default=100,
-    show_default=True,
-    help="How many dead letters to list.",
-)
+@limit_option(100, "How many dead letters to list.")
 @cursor_option
 @json_option
 def dlq_command(

@@ -19,6 +19,7 @@ __all__ = [
     "cursor_option",
     "filter_options",
     "gather",
+    "limit_option",
     "print_more",
     "read_filter",
     "read_run_filter",
@@ -32,6 +33,21 @@ Command = TypeVar("Command", bound="Callable[..., Any]")
 cursor_option = click.option(
     "--cursor", metavar="TEXT", help="Continue a list; the end of each page prints it."
 )
+
+
+def limit_option(default: int, words: str) -> Callable[[Command], Command]:
+    """How many rows a list has."""
+    return click.option(
+        "--limit",
+        "-n",
+        type=click.IntRange(1, 10_000),
+        metavar="N",
+        default=default,
+        show_default=True,
+        help=words,
+    )
+
+
 sort_option = click.option(
     "--sort",
     type=click.Choice(get_args(ScheduleSort)),

@@ -12,6 +12,7 @@ from duebook.cli.commands import command
 from duebook.cli.filters import (
     cursor_option,
     gather,
+    limit_option,
     print_more,
     read_run_filter,
     run_filter_options,
@@ -43,15 +44,7 @@ __all__ = ["cancel_command", "output_command", "retry_command", "runs_command", 
 @click.argument("name", required=False)
 @run_filter_options
 @cursor_option
-@click.option(
-    "--limit",
-    "-n",
-    type=click.IntRange(1, 10_000),
-    metavar="N",
-    default=20,
-    show_default=True,
-    help="How many runs to list.",
-)
+@limit_option(20, "How many runs to list.")
 @watch_option
 @json_option
 def runs_command(
