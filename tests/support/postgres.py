@@ -221,8 +221,7 @@ def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("WRITE", "READ", "READ_PATIENTLY"):
         begin = beginning.Begin(patient(vars(store)[name].message), PATIENCE)
         monkeypatch.setattr(store, name, begin)
-    for name, message in store._ALONE.items():
-        monkeypatch.setitem(store._ALONE, name, patient(message))
+    monkeypatch.setattr(store, "SETTINGS", patient(beginning.SETTINGS.encode()).decode())
     for name in ("WAIT", "BRIEF", "SHORTEST_PATIENCE"):
         monkeypatch.setattr(store, name, PATIENCE)
     monkeypatch.setattr(pool, "BRIEF", PATIENCE)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-__all__ = ["load_queries", "names_of", "percent_named", "positional", "repeated"]
+__all__ = ["load_queries", "names_of", "numbered", "percent_named", "positional", "repeated"]
 
 _PARAMETER: Final = re.compile(r"(?<!:):(\w+)")
 _VALUES: Final = re.compile(r"(?<=VALUES )\(.*?\)", re.DOTALL)
@@ -47,6 +47,12 @@ def repeated(sql: str, rows: int) -> str:
 def percent_named(sql: str) -> str:
     """A statement with `%(name)s` for its names, as psycopg reads it."""
     return _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
+
+
+def numbered(sql: str) -> str:
+    """A statement with `$1` for the first of its names, and so on, as PREPARE reads it."""
+    places = {name: place for place, name in enumerate(names_of(sql), 1)}
+    return _PARAMETER.sub(lambda found: f"${places[found[1]]}", sql)
 
 
 def names_of(sql: str) -> list[str]:

@@ -11,7 +11,7 @@ __all__ = ["READ", "READ_PATIENTLY", "SETTINGS", "WRITE", "Begin", "beginning"]
 _LOCAL: Final = {
     "search_path": SCHEMA,
     "timezone": "UTC",
-    "plan_cache_mode": "force_custom_plan",
+    "plan_cache_mode": "force_generic_plan",  # of what is prepared; the rest has no parameters
     "enable_seqscan": "off",  # a table that is small today would be read for every group of runs
     "enable_bitmapscan": "off",  # it would lock rows in the order of the file, not of their ids
     "jit": "off",
@@ -38,7 +38,7 @@ def beginning(mode: str, longest: int = 10, **changes: str) -> Begin:
     return Begin(f"BEGIN {mode}; {_settings(values)}".encode(), longest)
 
 
-SETTINGS: Final = _settings(_LOCAL).encode()
+SETTINGS: Final = f"{_settings(_LOCAL)}; "
 """For statements in the same message, which are a transaction of their own."""
 WRITE: Final = beginning("ISOLATION LEVEL READ COMMITTED")
 READ: Final = beginning("ISOLATION LEVEL REPEATABLE READ READ ONLY")

@@ -37,6 +37,15 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     given_back_at: float | None = None
     """when it was used last, by the monotonic clock"""
 
+    keeps_plans = False
+    """whether it always leads to the same session of the server, which then keeps plans"""
+    prepared: set[str] | None
+    """the statements that the session keeps; None when a message that prepared some failed"""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.prepared = set()
+
     def is_awake(self, seconds: float) -> bool:
         """Whether it is new, or was used so short a time ago."""
         given = self.given_back_at

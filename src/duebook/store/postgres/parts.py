@@ -19,8 +19,10 @@ from duebook.store.sql.claims import Claims, Taken, Wanted
 from duebook.store.sql.events import Events
 from duebook.store.sql.flow_runs import FlowRuns, LimitKey, columns_of_flows
 from duebook.store.sql.ledger import Ledger
+from duebook.store.sql.lifecycle import LISTENERS
 from duebook.store.sql.plans import Plans, moved_row
 from duebook.store.sql.rows import NewRun, clean, inline
+from duebook.store.sql.statements import Ask
 from duebook.store.sql.wakes import Wakes
 from duebook.store.values import News
 
@@ -56,7 +58,16 @@ class PostgresWakes(Wakes):
     """Locks what the end of runs may wake, before the runs."""
 
     def hold(self, run_ids: Sequence[str]) -> None:
-        self.anybody_depends = bool(self._db.all("lock_wakes", ids=list(run_ids)))
+        (rows,) = self._db.together(self.holding(run_ids))
+        self.held(rows)
+
+    @staticmethod
+    def holding(run_ids: Sequence[str]) -> Ask:
+        """What `held` has to be given the answer to."""
+        return Ask("lock_wakes", {"ids": list(run_ids)})
+
+    def held(self, rows: Sequence[Row]) -> None:
+        self.anybody_depends = any(depends for _, depends in rows)
 
 
 class PostgresEvents(Events):
@@ -181,17 +192,22 @@ def _started(
 class PostgresAttempts(Attempts):
     """Many end with one statement."""
 
+    _wakes: PostgresWakes
+
     def settle_all(
         self,
         ended: Sequence[tuple[Token, Outcome]],
         begun: Mapping[Token, datetime] = MappingProxyType({}),
     ) -> set[Token]:
         """One statement for all, in the order of their ids, so that no two such statements wait for
-        each other; only what it did not find is looked at alone."""
+        each other; only what it did not find is looked at alone. Locks, ends and who listens are
+        asked for in one message, and what is woken goes with the COMMIT."""
+        if not ended:
+            return set()
         ended = sorted(ended, key=lambda end: end[0].run_id)
         tokens = {(token.run_id, token.attempt): token for token, _ in ended}
-        self._wakes.hold([token.run_id for token, _ in ended])
         columns: Values = {
+            "now": self._db.at,
             "run_id": [token.run_id for token, _ in ended],
             "attempt": [token.attempt for token, _ in ended],
             "session_id": [token.session_id for token, _ in ended],
@@ -201,9 +217,13 @@ class PostgresAttempts(Attempts):
             "exit_code": [outcome.exit_code for _, outcome in ended],
             "output": [inline(outcome.output) for _, outcome in ended],
             "output_ref": [clean(outcome.output_ref) for _, outcome in ended],
-            "begun_at": [self._not_in_future(begun.get(token)) for token, _ in ended],
+            "begun_at": [begun.get(token) for token, _ in ended],
         }
-        rows = self._db.all("settle_runs", now=self._db.now, **columns) if ended else []
+        held, rows, listeners = self._db.together(
+            self._wakes.holding(columns["run_id"]), Ask("settle_runs", columns), LISTENERS
+        )
+        self._wakes.held(held)
+        self._lifecycle.learn(listeners)
         settled = {tokens.pop((run_id, attempt)) for run_id, attempt, *_ in rows}
         self._append_of_runs([(token.run_id, end) for token, end in ended if token in settled])
         self._ends.keep_large(
@@ -217,7 +237,7 @@ class PostgresAttempts(Attempts):
             self._db.notify(News.WORK)
         self._wakes.wake_flows(row[4] for row in rows)
         if woken := [row[3] for row in rows if row[2] and row[3] is not None]:
-            self._db.run("wake_schedules", ids=woken, now=self._db.now)
+            self._db.ask_last("wake_schedules", ids=woken, now=self._db.now)
             self._db.notify(News.WAKE)
         if self._wakes.anybody_depends:
             self._wakes.wake_dependents({row[3] for row in rows if row[5]})
@@ -229,37 +249,38 @@ class PostgresClaims(Claims):
 
     def _claim_runs(self, wanted: Wanted, limit: int, ahead: int) -> Taken:
         """One statement, unless the queue has limits, which are locked first."""
-        limited, taken = self._take(wanted, limit, ahead, self._db.now)
+        limited, taken = self._take(wanted, limit, ahead)
         if not limited:
             return taken
 
         def take(most: int, more: int, at: datetime) -> Taken:
-            return self._take(wanted, most, more, at, admitted=True)[1]
+            return self._take(wanted, most, more, at)[1]
 
         return self._within_queue(wanted.queue, limit, ahead, take)
 
     def _take(
-        self, wanted: Wanted, limit: int, ahead: int, at: datetime, admitted: bool = False
+        self, wanted: Wanted, limit: int, ahead: int, admitted_at: datetime | None = None
     ) -> tuple[bool, Taken]:
-        """Runs that begin at `at`; nothing from a queue with limits for those who were not
-        admitted, who are told so."""
-        rows = self._db.all(
-            "claim_ready",
-            now=self._db.now,
-            at=at,
-            straight=limit,
-            limit=limit + ahead,
-            admitted=admitted,
-            session_id=wanted.session_id,
-            queue=wanted.queue,
-            namespace=wanted.namespace,
-            everywhere=EVERYWHERE,
-            tasks=wanted.tasks,
-            labels=json.dumps(dict(wanted.labels)),
-            ranks=[part.rank for part in wanted.parts],
-            sinces=[part.since for part in wanted.parts],
-            lasts=[part.last for part in wanted.parts],
-        )
+        """Runs that begin when they were admitted, else now; nothing from a queue with limits for
+        those who were not admitted, who are told so."""
+        values: Values = {
+            "now": self._db.at,
+            "at": admitted_at or self._db.at,
+            "straight": limit,
+            "limit": limit + ahead,
+            "admitted": admitted_at is not None,
+            "session_id": wanted.session_id,
+            "queue": wanted.queue,
+            "namespace": wanted.namespace,
+            "everywhere": EVERYWHERE,
+            "tasks": wanted.tasks,
+            "labels": json.dumps(dict(wanted.labels)),
+            "ranks": [part.rank for part in wanted.parts],
+            "sinces": [part.since for part in wanted.parts],
+            "lasts": [part.last for part in wanted.parts],
+        }
+        (rows,) = self._db.together(Ask("claim_ready", values))
+        at = admitted_at or self._db.now
         if not rows:  # the session is dead, or does not serve the namespace
             return False, Taken([], is_limited=False)
         node, limited, is_limited, bound = rows[0][:4]
@@ -269,7 +290,7 @@ class PostgresClaims(Claims):
         given.sort(key=_turn)
         definitions = self._definitions.read([row[2:4] for row in given if row[2] is not None])
         runs = [_claimed(row, definitions.get(row[2:4]), node, at) for row in given]
-        return limited and not admitted, Taken(runs, is_limited)
+        return limited and admitted_at is None, Taken(runs, is_limited)
 
     def _take_bound(self, bound: list[list[Any]], session_id: str, at: datetime) -> list[Row]:
         """Runs of limited schedules are counted again under a lock of their schedule; a backfill

@@ -8,11 +8,11 @@ FROM schedule_state WHERE schedule_id = :id
 FOR UPDATE
 
 -- name: lock_wakes
--- What the end of the given runs may wake: their schedules, and those that depend on them.
+-- What the end of the given runs may wake: their schedules, and those that depend on them, if any schedule does.
 WITH owner AS MATERIALIZED (
     SELECT r.schedule_id AS id, bool_or(r.wakes) AS wakes FROM active_runs AS r
     WHERE r.id = ANY (:ids::text[]) GROUP BY r.schedule_id)
-SELECT schedule_id FROM schedule_state
+SELECT schedule_id, EXISTS (SELECT 1 FROM schedule_deps) FROM schedule_state
 WHERE schedule_id IN (
     SELECT id FROM owner WHERE wakes
     UNION ALL
@@ -620,7 +620,7 @@ RETURNING r.wakes, r.schedule_id, r.parent_run_id,
 MOVE active_runs AS r TO ended_runs
 SET status = v.status, finished_at = :now, reason = v.reason, error = v.error,
     exit_code = v.exit_code, output = v.output, output_ref = v.output_ref,
-    started_at = coalesce(v.begun_at, r.started_at),
+    started_at = CASE WHEN v.begun_at > :now THEN :now ELSE coalesce(v.begun_at, r.started_at) END,
     failures = r.failures + CASE WHEN v.status = 'failed' THEN 1 ELSE 0 END
 FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[], :status::text[],
     :reason::text[], :error::text[], :exit_code::integer[], :output::text[], :output_ref::text[],

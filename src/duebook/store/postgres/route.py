@@ -30,6 +30,9 @@ PERCENT: Final = (
 )
 
 
+ABOUT: Final = b"SELECT pg_backend_pid(), current_setting('transaction_read_only')"
+
+
 class Route:
     """To the database of a URL; raises Invalid, by the name of the setting, when it is none."""
 
@@ -80,13 +83,15 @@ def _by_host(parts: dict[str, Any]) -> dict[str, str]:
 
 
 def _connect(conninfo: str) -> Connection:
-    """Its transactions are explicit, and it prepares no statements: behind a pooler the next
-    transaction may be in another session."""
+    """Its transactions are explicit, and the driver prepares nothing by itself. A pooler gives
+    connections a number of its own: behind it, the next transaction may be in another session."""
     connection = Connection.connect(conninfo, autocommit=True, prepare_threshold=None)
     try:
-        if connection.execute(b"SHOW transaction_read_only").fetchall() != [("off",)]:
+        session, read_only = connection.execute(ABOUT).fetchall()[0]
+        if read_only != "off":
             raise errors.ReadOnlySqlTransaction("the server is read-only")  # noqa: TRY301
     except BaseException:
         connection.close()
         raise
+    connection.keeps_plans = session == connection.info.backend_pid
     return connection

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.clock import utc_now
 from duebook.store.postgres.arrays import array_text
 from duebook.store.postgres.migrate import available
+from duebook.store.postgres.prepared import prepared
 from duebook.store.postgres.transaction import Transaction
 from duebook.store.queries import load_queries, names_of, percent_named
 from duebook.store.sql.dialects import POSTGRES
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from duebook.store.outside import Outside
     from duebook.store.postgres.connection import Connection
+    from duebook.store.postgres.prepared import Statement
     from duebook.store.postgres.transaction import Answer
     from duebook.store.sql.definitions import Definitions
 
@@ -53,6 +55,31 @@ FEW: Final = 100
 """Rows of several kinds that are written in one message."""
 _ARRAY: Final = re.compile(r":(\w+)::(\w+)\[\]")
 TEXTS: Final = {name: percent_named(sql).encode() for name, sql in QUERIES.items()}
+KEPT: Final = frozenset(
+    {
+        "claim_ready",
+        "get_earliest_wake",
+        "get_latest_run_named",
+        "get_schedule_named",
+        "list_abilities",
+        "list_active",
+        "list_by_name",
+        "list_definitions",
+        "list_latest_runs",
+        "list_schedules_by_id",
+        "lock_wakes",
+        "look_for_due",
+        "look_for_work",
+        "move_state",
+        "renew_all",
+        "settle_runs",
+        "start_runs",
+        "take_due",
+    }
+)
+"""What is executed often with few rows, so that planning would cost most of its time. Each must
+have one plan that is right for every value, and for tables of any size."""
+PREPARED: Final = {name: prepared(name, QUERIES[name]) for name in sorted(KEPT)}
 _NAMES: Final = {name: names_of(sql) for name, sql in QUERIES.items()}
 _ARRAYS: Final = {name: dict(_ARRAY.findall(sql)) for name, sql in QUERIES.items()}
 """Of what kind the arrays are that a statement takes, by their names."""
@@ -101,7 +128,7 @@ class PostgresStatements(Statements):
         self._clock = clock
         self._writes = writes
         self._grouping = grouping
-        self.last: list[str] = []
+        self.last: list[Statement] = []
         """questions that go with the COMMIT"""
         self._last_answers: list[Answer] = []
         self.told = News(0)
@@ -150,14 +177,17 @@ class PostgresStatements(Statements):
         return stamp
 
     def _send(self, query: str, values: Values) -> Cursor:
-        return self._line.execute(TEXTS[query], _with_arrays(query, values))
+        values = _with_arrays(query, values)
+        if isinstance(self._line, Transaction):
+            return self._line.execute(TEXTS[query], values, PREPARED.get(query))
+        return self._line.execute(TEXTS[query], values)
 
     def together(self, *asks: Ask, last: bool = False) -> list[list[Row]]:
         if self._grouping is None:
             return super().together(*asks)
         last = last and not self._writes  # who joins a transaction that writes does not end it
-        texts = [self._text(self._grouping, ask) for ask in asks]
-        answers = self._grouping.together(texts, last)
+        statements = [self._statement(self._grouping, ask) for ask in asks]
+        answers = self._grouping.together(statements, last)
         return [answer.rows for answer in (map(_in_utc, answers) if last else answers)]
 
     def soon(self, query: str, /, rows: Sequence[Row]) -> None:
@@ -165,25 +195,27 @@ class PostgresStatements(Statements):
             super().soon(query, rows)
         elif rows:
             ask = Ask(query, columns_of(query, rows))
-            self._grouping.soon(self._text(self._grouping, ask), len(rows))
+            self._grouping.soon(self._statement(self._grouping, ask), len(rows))
 
     def ask_last(self, query: str, /, **values: object) -> Callable[[], list[Row]]:
         if self._grouping is None:
             return super().ask_last(query, **values)
         place = len(self.last)
-        self.last.append(self._text(self._grouping, Ask(query, values)))
+        self.last.append(self._statement(self._grouping, Ask(query, values)))
         return lambda: self._last_answers[place].rows
 
     def answer_last(self, answers: list[Answer]) -> None:
         """The answers that came with that to COMMIT."""
         self._last_answers = [_in_utc(answer) for answer in answers]
 
-    def _text(self, transaction: Transaction, ask: Ask) -> str:
-        text = TEXTS[ask.query]
-        if ask.values.get("now") is NOW:
-            text = text.replace(b"%(now)s", b"now()")
+    def _statement(self, transaction: Transaction, ask: Ask) -> Statement:
+        text, kept = TEXTS[ask.query], PREPARED.get(ask.query)
+        for name in [name for name, value in ask.values.items() if value is NOW]:
+            place = f"%({name})s".encode()
+            text = text.replace(place, b"now()")
+            kept = kept and kept._replace(execution=kept.execution.replace(place, b"now()"))
         try:
-            return transaction.text(text, _with_arrays(ask.query, dict(ask.values)))
+            return transaction.statement(text, _with_arrays(ask.query, dict(ask.values)), kept)
         except UnicodeEncodeError:
             raise not_unicode() from None
 

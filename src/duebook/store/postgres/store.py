@@ -25,8 +25,9 @@ from duebook.store.postgres.hints import Herald, Listener
 from duebook.store.postgres.joining import joined
 from duebook.store.postgres.migrate import applied, migrate
 from duebook.store.postgres.pool import Pool
+from duebook.store.postgres.prepared import Statement, send_prepared
 from duebook.store.postgres.route import Route
-from duebook.store.postgres.statements import TEXTS, PostgresStatements
+from duebook.store.postgres.statements import PREPARED, TEXTS, PostgresStatements
 from duebook.store.postgres.transaction import GONE, Answer, Transaction
 from duebook.store.postgres.tx import PostgresTx
 from duebook.store.sql.consumers import read_consumer
@@ -61,12 +62,6 @@ USE_SLOTS: Final = 16
 for each other."""
 SHORTEST_PATIENCE: Final = 1.0
 """Seconds that a pulse may take, even if the lease is short."""
-_ALONE: Final = {
-    name: b"; ".join([SETTINGS, TEXTS[name]])
-    for name in ("renew_all", "look_for_work", "look_for_due")
-}
-
-
 _NOTHING: Final = Answer(0, [], "COMMIT")
 """The end of a transaction in which nothing was asked."""
 
@@ -248,10 +243,13 @@ class PostgresStore:
 
         def ask(connection: Connection) -> tuple[Any, ...]:
             connection.patience = patience
-            cursor = psycopg.ClientCursor(connection)
-            cursor.execute(_ALONE[query], values | {"here": utc_now()})
-            cursor.nextset()
-            return cursor.fetchall()[0]
+            sql = TEXTS[query]
+            if kept := PREPARED[query] if connection.keeps_plans else None:
+                sql = kept.execution
+            text = psycopg.ClientCursor(connection).mogrify(sql, values | {"here": utc_now()})
+            cursor = send_prepared(connection, [Statement(text, kept)], SETTINGS)
+            *_, last = cursor.results()
+            return last.fetchall()[0]
 
         row = self._with_connection(ask, pool)
         self._point(f"after:{query}")
@@ -329,7 +327,7 @@ class PostgresStore:
         finally:
             pool.give(connection)
 
-    def _commit(self, transaction: Transaction, last: Sequence[str] = ()) -> list[Answer]:
+    def _commit(self, transaction: Transaction, last: Sequence[Statement] = ()) -> list[Answer]:
         """Returns the answers to the last questions, which went with it."""
         self._point("before:COMMIT")
         try:

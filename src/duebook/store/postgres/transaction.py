@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import psycopg
 from psycopg import errors
 
+from duebook.store.postgres.prepared import Statement, send_prepared
 from duebook.store.sql.statements import unexpected
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from duebook.store.postgres.beginning import Begin
     from duebook.store.postgres.connection import Connection
     from duebook.store.postgres.pool import Pool
+    from duebook.store.postgres.prepared import Prepared
     from duebook.store.sql.statements import Cursor, Row, Values
 
 __all__ = ["GONE", "ON_THE_WAY", "Answer", "Transaction"]
@@ -24,6 +26,9 @@ ON_THE_WAY: Final = 2.0
 """Seconds that an answer may be late, before it is taken for lost in the network."""
 AWAKE: Final = 2.0
 """Seconds after its last use in which nobody doubts that a connection works."""
+COMMIT: Final = Statement("COMMIT")
+PREPARING: Final = {"PREPARE", "DEALLOCATE ALL"}
+"""Results of a message that answer no statement of ours."""
 GONE: Final = (psycopg.OperationalError, errors.ReadOnlySqlTransaction)
 """What a connection that was idle may say: it broke, or its server is the primary no more."""
 
@@ -52,7 +57,7 @@ class Transaction:
         self._has_taken = self._is_over = False
         self._began_at: datetime | None = None
         self._tried = False
-        self._waiting: list[tuple[str, int]] = []
+        self._waiting: list[tuple[Statement, int]] = []
         """statements that go with the next message, and how many rows each changes"""
 
     @property
@@ -82,28 +87,33 @@ class Transaction:
             raise psycopg.OperationalError("the connection is lost")
         return self._connection
 
-    def execute(self, statement: bytes, values: Values | None = None) -> Cursor:
+    def execute(
+        self, sql: bytes, values: Values | None = None, prepared: Prepared | None = None
+    ) -> Cursor:
         """One statement, and its answer."""
-        if self._waiting or not self.has_begun:
-            return self._send([self.text(statement, values)])[0]
-        self._refuse_end()
-        return self._held.execute(statement, values)
+        return self._send([self.statement(sql, values, prepared)])[0]
 
-    def text(self, statement: bytes, values: Values | None) -> str:
-        """The statement with its values, as it can share a message."""
-        return psycopg.ClientCursor(self._held).mogrify(statement, values)
+    def statement(
+        self, sql: bytes, values: Values | None, prepared: Prepared | None = None
+    ) -> Statement:
+        """With its values, as it can share a message; `prepared`, if the connection keeps it."""
+        if prepared is not None and self._held.keeps_plans:
+            sql = prepared.execution
+        else:
+            prepared = None
+        return Statement(psycopg.ClientCursor(self._held).mogrify(sql, values), prepared)
 
-    def together(self, texts: Sequence[str], last: bool = False) -> list[Answer]:
+    def together(self, statements: Sequence[Statement], last: bool = False) -> list[Answer]:
         """Several in one message, one after the other; `last`: the transaction ends with them."""
-        answers = self._send([*texts, "COMMIT"] if last else texts)
+        answers = self._send([*statements, COMMIT] if last else statements)
         self._is_over = last
-        return answers[: len(texts)]
+        return answers[: len(statements)]
 
-    def soon(self, text: str, changes: int) -> None:
+    def soon(self, statement: Statement, changes: int) -> None:
         """With the next message; the transaction fails if it does not change so many rows."""
-        self._waiting.append((text, changes))
+        self._waiting.append((statement, changes))
 
-    def commit(self, last: Sequence[str]) -> list[Answer]:
+    def commit(self, last: Sequence[Statement]) -> list[Answer]:
         """With the last questions, whose answers it returns; the last answer is that of COMMIT."""
         if not self._tried and not self._waiting and not last:
             return []  # nothing was asked
@@ -111,7 +121,7 @@ class Transaction:
             if self._tried:
                 return [Answer(0, [], "ROLLBACK")]  # its first message failed
             self._send([])  # who sends everything at once could not try again
-        return self._send([*last, "COMMIT"])
+        return self._send([*last, COMMIT])
 
     @property
     def is_broken(self) -> bool:
@@ -132,37 +142,37 @@ class Transaction:
         if self._is_over:
             raise RuntimeError("this transaction has already made its last read")
 
-    def _send(self, texts: Sequence[str]) -> list[Answer]:
+    def _send(self, statements: Sequence[Statement]) -> list[Answer]:
         """Begin, if it has not yet; what waits; and these."""
         self._refuse_end()
         waiting, self._waiting = self._waiting, []
-        statements = [*(text for text, _ in waiting), *texts]
-        if not self.has_begun and not (statements and self._held.is_awake(AWAKE)):
+        together = [*(statement for statement, _ in waiting), *statements]
+        if not self.has_begun and not (together and self._held.is_awake(AWAKE)):
             self._begin_with([])
         if not self.has_begun:
-            answers = self._begin_with(statements)
-        elif statements:
-            answers = _answers(self._execute(statements))
+            answers = self._begin_with(together)
+        elif together:
+            answers = _answers(self._execute(together))
         else:
             answers = []
-        for (text, changes), answer in zip(waiting, answers, strict=False):
+        for (statement, changes), answer in zip(waiting, answers, strict=False):
             if answer.rowcount != changes:
-                raise unexpected(text, answer.rowcount, changes)
+                raise unexpected(statement.text, answer.rowcount, changes)
         return answers[len(waiting) :]
 
-    def _execute(self, statements: Sequence[str]) -> psycopg.Cursor[Row]:
+    def _execute(self, statements: Sequence[Statement], begin: str = "") -> psycopg.Cursor[Row]:
         """As the driver sends what has no parameters: whole, and executed one after the other. The
         connection is as patient with each statement as with one."""
         connection, patience = self._held, self._held.patience
         connection.patience = None if patience is None else patience * len(statements)
         try:
-            return connection.execute("; ".join(statements).encode(connection.info.encoding))
+            return send_prepared(connection, statements, begin)
         finally:
             connection.patience = patience
 
-    def _begin_with(self, statements: Sequence[str]) -> list[Answer]:
+    def _begin_with(self, statements: Sequence[Statement]) -> list[Answer]:
         """A connection that broke while it was idle is replaced: nothing can have been kept."""
-        used, self._tried = self._held.used, True
+        used, keeps_plans, self._tried = self._held.used, self._held.keeps_plans, True
         try:
             return self._start(statements)
         except GONE:
@@ -171,16 +181,20 @@ class Transaction:
         self.give_back()
         self._connection = None
         self._connection = self._pool.take(fresh=True)
+        if (
+            self._connection.keeps_plans is not keeps_plans
+        ):  # the statements are written for the other
+            raise psycopg.OperationalError("the server is reached in another way than before")
         return self._start(statements)
 
-    def _start(self, statements: Sequence[str]) -> list[Answer]:
+    def _start(self, statements: Sequence[Statement]) -> list[Answer]:
         """With the first statements, or alone: then an answer that does not come at once shows that
         the connection is of no use."""
         connection, begin = self._held, self._begin.message.decode()
         try:
             if statements:
                 connection.patience = self._begin.longest + ON_THE_WAY
-                cursor = self._execute([f"{begin}; {statements[0]}", *statements[1:]])
+                cursor = self._execute(statements, f"{begin}; ")
             else:
                 cursor = connection.execute(self._begin.message)
             cursor.nextset()
@@ -200,6 +214,7 @@ def _answers(cursor: psycopg.Cursor[Any]) -> list[Answer]:
     found = []
     while True:
         rows = cursor.fetchall() if cursor.description else []
-        found.append(Answer(cursor.rowcount, rows, cursor.statusmessage))
+        if cursor.statusmessage not in PREPARING:
+            found.append(Answer(cursor.rowcount, rows, cursor.statusmessage))
         if not cursor.nextset():
             return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.ids import new_id
 from duebook.model.event import LIFECYCLE, Draft, cause, json_text
-from duebook.store.sql.statements import Part, Statements
+from duebook.store.sql.statements import Ask, Part, Row, Statements
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from duebook.model.run import Origin, RunStatus
     from duebook.store.sql.events import Events, Versioned
 
-__all__ = ["Lifecycle"]
+__all__ = ["LISTENERS", "Lifecycle"]
 
 RUNS: Final = f"{LIFECYCLE}runs"
 SCHEDULES: Final = f"{LIFECYCLE}schedules"
+
+
+LISTENERS: Final = Ask("list_followed", {"begin": f'%"{LIFECYCLE}%'})
 
 
 class ToldRun(NamedTuple):
@@ -56,11 +59,11 @@ class Lifecycle(Part):
     @cached_property
     def _followed(self) -> set[tuple[str, str]]:
         """Namespaces and topics about life cycles that anybody reads."""
-        return {
-            (namespace, topic)
-            for namespace, topics in self._db.all("list_followed", begin=f'%"{LIFECYCLE}%')
-            for topic in json.loads(topics) or ()
-        }
+        return _topics(self._db.all(LISTENERS.query, **LISTENERS.values))
+
+    def learn(self, rows: Sequence[Row]) -> None:
+        """The answer to LISTENERS, which was asked together with something else."""
+        self._followed = _topics(rows)
 
     def _follows(self, topic: str) -> bool:
         return any(topic == followed for _, followed in self._followed)
@@ -126,6 +129,10 @@ class Lifecycle(Part):
             draft = _draft(namespace, SCHEDULES, f"schedule.{kind}", name, data, meta)
             drafts.append((draft, f"schedule:{id_}", version))
         self._events.append(drafts)
+
+
+def _topics(rows: Sequence[Row]) -> set[tuple[str, str]]:
+    return {(namespace, topic) for namespace, topics in rows for topic in json.loads(topics) or ()}
 
 
 def _ends(run: ToldRun) -> tuple[str, ...]:

@@ -12,8 +12,10 @@ from psycopg import errors
 
 from duebook.engine.ticker import Ticker
 from duebook.errors import Unavailable
+from duebook.model.run import Outcome
 from duebook.model.serving import ALL
 from duebook.store.postgres.connection import Connection
+from duebook.store.postgres.prepared import Statement
 from duebook.store.values import FreeWorker
 from tests.support.builders import (
     BEGIN,
@@ -22,6 +24,7 @@ from tests.support.builders import (
     add_run,
     add_schedule,
     begin,
+    claim,
     get_runs,
     list_all,
     run_tick,
@@ -135,6 +138,28 @@ def test_a_run_that_begins_with_its_due_time_takes_no_round_trip_of_its_own(
     clock.advance(MINUTE)
     assert exchanges.of(lambda: store.transact(start)) <= most
     assert len(claims) == 1
+
+
+def test_a_claim_and_a_settle_take_two_round_trips_each(
+    store: PostgresStore, clock: Clock, exchanges: Exchanges
+) -> None:
+    """Everything else, and COMMIT."""
+    add_schedule(store, trigger={"every": "1m"}, overlap="allow")
+    begin(store, lease=60 * MINUTE)
+    clock.advance(MINUTE)
+    tick(store)
+    settle(store, claim(store))  # its definition is known from now on
+    clock.advance(MINUTE)
+    tick(store)
+    claims: list[Claim] = []
+    assert exchanges.of(lambda: claims.extend(claim(store, limit=5))) == 2
+    assert exchanges.of(lambda: settle(store, claims)) == 2
+    assert [run.status for run in get_runs(store)] == ["succeeded", "succeeded"]
+
+
+def settle(store: PostgresStore, claims: list[Claim]) -> None:
+    ended = [(claim.token, Outcome("succeeded")) for claim in claims]
+    store.transact(lambda tx: tx.attempts.settle_all(ended))
 
 
 def test_schedules_that_are_new_take_one_round_trip_more(
@@ -261,7 +286,7 @@ def test_a_question_that_fails_with_the_commit_undoes_the_transaction_and_says_w
     def write(tx: Tx) -> None:
         db: Any = tx.db
         db.connection.execute("INSERT INTO quotas (namespace, max_priority) VALUES ('x', 1)")
-        db.last.append("SELECT 1 / 0")
+        db.last.append(Statement("SELECT 1 / 0"))
 
     with pytest.raises(errors.DivisionByZero):
         store.transact(write)
@@ -290,7 +315,7 @@ def test_a_first_message_that_failed_is_not_taken_for_a_commit(store: PostgresSt
     def work(tx: Tx) -> None:
         db: Any = tx.db
         with pytest.raises(errors.DivisionByZero):
-            db._grouping.together(["SELECT 1 / 0"])
+            db._grouping.together([Statement("SELECT 1 / 0")])
 
     with pytest.raises(Unavailable, match="rolled"):
         store.transact(work)

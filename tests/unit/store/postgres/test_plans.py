@@ -4,11 +4,13 @@ they have been executed so often that the server might think of another plan."""
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 import pytest
+from psycopg import errors
 
 from duebook.engine.due_cursor import DueCursor
 from duebook.engine.ticker import Ticker
@@ -16,7 +18,7 @@ from duebook.engine.work_cursor import WorkCursor
 from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.arriving import ARRIVING_RUNS, SPREAD_RUNS
 from duebook.store.postgres.connection import SCHEMA
-from duebook.store.postgres.statements import QUERIES
+from duebook.store.postgres.statements import KEPT, PREPARED, QUERIES
 from duebook.store.queries import percent_named
 from duebook.store.sql.rows import NewRun
 from duebook.store.values import FIRST, WHOLE_QUEUE
@@ -206,6 +208,14 @@ BY_ID: Final[dict[str, dict[str, Any]]] = {
     "take_orphans": {"ids": RUNS},
     "expire_runs": {"ids": RUNS, "now": NOW},
 }
+LOOK: Final[dict[str, Any]] = {
+    **FITS,
+    **NO_PARTS,
+    "queues": "{default}",
+    "namespaces": None,
+    "clock": NOW,
+}
+ALL_VALUES: Final = HOT | PAGES | {"look_for_work": LOOK}
 FILL: Final = """
 INSERT INTO schedules (id, namespace, name, version, created_at)
 SELECT 's' || n, 'default', 's' || n, 1, :now FROM generate_series(1, :many) AS n;
@@ -351,6 +361,52 @@ def test_no_run_is_compared_with_the_ends_of_all_others(
         books.execute("SET LOCAL enable_seqscan = off")  # as in our transactions
         plan = "\n".join(r[0] for r in books.execute(f"EXPLAIN {sql}".encode(), values))
     assert "Nested Loop" not in plan, plan[:2_000]
+
+
+def explain_kept(
+    books: psycopg.Connection[tuple[Any, ...]], name: str, values: dict[str, Any], how: str
+) -> Any:
+    """The plan that a connection of ours keeps; what it does is undone."""
+    books.execute("DISCARD PLANS")
+    with suppress(errors.DuplicatePreparedStatement):
+        books.execute(PREPARED[name].preparation.encode())
+    cursor = psycopg.ClientCursor(books)
+    text = cursor.mogrify(PREPARED[name].execution, values)
+    with books.transaction(force_rollback=True):
+        books.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+        return cursor.execute(f"EXPLAIN ({how}, FORMAT JSON) {text}".encode()).fetchall()[0][0][0]
+
+
+@pytest.mark.parametrize("name", sorted(KEPT & set(ALL_VALUES)))
+def test_a_kept_plan_reads_no_table_from_end_to_end(
+    books: psycopg.Connection[tuple[Any, ...]], name: str
+) -> None:
+    plan = explain_kept(books, name, ALL_VALUES[name], "COSTS")
+    kinds = {node.get("Relation Name"): node["Node Type"] for node in nodes(plan["Plan"])}
+    for table in ("active_runs", "ended_runs", "schedules", "schedule_state"):
+        assert kinds.get(table) != "Seq Scan", plan
+
+
+@pytest.mark.parametrize("name", ["claim_ready", "look_for_work", "list_by_name"])
+def test_a_kept_plan_reads_about_as_many_rows_as_it_returns(
+    books: psycopg.Connection[tuple[Any, ...]], name: str
+) -> None:
+    plan = explain_kept(books, name, ALL_VALUES[name], "ANALYZE")
+    for node in nodes(plan["Plan"]):
+        read = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+        assert read * node["Actual Loops"] <= 3 * 51, node
+
+
+@pytest.mark.parametrize("number", [1, 25, 200, 1_000])
+def test_a_kept_settle_compares_no_run_with_the_ends_of_all_others(
+    books: psycopg.Connection[tuple[Any, ...]], number: int
+) -> None:
+    values = {k: v * number if isinstance(v, list) else v for k, v in BY_ID["settle_runs"].items()}
+    values["run_id"] = [f"r{n}" for n in range(1, number + 1)]
+    plan = explain_kept(books, "settle_runs", values, "ANALYZE")
+    for node in nodes(plan["Plan"]):
+        removed = node.get("Rows Removed by Join Filter", 0) + node.get("Rows Removed by Filter", 0)
+        assert removed * node["Actual Loops"] <= number, node
 
 
 @pytest.mark.parametrize("name", ["list_events", "list_events_back"])

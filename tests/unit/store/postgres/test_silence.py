@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
     from duebook.store.base import Tx
+    from duebook.store.postgres.prepared import Statement
 
 SHORT = 0.5
 """Seconds: deadlines in a silence, which nobody keeps. They are longer while somebody answers, for
@@ -116,7 +117,7 @@ def test_a_commit_that_nobody_answers_is_unknown(
 ) -> None:
     commit = store._commit
 
-    def commit_in_silence(transaction: Transaction, last: Sequence[str]) -> list[Answer]:
+    def commit_in_silence(transaction: Transaction, last: Sequence[Statement]) -> list[Answer]:
         proxy.mode = "blackhole"
         shorten(transaction.connection, longest())
         return commit(transaction, last)

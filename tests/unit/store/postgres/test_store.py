@@ -100,7 +100,7 @@ def test_a_transaction_has_its_settings_and_leaves_none(
         connection = tx.db.connection  # type: ignore[attr-defined]
         return [connection.execute(f"SHOW {name}".encode()).fetchone()[0] for name in names]
 
-    assert getattr(store, verb)(work) == [SCHEMA, "force_custom_plan", "off", "5s"]
+    assert getattr(store, verb)(work) == [SCHEMA, "force_generic_plan", "off", "5s"]
     connection = store._pool.take()
     assert connection.execute("SHOW plan_cache_mode").fetchone() == ("auto",)
     store._pool.give(connection)
