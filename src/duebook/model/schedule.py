@@ -283,6 +283,8 @@ class ScheduleSpec:
     """whether it matters to any decision which of its runs are active"""
     instant: bool = field(init=False, repr=False, compare=False)
     """whether its runs end the moment they begin, so that none is ever in the way of another"""
+    _shown: dict[str, Any] | None = field(init=False, repr=False, compare=False)
+    """as it was written for people without a payload"""
 
     def __post_init__(self) -> None:
         special = self.start_at or self.end_at or self.max_runs or self.jitter or self.exclude
@@ -297,6 +299,7 @@ class ScheduleSpec:
         free = instant or self.overlap == "allow"
         object.__setattr__(self, "heeds_runs", not (plain and free and endless))
         object.__setattr__(self, "instant", instant)
+        object.__setattr__(self, "_shown", None)
 
     def anchored(self, instant: datetime) -> ScheduleSpec:
         """With the phase of its triggers fixed at `start_at`, else at `instant`."""
@@ -346,6 +349,19 @@ class ScheduleSpec:
             form["payload"] = show_payload(form["payload"])
         return form
 
+    def written(self) -> dict[str, Any]:
+        """As to_shown, for whoever changes nothing in it: made once, unless it has a payload."""
+        if self.payload:
+            return self.to_shown()
+        if self._shown is None:
+            object.__setattr__(self, "_shown", self.to_shown())
+        return self._shown or {}
+
+    def written_as(self, equal: ScheduleSpec) -> ScheduleSpec:
+        """This one, which need not be written again where an equal one was."""
+        object.__setattr__(self, "_shown", equal.written())
+        return self
+
 
 def _declared_fields() -> Iterator[DefinitionField]:
     hints = get_type_hints(ScheduleSpec, include_extras=True)
@@ -383,7 +399,7 @@ class Schedule:
     namespace: Name
     name: Name
     version: Annotated[int, Shown(least=1)]
-    spec: Annotated[ScheduleSpec | None, Shown(spread=True, write=ScheduleSpec.to_shown)]
+    spec: Annotated[ScheduleSpec | None, Shown(spread=True, write=ScheduleSpec.written)]
     """None when this node cannot read it, for a newer one wrote it; `problem` says why"""
     status: Status
     created_at: datetime

@@ -24,16 +24,17 @@ LONGEST_KNOWN: Final = 2_000
 def read_stored(text: str, name: str) -> ScheduleSpec:
     """As `read_spec`, quicker for a text that was read lately. What the caller gets is its own,
     so that nobody who changes a payload changes that of others."""
-    known = _fields_of(text) if len(text) <= LONGEST_KNOWN else None
+    known = _known(text) if len(text) <= LONGEST_KNOWN else None
     if known is None:
         return read_spec(text, name)
-    if payload := known.get("payload"):
-        return ScheduleSpec(**{**known, "payload": deepcopy(payload)})
-    return ScheduleSpec(**known)
+    fields, spec = known
+    if "payload" in fields:
+        return ScheduleSpec(**{**fields, "payload": deepcopy(fields["payload"])})
+    return ScheduleSpec(**fields).written_as(spec)
 
 
 @lru_cache(MOST_KNOWN)
-def _fields_of(text: str) -> Mapping[str, Any] | None:
+def _known(text: str) -> tuple[Mapping[str, Any], ScheduleSpec] | None:
     """The fields of a definition that means the same for every schedule: it is read without a name.
 
     None for one that needs the name, that is wrong, or whose target holds what could be changed.
@@ -43,4 +44,4 @@ def _fields_of(text: str) -> Mapping[str, Any] | None:
     except InvalidSchedule:
         return None
     fixed = isinstance(spec.target, TaskTarget | CommandTarget)
-    return fields if fixed and not spec.depends_on else None
+    return (fields, spec) if fixed and not spec.depends_on else None

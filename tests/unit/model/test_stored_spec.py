@@ -30,7 +30,7 @@ FORMS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def _unread() -> None:
-    stored_spec._fields_of.cache_clear()
+    stored_spec._known.cache_clear()
 
 
 @pytest.mark.parametrize("kind", FORMS)
@@ -84,14 +84,30 @@ def _parts(target: Any) -> list[Any]:
 def test_what_is_kept_is_bounded() -> None:
     long = json.dumps(DAILY | {"description": "x" * stored_spec.LONGEST_KNOWN})
     read_stored(long, "a")
-    assert stored_spec._fields_of.cache_info().currsize == 0
+    assert stored_spec._known.cache_info().currsize == 0
     for number in range(stored_spec.MOST_KNOWN + 10):
         read_stored(json.dumps(DAILY | {"description": str(number)}), "a")
-    assert stored_spec._fields_of.cache_info().currsize == stored_spec.MOST_KNOWN
+    assert stored_spec._known.cache_info().currsize == stored_spec.MOST_KNOWN
 
 
 def test_the_stored_form_of_a_definition_is_kept() -> None:
     text = json.dumps(load_spec(FORMS["own hash"], "a").to_json())
     read_stored(text, "a")
     read_stored(text, "b")
-    assert stored_spec._fields_of.cache_info().hits == 1
+    assert stored_spec._known.cache_info().hits == 1
+
+
+@pytest.mark.parametrize("former", [{}, {"a": 1}])
+def test_a_payload_that_changes_is_written_as_it_is_now(former: dict[str, int]) -> None:
+    text = json.dumps(DAILY | {"payload": former})
+    read_stored(text, "other").written()
+    spec = read_stored(text, "job")
+    assert spec.written() == spec.to_shown()
+    spec.payload["a"] = 2
+    assert spec.written()["payload"] == {"a": 2}
+    assert read_stored(text, "third").written() == read_spec(text, "third").to_shown()
+
+
+def test_a_definition_is_written_for_people_once() -> None:
+    text = json.dumps(DAILY)
+    assert read_stored(text, "a").written() is read_stored(text, "b").written()
