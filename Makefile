@@ -6,6 +6,7 @@ READY := $(VENV)/.ready
 RUNS := $(VENV)/.runs
 PEERS := $(VENV)/.peers
 SITE_TOOLS := $(VENV)/.site-tools
+COMPILED := $(VENV)/.compiled
 PEERS_NODE := $(VENV)/peers-node
 GRAPHILE_WORKER := graphile-worker@0.17.3
 QUIETLY := --quiet --disable-pip-version-check --no-compile
@@ -89,9 +90,12 @@ docs: $(SITE_TOOLS) ## build the documentation site into site/
 screenshots: $(READY) browser ## take the pictures of the dashboard in docs/images again
 	$(BIN)/python -m tests.browser.screenshots
 
-# what five processes would each compile at once is compiled before they begin
-unit: $(READY) browser
+# what five processes would each compile at once is compiled before they begin, if it has changed
+$(COMPILED): $(READY) $(shell find src tests examples -name '*.py')
 	@$(BIN)/python -m pytest --collect-only -q >/dev/null || true
+	@touch $@
+
+unit: $(READY) browser $(COMPILED)
 	$(BIN)/python -m pytest -n 5 --dist worksteal
 
 test-kills: $(READY) ## 200 workers are killed while they transfer money, and nodes at every point of their work

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(5), *(pytest.param(n, marks=pytest.mark.long) for n in range(5, 30))]
+    "seed", [*range(3), *(pytest.param(n, marks=pytest.mark.long) for n in range(3, 30))]
 )
 def test_every_due_time_has_one_account(book: Book, clock: VirtualClock, seed: int) -> None:
     history = History(book, clock, seed)

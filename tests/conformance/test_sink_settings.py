@@ -57,8 +57,8 @@ def test_the_secret_of_a_webhook_stays_with_its_url(book: Book) -> None:
     assert new == changed.options["secret"] != secret == sink.options["secret"]
 
 
-@pytest.mark.parametrize("setting", REFUSED_SETTINGS)
-def test_settings_of_kafka_that_are_not_allowed_are_refused(book: Book, setting: str) -> None:
-    with pytest.raises(Invalid, match=setting):
-        book.events.add_sink("bus", "kafka", servers="k:9092", config={setting: "x"})
+def test_settings_of_kafka_that_are_not_allowed_are_refused(book: Book) -> None:
+    for setting in REFUSED_SETTINGS:
+        with pytest.raises(Invalid, match=setting):
+            book.events.add_sink("bus", "kafka", servers="k:9092", config={setting: "x"})
     assert book.events.sinks() == []

@@ -3,7 +3,8 @@ own, on a file and through a server."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
 import pytest
 
@@ -22,14 +23,31 @@ if TYPE_CHECKING:
     from tests.support.serving import Served
 
 
+DATABASES: Final = ("sqlite", "postgres")
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A module that is ANYWHERE promises the same on a file and through a server, but for tests
-    that are marked as `on_file`."""
+    that are marked as `on_file`.
+
+    Pages and the API know no database, and tests/conformance shows that clients are the same on
+    both. A test of them is on either, and on the other in `make test-long`; those in which the
+    database has a part, as when two ask at once, are marked `both_databases`."""
     if "cli" in metafunc.fixturenames:
         on_file = metafunc.definition.get_closest_marker("on_file") is not None
         anywhere = getattr(metafunc.module, "ANYWHERE", False) and not on_file
         ways = ["file", "server"] if anywhere else ["file"]
         metafunc.parametrize("cli", ways, indirect=True)
+    if "database" in metafunc.fixturenames and not _names_its_database(metafunc.definition):
+        both = metafunc.definition.get_closest_marker("both_databases") is not None
+        which = crc32(metafunc.function.__name__.encode()) % 2  # the same in every process
+        other = DATABASES[1 - which]
+        later = other if both else pytest.param(other, marks=pytest.mark.long)
+        metafunc.parametrize("database", [DATABASES[which], later], indirect=True)
+
+
+def _names_its_database(test: pytest.Item) -> bool:
+    return any("database" in marker.args[0] for marker in test.iter_markers("parametrize"))
 
 
 @pytest.fixture(autouse=True)
@@ -78,10 +96,17 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     return resize
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+@pytest.fixture
+def database(request: pytest.FixtureRequest) -> str:
+    """Which one the store of a test is on."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, database: str, tmp_path: Path) -> Iterator[Store]:
     opened: Store
-    if request.param == "sqlite":
+    if database == "sqlite":
         opened = SqliteStore(tmp_path / "books.db")
     else:
         opened = PostgresStore(request.getfixturevalue("emptied_url"))

@@ -97,7 +97,8 @@ def test_the_examples_can_be_followed(tmp_path: Path) -> None:
     run(tmp_path, "-m", "tools.derive")
     everywhere = "tests/contract/test_fields_everywhere.py"
     chosen = "not postgres and not declared_is_on_every_surface"
-    run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen, *tests, everywhere)
+    words = ["-q", "-p", "no:cacheprovider", "-m", "", "-k", chosen]  # also what is marked `long`
+    run(tmp_path, "-m", "pytest", *words, *tests, everywhere)
 
 
 def test_a_guide_with_a_step_that_cannot_be_followed_is_noticed(tmp_path: Path) -> None:

@@ -27,6 +27,12 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
         yield opened
 
 
+MOSTLY_ON_POSTGRES = pytest.mark.parametrize(
+    "world", ["postgres", pytest.param("sqlite", marks=pytest.mark.long)], indirect=True
+)
+"""The buffer of a node knows no database; what it asks of one is in tests/conformance."""
+
+
 def worker(world: World, **options: Any) -> NodeProcess:
     """With a lease that no busy machine costs it; it is buried at once when its process is gone."""
     return world.node(app=APP, scaled=True, slots=SLOTS, **{"lease": 3 * LEASE} | options)
@@ -62,6 +68,7 @@ def test_runs_that_a_killed_worker_had_buffered_begin_elsewhere_and_were_not_tak
     assert world.cli("db", "check").returncode == 0
 
 
+@MOSTLY_ON_POSTGRES
 def test_a_task_that_kills_its_nodes_from_the_buffer_ends_as_poison_and_nothing_else_does(
     world: World,
 ) -> None:
@@ -81,6 +88,7 @@ def test_a_task_that_kills_its_nodes_from_the_buffer_ends_as_poison_and_nothing_
     assert world.cli("db", "check").returncode == 0
 
 
+@MOSTLY_ON_POSTGRES
 def test_a_worker_that_stops_hands_back_what_it_has_buffered_at_once(world: World) -> None:
     """While it waits for what it has begun, others can begin the rest."""
     enqueue(world, "nothing", MANY)

@@ -50,7 +50,8 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 MOSTLY_ON_A_FILE = pytest.mark.parametrize(
     "world", ["sqlite", pytest.param("postgres", marks=pytest.mark.long)], indirect=True
 )
-"""What a flow does with its steps is the same on both databases, says tests/conformance."""
+"""What a flow does with its steps is the same on both databases, says tests/conformance; and that
+nodes are killed at it on PostgreSQL, tests/chaos/test_flows.py."""
 
 
 def register(world: World, path: Path) -> None:
@@ -129,6 +130,7 @@ def test_later_steps_get_all_of_a_large_output_or_fail(world: World) -> None:
     assert "it printed 1,988,895 bytes into J" in (of["cut"]["make"].error or "")
 
 
+@MOSTLY_ON_A_FILE
 @pytest.mark.parametrize(
     ("fail", "status", "handlers"),
     [
@@ -236,6 +238,7 @@ def test_a_flow_is_stopped_while_a_condition_is_judged(world: World) -> None:
     assert steps(world, run)["a"].reason == "flow_cancelled"
 
 
+@MOSTLY_ON_A_FILE
 def test_the_service_is_stopped_and_started_again(world: World) -> None:
     register(world, EXAMPLES)
     world.node()
@@ -265,6 +268,7 @@ def test_a_worker_that_is_killed_during_a_step_costs_that_step_only(world: World
     assert steps(world, run)["held"].losses == 1
 
 
+@MOSTLY_ON_A_FILE
 def test_workers_that_are_killed_between_steps_cost_nothing(world: World) -> None:
     register(world, write_flow(world, "held", HELD))
     world.go.touch()
@@ -283,8 +287,10 @@ def test_workers_that_are_killed_between_steps_cost_nothing(world: World) -> Non
     ("name", "params", "status", "last"),
     [
         ("etl", {}, "succeeded", "tell"),
-        ("handlers", {"fail": "yes"}, "failed", "handler_on.exit"),
-        ("nested", {}, "succeeded", "second"),
+        pytest.param(
+            *("handlers", {"fail": "yes"}, "failed", "handler_on.exit"), marks=pytest.mark.long
+        ),
+        pytest.param("nested", {}, "succeeded", "second", marks=pytest.mark.long),
     ],
 )
 def test_an_example_survives_that_its_workers_are_killed_over_and_over(
@@ -322,6 +328,7 @@ def problems(world: World) -> list[str]:
     return [finding.text for finding in found if finding.problem]
 
 
+@MOSTLY_ON_A_FILE
 def test_the_service_goes_on_elsewhere_when_its_worker_is_killed(world: World) -> None:
     register(world, EXAMPLES)
     killed = world.node(lease=LEASE)
@@ -362,6 +369,7 @@ def up(world: World, folder: Path) -> None:
     world.up("--flows", str(folder)).wait_ready()
 
 
+@MOSTLY_ON_A_FILE
 def test_a_new_flow_with_a_catchup_window_catches_up_nothing_after_a_restart(world: World) -> None:
     folder = world.folder / "flows"
     folder.mkdir()
@@ -392,6 +400,7 @@ def test_a_deleted_flow_is_never_started_again(world: World) -> None:
     assert len(runs_of(world, "gone", 1_000)) == before
 
 
+@MOSTLY_ON_A_FILE
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_after_a_stop_an_edit_and_a_start_only_what_the_files_say_runs(
     world: World, how: signal.Signals
@@ -429,6 +438,7 @@ def test_a_changed_schedule_takes_effect(world: World) -> None:
     eventually(lambda: runs_of(world, "moved"))
 
 
+@MOSTLY_ON_A_FILE
 def test_a_flow_with_a_catchup_window_catches_up_what_an_outage_missed(world: World) -> None:
     text = (
         'schedule: "*/2 * * * * *"\ncatchup_window: 6h\noverlap_policy: all\n'
@@ -451,6 +461,7 @@ def test_a_flow_with_a_catchup_window_catches_up_what_an_outage_missed(world: Wo
     assert gaps == {2.0}, "none is missing and none is there twice"
 
 
+@MOSTLY_ON_A_FILE
 def test_a_directory_whose_node_is_killed_is_looked_after_by_another_within_a_lease(
     world: World,
 ) -> None:

@@ -64,14 +64,15 @@ def printed(world: World, run_id: str) -> list[str]:
 # ------------------------------------------------------------ events
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_a_task_publishes_is_on_the_log_when_it_has_succeeded(world: World, kind: str) -> None:
+def test_what_a_task_publishes_is_on_the_log_when_it_has_succeeded(world: World) -> None:
     worker(world)
-    run_id = run(world, f"publish_in_{kind}")
-    world.wait_for(run_id, "succeeded")
-    (event,) = world.book.events.list("told")
-    assert (event.data, event.aggregate, event.version) == ({"by": kind}, f"run:{run_id}", 1)
-    assert event.meta["run_id"] == run_id
+    for number, kind in enumerate(KINDS):
+        run_id = run(world, f"publish_in_{kind}")
+        world.wait_for(run_id, "succeeded")
+        events = {event.meta["run_id"]: event for event in world.book.events.list("told")}
+        assert len(events) == number + 1
+        event = events[run_id]
+        assert (event.data, event.aggregate, event.version) == ({"by": kind}, f"run:{run_id}", 1)
 
 
 # ------------------------------------------------------------ everyday
@@ -200,18 +201,23 @@ def test_a_process_of_a_task_is_kept_for_the_next_run(world: World) -> None:
     assert not node.family()
 
 
-@pytest.mark.parametrize("what", ["child", "pipes", "streams"])
-def test_a_process_that_a_task_has_left_untidy_is_not_kept(world: World, what: str) -> None:
+def test_a_process_that_a_task_has_left_untidy_is_not_kept(world: World) -> None:
     node = worker(world)
-    run_id = run(world, "untidy", payload={"what": what})
-    world.wait_for(run_id, "succeeded")
-    left = output(world, run_id)
-    eventually(lambda: left not in children(node) and not sleepers(node))
-    other = world.book.schedules.trigger("untidy", payload={"what": "nothing"}).id
-    world.wait_for(other, "succeeded")
-    assert output(world, other) != left
-    assert printed(world, other) == ["printed"]
-    assert output(world, other) in children(node)
+    add(world, "untidy")
+    for what in ("child", "pipes", "streams"):
+        run_id = world.book.schedules.trigger("untidy", payload={"what": what}).id
+        world.wait_for(run_id, "succeeded")
+        left = output(world, run_id)
+        eventually(partial(is_gone, node, left))
+        other = world.book.schedules.trigger("untidy", payload={"what": "nothing"}).id
+        world.wait_for(other, "succeeded")
+        assert output(world, other) != left
+        assert printed(world, other) == ["printed"]
+        assert output(world, other) in children(node)
+
+
+def is_gone(node: NodeProcess, child: int) -> bool:
+    return child not in children(node) and not sleepers(node)
 
 
 def sleepers(node: NodeProcess) -> list[int]:
@@ -242,26 +248,25 @@ def test_a_task_that_crashes_its_process_fails_alone(world: World) -> None:
 # ------------------------------------------------------------ being asked to end
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_task_can_be_cancelled(world: World, kind: str) -> None:
+def test_a_task_can_be_cancelled(world: World) -> None:
     node = worker(world)
-    run_id = run(world, kind)
-    world.wait_evidence("start", kind)
-    assert world.book.runs.cancel(run_id) == "requested"
-    world.wait_for(run_id, "cancelled")
-    if kind == "process":  # it hears nothing, and is killed
-        assert not children(node)
-    else:
-        world.wait_evidence("cancelled", kind)
+    for kind in KINDS:
+        run_id = run(world, kind)
+        world.wait_evidence("start", kind)
+        assert world.book.runs.cancel(run_id) == "requested"
+        world.wait_for(run_id, "cancelled")
+        if kind == "process":  # it hears nothing, and is killed
+            assert not children(node)
+        else:
+            world.wait_evidence("cancelled", kind)
     assert not world.evidence("end")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_task_ends_at_its_timeout(world: World, kind: str) -> None:
+def test_a_task_ends_at_its_timeout(world: World) -> None:
     worker(world)
-    run_id = run(world, kind, timeout="1s")
-    world.wait_for(run_id, "failed")
-    assert world.book.runs.get(run_id).reason == "timeout"
+    for run_id in [run(world, kind, timeout="1s") for kind in KINDS]:
+        world.wait_for(run_id, "failed")
+        assert world.book.runs.get(run_id).reason == "timeout"
     assert not world.evidence("end")
 
 
@@ -287,18 +292,19 @@ def test_a_node_without_any_slot_left_ends(world: World) -> None:
 # ------------------------------------------------------------ shutdown
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_worker_that_ends_hands_long_tasks_back(world: World, kind: str) -> None:
+def test_a_worker_that_ends_hands_long_tasks_back(world: World) -> None:
     node = worker(world, shutdown_grace=0.2)
-    run_id = run(world, kind)
-    world.wait_evidence("start", kind)
+    runs = [run(world, kind) for kind in KINDS]
+    for kind in KINDS:
+        world.wait_evidence("start", kind)
     assert node.end() == 0
     assert not node.family()
-    assert world.status(run_id) == "queued"
+    assert [world.status(run_id) for run_id in runs] == ["queued"] * len(runs)
     world.go.touch()
     worker(world)
-    world.wait_for(run_id, "succeeded")
-    assert world.book.runs.get(run_id).losses == 0
+    for run_id in runs:
+        world.wait_for(run_id, "succeeded")
+        assert world.book.runs.get(run_id).losses == 0
     check(world)
 
 

@@ -74,9 +74,11 @@ class _Held(BaseHTTPRequestHandler):
         """Nothing."""
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    """Schedules of each kind that are due every second, and whose work waits for `go`."""
+    """Schedules of each kind that are due every second, and whose work waits for `go`.
+
+    On PostgreSQL tests/chaos/test_faults.py kills and stops nodes, whatever they work at."""
     url = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
     with open_world(tmp_path, url) as opened, serving(Hook(opened)) as hook:
         for task in TASKS:

@@ -39,6 +39,10 @@ def main(place: str, options: dict[str, Any]) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (options["descriptors"],) * 2)
     if "clock" in options:
         _shift_clock(Path(options["clock"]))
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from tests.support.quick_dataclasses import start_quickly
+
+    kept = start_quickly()
     from duebook.targets.command_setup import command_setup
     from duebook.targets.spawner import Spawner
 
@@ -66,6 +70,7 @@ def main(place: str, options: dict[str, Any]) -> None:
         node = Node(store, spawner, node_options, _tasks(options), chores=_chores(store, options))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: node.stop())
+        kept.keep()
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         node.run()
@@ -77,7 +82,6 @@ def _tasks(options: dict[str, Any]) -> Any:
     """Those of the program that is named as MODULE:BOOK, imported from the repository."""
     if "app" not in options:
         return None
-    sys.path.insert(0, str(Path(__file__).parents[2]))
     module, _, name = options["app"].partition(":")
     return getattr(importlib.import_module(module), name).tasks
 

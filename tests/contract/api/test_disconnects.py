@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from tests.support.serving import Served
 
+pytestmark = pytest.mark.both_databases
+
 HEAD = "Host: 127.0.0.1\r\nAuthorization: Bearer admin\r\n"
 UPLOAD = f"POST /api/v1/schedules HTTP/1.1\r\n{HEAD}Content-Type: application/json\r\n"
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from duebook.api.app import App
     from duebook.store.base import Store
 
+pytestmark = pytest.mark.both_databases
+
 
 def live(store: Store) -> None:
     info = SessionInfo("n", "host", 1, "scheduler,worker", "0", "2026a", (), ("default",))

@@ -5,10 +5,14 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.support.api import HELLO, Api
 
 if TYPE_CHECKING:
     from duebook.api.app import App
+
+pytestmark = pytest.mark.both_databases
 
 KEY = {"Idempotency-Key": "4711"}
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from duebook.api.app import App
     from duebook.store.base import Store
 
+pytestmark = pytest.mark.both_databases
+
 
 def made(number: int, **more: Any) -> dict[str, Any]:
     return HELLO | {"name": f"job-{number:03}"} | more

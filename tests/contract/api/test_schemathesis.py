@@ -91,17 +91,16 @@ def running(store: Store) -> Iterator[Running]:
 
 
 @pytest.mark.parametrize(
-    ("store", "mode", "examples"),
+    ("database", "mode", "examples"),
     [
         ("sqlite", GenerationMode.POSITIVE, 3),
         ("postgres", GenerationMode.NEGATIVE, 3),
         *(
-            pytest.param(store, mode, 20, marks=pytest.mark.long)
-            for store in ("sqlite", "postgres")
+            pytest.param(database, mode, 20, marks=pytest.mark.long)
+            for database in ("sqlite", "postgres")
             for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
         ),
     ],
-    indirect=["store"],
 )
 @pytest.mark.lengthy
 def test_no_request_breaks_an_operation_or_its_promise(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
     from duebook.book import Book
     from tests.support.pages import Browser
+
+pytestmark = pytest.mark.both_databases
 
 PAGE = "/schedules/job"
 

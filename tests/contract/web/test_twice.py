@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from duebook.store.base import Tx
     from tests.support.pages import Page
 
+pytestmark = pytest.mark.both_databases
+
 TOLD = "was submitted twice, and was processed once"
 
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from duebook.book import Book
     from tests.support.pages import Browser
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def broken(book: Book) -> str:

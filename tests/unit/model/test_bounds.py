@@ -3,6 +3,7 @@ is not is refused, both in a moment and in a short sentence."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ def job(**fields: Any) -> dict[str, Any]:
     return {"trigger": "@daily", "target": "work"} | fields
 
 
+@cache
 def names(number: int, value: Any = "x") -> dict[str, Any]:
     return {f"name-{n}": value for n in range(number)}
 

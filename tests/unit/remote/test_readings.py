@@ -232,15 +232,7 @@ def test_what_is_read_is_what_was_shown(kind: Any, data: st.DataObject) -> None:
     form = json.loads(json.dumps(form_of(value)))
     assert read(kind, form) == value
     assert form_of(read(kind, form)) == form
-
-
-@pytest.mark.parametrize("kind", PAIRS, ids=str)
-@given(data=st.data())
-def test_what_a_newer_server_adds_is_left_out(kind: Any, data: st.DataObject) -> None:
-    strategy, form_of = PAIRS[kind]
-    value = data.draw(strategy)
-    form = json.loads(json.dumps(form_of(value)))
-    assert read(kind, form | {"of_tomorrow": 1}) == value
+    assert read(kind, form | {"of_tomorrow": 1}) == value, "what a newer server adds is left out"
 
 
 def test_a_definition_that_nobody_here_can_read_is_a_problem_of_the_schedule() -> None:

@@ -108,7 +108,7 @@ def cut_off(url: str) -> None:
     raise Crash
 
 
-@pytest.fixture(params=STEPS)
+@pytest.fixture(params=STEPS, scope="module")
 def base(request: pytest.FixtureRequest, postgres_server: Server) -> Iterator[Base]:
     with (
         postgres_server.database() as url,
