@@ -58,19 +58,29 @@ TEXTS: Final = {name: percent_named(sql).encode() for name, sql in QUERIES.items
 KEPT: Final = frozenset(
     {
         "claim_ready",
+        "find_schedule",
+        "get_any_exception",
         "get_earliest_wake",
         "get_latest_run_named",
+        "get_quota_standing",
         "get_schedule_named",
+        "insert_change",
+        "insert_revision",
+        "insert_run",
+        "insert_schedule",
+        "insert_state",
         "list_abilities",
         "list_active",
         "list_by_name",
         "list_definitions",
+        "list_followed",
         "list_latest_runs",
         "list_schedules_by_id",
         "lock_wakes",
         "look_for_due",
         "look_for_work",
         "move_state",
+        "note_use",
         "renew_all",
         "settle_runs",
         "start_runs",
@@ -236,11 +246,12 @@ class PostgresStatements(Statements):
         return self.rows(query, rows)
 
     def insert_all(self, inserts: Sequence[tuple[str, Sequence[Row]]]) -> None:
-        asks = [Ask(query, columns_of(query, rows)) for query, rows in inserts if rows]
+        """Few go with the next message."""
         if self._grouping is None or sum(len(rows) for _, rows in inserts) > FEW:
             super().insert_all(inserts)
-        elif asks:
-            self.together(*asks)
+            return
+        for query, rows in inserts:
+            self.soon(query, rows)
 
     def lock_state(self, schedule_id: str) -> list[Row]:
         return self.all("lock_state" if self._writes else "get_state", id=schedule_id)

@@ -50,7 +50,7 @@ class Audit(Part):
             )
             for change in changes
         ]
-        self._db.insert("insert_change", rows)
+        self._db.insert_all([("insert_change", rows)])
 
     def list_changes(
         self, namespace: str | None, wanted: ChangeFilter, after: PagePosition | None, limit: int

@@ -70,7 +70,7 @@ class Quotas(Part):
             if schedules or size
         ]
         for row in rows:
-            self._db.run("note_use", **row)
+            self._db.ask_last("note_use", **row)
         self._db.used = {}
 
     def count_use(self) -> dict[str, tuple[int, int]]:
