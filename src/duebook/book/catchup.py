@@ -55,7 +55,7 @@ class Catchup:
         after = read_cursor(key, asked, cursor, "si")
 
         def work(tx: Tx) -> HeldRanges:
-            only = "" if schedule is None else self._name(tx, schedule)
+            only = "" if schedule is None else self._find(tx, schedule)
             found = tx.held.list_held(self._namespace, only, after, limit)
             return Listing(found.rows, write_cursor(key, asked, found.last))
 
@@ -131,15 +131,14 @@ class Catchup:
 
     def _held(self, tx: Tx, name: str) -> tuple[Snapshot, HeldList]:
         """A schedule, locked, with what is held of it; raises Conflict when that is nothing."""
-        snapshot = tx.plans.snapshot(tx.schedules.find_schedule(self._namespace, name))
+        snapshot = tx.plans.snapshot(self._find(tx, name))
         held = held_of(tx, snapshot.schedule_id)
         if not held:
             raise Conflict(f'schedule "{snapshot.name}" has no held due times')
         return snapshot, held
 
-    def _name(self, tx: Tx, schedule: str) -> str:
-        found = tx.schedules.find_schedule(self._namespace, schedule)
-        return tx.schedules.get_schedule(found).name
+    def _find(self, tx: Tx, name: str) -> str:
+        return tx.schedules.find_schedule(self._namespace, name)
 
 
 def _read_span(

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlencode
 import pytest
 
 from duebook.delivery.courier import Courier
+from duebook.model.held import HeldRange
 from duebook.timetext import format_instant
 from duebook.web.routes import PAGES
 from tests.support.builders import begin, claim, settle
@@ -57,6 +58,14 @@ def contents(page: Page) -> str:
     return page.source.partition('<div id="page">')[2].partition("</main>")[0]
 
 
+def hold(book: Book, name: str) -> None:
+    """Four of its due times wait for an operator."""
+    id_, now = book.schedules.get(name).id, book.insights.now()
+    last = now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=1)
+    held = HeldRange(name, id_, last - timedelta(days=3), last, 4, True, 1, now)
+    book.store.transact(lambda tx: tx.held.replace(id_, [held]))
+
+
 def fill(book: Book) -> list[str]:
     """Something of every kind; returns where notices stand after what was done."""
     create = book.schedules.create
@@ -65,6 +74,7 @@ def fill(book: Book) -> list[str]:
     book.schedules.pause("rests")
     book.schedules.update("job", description="new")
     book.schedules.skip_next("job")
+    hold(book, "rests")
     begin(book.store)
     book.schedules.trigger("job")
     (failed,) = claim(book.store)
@@ -91,11 +101,15 @@ def fill(book: Book) -> list[str]:
     done.append({"done": "run", "run": failed.run.id})
     done.append({"done": "backfill", "count": "2", "since": now, "until": now, "at": now})
     done.append({"done": "undo-backfill", "cancelled": "2", "begun": "1"})
+    done.append({"done": "approve", "count": "2", "since": now, "until": now, "at": now})
+    done.append({"done": "reject", "count": "2"})
     span = {name: f"{datetime.now(UTC) - timedelta(days=n):%Y-%m-%dT00:00}" for name, n in
             (("from", 4), ("to", 2))}  # fmt: skip
     return [
         *(f"/schedules/job?{urlencode(query)}" for query in done),
         f"/schedules/job/backfill?{urlencode(span)}",
+        "/schedules/rests/catchup?decide=approve",
+        "/schedules/rests/catchup?decide=reject",
         "/schedules?done=paused&count=1&name=rests",
         f"/schedules?done=deleted&name=gone&id={gone.id}",
         f"/runs/{flow.id}?done=start",
@@ -155,7 +169,7 @@ def test_every_write_is_asked_for_on_a_page_of_its_own(admin: Browser, book: Boo
     assert WRITES - set(asked) == ONLY_UNDO <= undone
     told = {row.split("|")[1].strip() for row in DOCUMENT.read_text().splitlines() if "|" in row}
     words = {word for found in asked.values() for word in found - PREVIEWS}
-    numbers = re.compile(r"\d+ (schedule|run)s?")
+    numbers = re.compile(r"\d+ (schedule|run|due time)s?")
     missing = {numbers.sub(r"N \1s", word) for word in words} - told
     assert not missing, f"docs/dashboard.md does not say what is asked before {missing}"
 

@@ -29,7 +29,7 @@ class HeldCatchup(Part):
     def list_held(
         self, namespace: str, only: str, after: PagePosition | None, limit: int
     ) -> Found[HeldRange]:
-        """By schedule and due time; `only` is the name of one schedule, or empty for all."""
+        """By schedule and due time; `only` is the id of one schedule, or empty for all."""
         name, due_from = ("", EARLIEST) if after is None else (str(after[0]), moment(int(after[1])))
         place: Values = {"name": name, "due_from": due_from}
         rows = self._db.all("list_held_in", namespace=namespace, only=only, limit=limit, **place)

@@ -148,7 +148,7 @@ ORDER BY h.due_from
 SELECT s.name, h.schedule_id, h.due_from, h.due_to, h.count, h.exact, h.version, h.held_at
 FROM held_catchup AS h JOIN schedules AS s ON s.id = h.schedule_id
 WHERE s.namespace = :namespace AND (s.name, h.due_from) > (:name, :due_from)
-    AND (s.name = :only OR :only = '')
+    AND (h.schedule_id = :only OR :only = '')
 ORDER BY s.name, h.due_from
 LIMIT :limit
 
