@@ -72,7 +72,8 @@ def outage(
     store: Store, clock: VirtualClock, minutes: int = 10, name: str = "job", **definition: Any
 ) -> str:
     """A minutely schedule that nobody planned for some minutes; the last one is in time."""
-    policies = {"catchup_approval": 3, "grace": "30s", "overlap": "queue"} | definition
+    policies: dict[str, Any] = {"catchup_approval": 3, "grace": "30s", "overlap": "queue"}
+    policies |= definition
     job = add_schedule(store, name, **policies)
     clock.advance(minutes * MINUTE)
     tick(store)
@@ -175,7 +176,8 @@ def test_each_outage_has_its_range(store: Store, book: Book, clock: VirtualClock
 
 
 def test_a_held_backlog_is_told_as_an_event(store: Store, book: Book, clock: VirtualClock) -> None:
-    wanted = new_consumer("default", "watcher", "group", ["duebook.schedules"], 1, 1)
+    topics = ["duebook.schedules", "duebook.runs"]
+    wanted = new_consumer("default", "watcher", "group", topics, 1, 1)
     store.transact(lambda tx: tx.consumers.save_consumer(wanted, 0))
     job = outage(store, clock)
     stamp(store)
@@ -183,6 +185,9 @@ def test_a_held_backlog_is_told_as_an_event(store: Store, book: Book, clock: Vir
     assert event.type == "schedule.catchup_held"
     span = {"due_from": "2026-01-05T12:01:00Z", "due_to": "2026-01-05T12:09:00Z"}
     assert event.data == {"schedule": "job", "id": job, "count": 9} | span
+    book.catchup.approve("job", newest=2)
+    stamp(store)
+    assert [e.type for e in book.events.list("duebook.runs")] == ["run.late", "run.late"]
 
 
 # -- what is chosen
@@ -427,7 +432,8 @@ def test_the_status_notes_what_waits_and_is_ready_all_the_same(
     (note,) = readiness.notes
     assert note.message == (
         '9 missed due times of schedule "job" have waited for approval since '
-        "2026-01-05T12:10:00Z; decide: duebook catchup approve job"
+        "2026-01-05T12:10:00Z; to run them: duebook catchup approve job --all; to drop them: "
+        "duebook catchup reject job --all"
     )
     assert book.readiness(namespace="other").notes == ()
     book.catchup.reject(job)

@@ -185,5 +185,7 @@ def _run(tx: Tx, snapshot: Snapshot, due_times: list[datetime]) -> None:
     """Queue their runs; with the last that max_runs allows, the schedule completes."""
     runs = fill(tx, snapshot, due_times, origin="catchup")
     tx.held.note_approved(snapshot.schedule_id, len(runs))
+    if not snapshot.spec.instant:  # of those it is told how they ended
+        tx.lifecycle.record_run_events(runs, "run.late")
     if snapshot.spec.max_runs is not None and snapshot.status == "active":
         tx.plans.commit([plan(tx.plans.snapshot(snapshot.schedule_id), tx.now)], None)

@@ -163,7 +163,8 @@ def _waits_for_approval(health: Health) -> Iterator[Problem]:
             "catchup",
             f'{counted(held.due_times, "missed due time")} of schedule "{held.name}"{place} '
             f"{'has' if held.due_times == 1 else 'have'} waited for approval since "
-            f"{format_instant(held.since)}; decide: duebook {where}catchup approve {held.name}",
+            f"{format_instant(held.since)}; to run them: duebook {where}catchup approve "
+            f"{held.name} --all; to drop them: duebook {where}catchup reject {held.name} --all",
         )
     if (more := len(health.held) - MOST_NAMED) > 0:
         listed = "list them with: duebook catchup ls"

@@ -151,7 +151,8 @@ def show_command(name: str, as_json: bool) -> None:
         _print_schedule(schedule)
         _print_exceptions(book.schedules.exceptions(schedule.id))
         if held := book.catchup.list(schedule.id):
-            click.echo(f"held: {held_words(held)}; decide: duebook catchup approve {schedule.name}")
+            approve = f"duebook catchup approve {schedule.name} --all"
+            click.echo(f"held: {held_words(held)}; to run them: {approve}")
         runs = book.runs.list(schedule.id, limit=5)
         if runs:
             click.echo("\nlatest runs")

@@ -9,6 +9,7 @@ from duebook.book.catchup import MOST_APPROVED
 from duebook.client.arguments import Cursor, Given, Limit, ScheduleName
 from duebook.client.use_cases import operation
 from duebook.model.access import Role
+from duebook.model.fields import whole
 from duebook.model.held import CatchupDecision, HeldRange
 from duebook.model.listing import Listing
 
@@ -49,7 +50,7 @@ class CatchupClient(Protocol):
         start: _Start = None,
         end: _End = None,
         newest: Annotated[
-            int | None, Given("Only so many, the newest ones.", ge=1, le=MOST_APPROVED)
+            int | None, Given("Only so many, the newest ones.", read=whole(1, MOST_APPROVED))
         ] = None,
         reject_rest: Annotated[bool, Given("Reject all others that are held.")] = False,
         dry_run: _DryRun = False,

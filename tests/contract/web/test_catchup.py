@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from duebook.model.held import HeldRange
+from tests.support.held import hold
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.book import Book
-    from duebook.model.schedule import Schedule
     from tests.support.pages import Browser
 
 HOUR = timedelta(hours=1)
@@ -23,16 +22,10 @@ HOUR = timedelta(hours=1)
 def first(book: Book) -> datetime:
     """The first of nine hourly due times that are held."""
     hourly = {"every": "1h", "anchor": "2020-01-01T00:00:00Z"}
-    job = book.schedules.create("job", trigger=hourly, target={"command": ["true"]})
+    book.schedules.create("job", trigger=hourly, target={"command": ["true"]})
     first = book.insights.now().replace(minute=0, second=0, microsecond=0) - 9 * HOUR
-    hold(book, job, first, 9)
+    hold(book, "job", first, HOUR, 9)
     return first
-
-
-def hold(book: Book, job: Schedule, first: datetime, count: int) -> None:
-    last, now = first + (count - 1) * HOUR, book.insights.now()
-    held = HeldRange(job.name, job.id, first, last, count, True, 1, now)
-    book.store.transact(lambda tx: tx.held.replace(job.id, [held]))
 
 
 @pytest.mark.usefixtures("first")

@@ -11,12 +11,12 @@ from urllib.parse import parse_qs, urlencode
 import pytest
 
 from duebook.delivery.courier import Courier
-from duebook.model.held import HeldRange
 from duebook.timetext import format_instant
 from duebook.web.routes import PAGES
 from tests.support.builders import begin, claim, settle
 from tests.support.event_builders import Box, join, stamp
 from tests.support.flow_builders import CHAIN, put_flow
+from tests.support.held import hold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from duebook.store.base import Store
     from tests.support.pages import Browser, Page
 
+DAY: Final = timedelta(days=1)
 DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "dashboard.md"
 HARMLESS: Final = {"/login", "/logout", "/zone", "/check-flow"}
 """These write nothing in the books."""
@@ -58,14 +59,6 @@ def contents(page: Page) -> str:
     return page.source.partition('<div id="page">')[2].partition("</main>")[0]
 
 
-def hold(book: Book, name: str) -> None:
-    """Four of its due times wait for an operator."""
-    id_, now = book.schedules.get(name).id, book.insights.now()
-    last = now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=1)
-    held = HeldRange(name, id_, last - timedelta(days=3), last, 4, True, 1, now)
-    book.store.transact(lambda tx: tx.held.replace(id_, [held]))
-
-
 def fill(book: Book) -> list[str]:
     """Something of every kind; returns where notices stand after what was done."""
     create = book.schedules.create
@@ -74,7 +67,8 @@ def fill(book: Book) -> list[str]:
     book.schedules.pause("rests")
     book.schedules.update("job", description="new")
     book.schedules.skip_next("job")
-    hold(book, "rests")
+    today = book.insights.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    hold(book, "rests", today - 4 * DAY, DAY, 4)
     begin(book.store)
     book.schedules.trigger("job")
     (failed,) = claim(book.store)

@@ -66,8 +66,9 @@ def told(decisions: Iterable[Decision]) -> list[str]:
             due = _time(decision.due_from)
             if decision.count > 1:
                 due += f"-{_time(decision.due_to)} x{decision.count}"
-            is_held = isinstance(decision, Hold)
-            found.append(f"hold {due}" if is_held else f"skip {due} {decision.reason}")
+            found.append(
+                f"hold {due}" if isinstance(decision, Hold) else f"skip {due} {decision.reason}"
+            )
     return found
 
 
@@ -223,13 +224,18 @@ class History:
     def waits(self) -> bool:
         return bool(self.snapshot.seen)
 
+    @property
+    def _ended(self) -> list[Skip | Hold]:
+        """What did not become a run, or not yet."""
+        return [*self.skips, *self.holds]
+
     def decided(self) -> int:
         """How many due times were fired, recorded or set aside."""
-        return len(self.fires) + sum(skip.count for skip in (*self.skips, *self.holds))
+        return len(self.fires) + sum(ended.count for ended in self._ended)
 
     def covers(self, due_at: datetime) -> bool:
         return any(fire.due_at == due_at for fire in self.fires) or any(
-            skip.due_from <= due_at <= skip.due_to for skip in (*self.skips, *self.holds)
+            ended.due_from <= due_at <= ended.due_to for ended in self._ended
         )
 
 

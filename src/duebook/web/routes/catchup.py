@@ -59,10 +59,10 @@ def do_catchup(page: CurrentPage, name: str, form: Submitted) -> Response:
         if not done.approved:
             return page.go("schedules", name, done="reject", count=done.rejected)
         since, until = format_instant(done.due_from), format_instant(done.due_to)
-        told = {"count": done.approved, "rejected": done.rejected or None}
-        told |= {"since": since, "until": until}
+        span = {"since": since, "until": until}
         at = done.queued_at and format_instant(done.queued_at)
-        return page.go("schedules", name, done="approve", at=at, **told)
+        told = {"count": done.approved, "rejected": done.rejected or None}
+        return page.go("schedules", name, done="approve", at=at, **span, **told)
 
     return page.write(form, work, lambda problem, status: _show(page, name, given, problem, status))
 
