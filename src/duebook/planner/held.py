@@ -63,6 +63,8 @@ class Held:
         if self.is_single:
             return (self, []) if start <= last <= end else (None, [self])
         inside = self._part(max(first, since), min(last, end))
+        if inside is None:
+            return None, [self]
         rest = self._part(first, min(last, since)), self._part(max(first, end), last)
         return inside, [part for part in rest if part is not None]
 

@@ -66,9 +66,8 @@ def told(decisions: Iterable[Decision]) -> list[str]:
             due = _time(decision.due_from)
             if decision.count > 1:
                 due += f"-{_time(decision.due_to)} x{decision.count}"
-            found.append(
-                f"hold {due}" if isinstance(decision, Hold) else f"skip {due} {decision.reason}"
-            )
+            why = "" if isinstance(decision, Hold) else f" {decision.reason}"
+            found.append(f"{'skip' if why else 'hold'} {due}{why}")
     return found
 
 
