@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from duebook.book.audit import ScheduleAudit
@@ -166,11 +167,12 @@ def _choose(snapshot: Snapshot, held: list[Held], start: datetime, end: datetime
 
 def _approvable(snapshot: Snapshot, chosen: Chosen) -> list[datetime]:
     """The due times to run; raises Conflict and Invalid when these are too many."""
-    if chosen.count > MOST_APPROVED:
+    every = (at for one in chosen.inside for at in one.among())
+    due_times = sorted(islice(every, MOST_APPROVED + 1))
+    if len(due_times) > MOST_APPROVED:
         raise Invalid(
             f"{chosen.count:,} due times are held there; approve at most {MOST_APPROVED:,} at once"
         )
-    due_times = sorted(at for one in chosen.inside for at in one.among())
     most = snapshot.spec.max_runs
     if most is not None and snapshot.fired + len(due_times) > most:
         left = max(most - snapshot.fired, 0)

@@ -142,7 +142,7 @@ def refuse_decided(tx: Tx, snapshot: Snapshot, moment: datetime) -> None:
     if any(held.covers(moment) for held in held_of(tx, snapshot.schedule_id)):
         raise Conflict(
             f"the due time {format_instant(moment)} is held; approve or reject it first: "
-            f"duebook catchup approve {snapshot.name}"
+            f"duebook catchup ls {snapshot.name}"
         )
     if decided:
         raise Conflict(
