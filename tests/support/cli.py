@@ -55,6 +55,7 @@ GIVEN: dict[str, tuple[tuple[str, ...], Any]] = {
     "catchup_window": (("--catchup-window", "6h"), "6h"),
     "catchup_limit": (("--catchup-limit", "7"), 7),
     "catchup_pace": (("--catchup-pace", "0s"), "0s"),
+    "catchup_approval": (("--catchup-approval", "10"), 10),
     "overlap": (("--overlap", "latest"), "latest"),
     "skip_if_successful": (("--skip-if-successful",), True),
     "on_resume": (("--on-resume", "catchup"), "catchup"),

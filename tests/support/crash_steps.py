@@ -37,6 +37,7 @@ Tables = dict[str, list[tuple[Any, ...]]]
 TABLES: Final = (
     "schedule_state",
     "schedule_exceptions",
+    "held_catchup",
     "runs",
     "run_attempts",
     "ledger",
@@ -53,7 +54,7 @@ class Crash(BaseException):
 
 
 def prepare_tick(store: Store, clock: VirtualClock) -> None:
-    """One due time each that fires, is skipped by a person, is skipped for overlap, is missed."""
+    """Due times that fire, are skipped by a person or for overlap, are missed, or are held."""
     add_schedule(store, "fires")
     said = add_schedule(store, "said")
     store.transact(
@@ -61,6 +62,7 @@ def prepare_tick(store: Store, clock: VirtualClock) -> None:
     )
     add_run(store, add_schedule(store, "busy"))
     add_schedule(store, "missed", catchup="skip")
+    add_schedule(store, "held", catchup_approval=0)
     clock.advance(5 * MINUTE)
 
 

@@ -29,8 +29,15 @@ TRIGGERS: list[Any] = [
 class History:
     """A schedule, the nodes that come and go, and people who change their minds."""
 
-    def __init__(self, book: Book, clock: VirtualClock, seed: int) -> None:
+    def __init__(
+        self,
+        book: Book,
+        clock: VirtualClock,
+        seed: int,
+        approvals: tuple[int | None, ...] = (None, 0, 3),
+    ) -> None:
         self.book, self.clock, self.rnd = book, clock, random.Random(seed)
+        self.approvals = approvals
         self.node: str | None = None
         self.nodes = 0
         self.claims: list[Any] = []
@@ -52,6 +59,7 @@ class History:
             "max_runs": pick([1, 3, 8]) if maybe() < 0.3 else None,
             "catchup_limit": pick([3, None]),
             "catchup_pace": pick(["0s", None]),
+            "catchup_approval": pick(self.approvals),
             "depends_on": [{"schedule": "up", "within": "1h", "wait": "10m"}]
             if maybe() < 0.3
             else None,
@@ -103,6 +111,30 @@ class History:
             schedules.backfill("job", now - 2 * HOUR, now - HOUR)
         elif chance < 0.305:
             schedules.delete("job")
+        elif chance < 0.4:
+            self.decide()
+
+    def decide(self) -> None:
+        """About some of what waits for an operator."""
+        catchup, chance = self.book.catchup, self.rnd.random()
+        held = catchup.list("job")
+        if not held:
+            return
+        one = self.rnd.choice(held)
+        span = one.due_to - one.due_from
+        start = one.due_from + span * self.rnd.random()
+        end = start + (one.due_to - start) * self.rnd.random()
+        if chance < 0.3:
+            catchup.approve("job", start, end)
+        elif chance < 0.5:
+            catchup.reject("job", start, end)
+        elif chance < 0.8:
+            newest = self.rnd.choice([1, 2, 5])
+            catchup.approve("job", newest=newest, reject_rest=self.rnd.random() < 0.3)
+        elif chance < 0.9:
+            catchup.approve("job")
+        else:
+            catchup.reject("job")
 
     def explain(self, at: datetime) -> Explanation:
         answer = self.book.schedules.explain(self.id, at=at)

@@ -53,7 +53,8 @@ def _schedule_kinds() -> set[str]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.FunctionDef) and "record_schedule_events(" in ast.unparse(node):
                 texts = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant)]
-                found.update(str(one) for one in texts if re.fullmatch("[a-z]+ed", str(one)))
+                kinds = (str(one) for one in texts if re.fullmatch("[a-z_]+(ed|held)", str(one)))
+                found.update(kinds)
     return found
 
 

@@ -87,6 +87,8 @@ BODIES: Final[dict[str, Any]] = {
     "preview_update": definitions.ScheduleChange,
     "backfill_schedule": "BackfillRequest",
     "undo_backfill": "UndoBackfillRequest",
+    "approve_catchup": "ApproveRequest",
+    "reject_catchup": "RejectRequest",
     "create_schedules": bulk.BulkCreation,
     "act_on_schedules": bulk.BulkAction,
     "validate_flow": "FlowSource",

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from duebook.book.audit import Audit
+from duebook.book.catchup import Catchup
 from duebook.book.events import Events
 from duebook.book.insights import Insights
 from duebook.book.namespaces import Namespaces
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Audit",
     "Book",
+    "Catchup",
     "Events",
     "Insights",
     "Namespaces",
@@ -96,6 +98,10 @@ class Book(Closing):
     def schedules(self) -> Schedules:
         mine = self.by, self.budget, self.rights
         return Schedules(self.store, self.namespace, self.tasks, *mine)
+
+    @cached_property
+    def catchup(self) -> Catchup:
+        return Catchup(self.store, self.namespace, self.by)
 
     @cached_property
     def templates(self) -> Templates:

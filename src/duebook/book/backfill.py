@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from duebook.book.held import held_of
 from duebook.errors import Invalid
 from duebook.model.plan import Fire, Lane
 from duebook.planner import DueTimes, ended_fire, instant_before
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.plan import Snapshot
-    from duebook.model.run import Run
+    from duebook.model.run import Origin, Run
     from duebook.store.base import Tx
 
 __all__ = ["fill", "find_missing", "find_queued"]
@@ -44,19 +45,28 @@ def find_missing(
         )
     runs = tx.runs.list_runs_due(snapshot.schedule_id, since, until, 2 * MOST_BACKFILLED)
     have = {run.due_at for run in runs} | set(due.put_in_until(decided))
-    missing = [at for at in due.among(instant_before(since), decided) if at not in have]
+    held = [one for one in held_of(tx, snapshot.schedule_id) if one.range.due_to >= since]
+    missing = [
+        at
+        for at in due.among(instant_before(since), decided)
+        if at not in have and not any(one.covers(at) for one in held)
+    ]
     return missing, [run for run in runs if _shall_run_again(run, reprocess)]
 
 
 def fill(
-    tx: Tx, snapshot: Snapshot, missing: Sequence[datetime], again: Sequence[Run]
+    tx: Tx,
+    snapshot: Snapshot,
+    missing: Sequence[datetime],
+    again: Sequence[Run] = (),
+    origin: Origin = "backfill",
 ) -> list[str]:
     """The ids of the runs that are made and opened again for them."""
     if snapshot.spec.instant:
-        fires = (Fire(at, "backfill") for at in missing)
+        fires = (Fire(at, origin) for at in missing)
         ids = tx.runs.create_ended(snapshot, [ended_fire(f, snapshot, tx.now) for f in fires])
     else:
-        ids = tx.runs.create_backfill(snapshot, missing)
+        ids = tx.runs.create_backfill(snapshot, missing, origin)
     for run in again:
         tx.runs.reopen(run.id, Lane.BACKFILL)
     return [*ids, *(run.id for run in again)]
@@ -80,8 +90,8 @@ def _is_idle(run: Run, queued_at: datetime) -> bool:
 
 
 def _is_of(run: Run, queued_at: datetime) -> bool:
-    """Whether it was made by the backfill of that instant, or opened again."""
-    if run.origin == "backfill" and run.created_at == queued_at:
+    """Whether it was made by the backfill, or the approval, of that instant, or opened again."""
+    if run.origin in ("backfill", "catchup") and run.created_at == queued_at:
         return True
     return run.created_at < queued_at == run.ready_at
 

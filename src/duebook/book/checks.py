@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.book.held import held_of
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import check_name
 from duebook.model.definition import load_spec
@@ -138,6 +139,11 @@ def refuse_decided(tx: Tx, snapshot: Snapshot, moment: datetime) -> None:
         moment in (entry.due_from, entry.due_to)
         for entry in tx.ledger.list_ledger_between(snapshot.schedule_id, moment, moment, 10)
     )
+    if any(held.covers(moment) for held in held_of(tx, snapshot.schedule_id)):
+        raise Conflict(
+            f"the due time {format_instant(moment)} is held; approve or reject it first: "
+            f"duebook catchup ls {snapshot.name}"
+        )
     if decided:
         raise Conflict(
             f"the due time {format_instant(moment)} has already been decided; choose another time, "

@@ -87,6 +87,7 @@ class Insights:
             Staff.of(tx.nodes.list_nodes()),
             tx.nodes.list_nodes(self._sees),
             tx.queues.list_queues(Serving((namespace,))),
+            tx.held.list_held(namespace, "", None, SHOWN).rows,
         )
 
     def _stranded(self, tx: Tx) -> list[StrandedTask]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from duebook.errors import Conflict, Unavailable, counted, shorten
 from duebook.model.readiness import CHECKS, NODE_CHECKS, Problem, Readiness
 from duebook.model.serving import StrandedTask, unserved
-from duebook.timetext import format_duration, parse_duration
+from duebook.timetext import format_duration, format_instant, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -141,6 +141,7 @@ def _unknown(health: Health) -> Iterator[Problem]:
 
 def notes(health: Health) -> Iterator[Problem]:
     """What stops nothing, but needs attention."""
+    yield from _waits_for_approval(health)
     for directory in health.directories:
         if directory.unread is not None and not directory.waiting:
             yield Problem("flows", directory.unread)
@@ -151,6 +152,24 @@ def notes(health: Health) -> Iterator[Problem]:
                 f"the node that took over {directory.title} has an earlier revision of {names}; "
                 "check that its copy is current",
             )
+
+
+def _waits_for_approval(health: Health) -> Iterator[Problem]:
+    for held in health.held[:MOST_NAMED]:
+        default = held.namespace == "default"
+        place = "" if default else f" of namespace {held.namespace}"
+        where = "" if default else f"--namespace {held.namespace} "
+        yield Problem(
+            "catchup",
+            f'{counted(held.due_times, "missed due time")} of schedule "{held.name}"{place} '
+            f"{'has' if held.due_times == 1 else 'have'} waited for approval since "
+            f"{format_instant(held.since)}; to run them: duebook {where}catchup approve "
+            f"{held.name} --all; to drop them: duebook {where}catchup reject {held.name} --all",
+        )
+    if (more := len(health.held) - MOST_NAMED) > 0:
+        listed = "list them with: duebook catchup ls"
+        others = f"{counted(more, 'more schedule')} with due times that wait for approval"
+        yield Problem("catchup", f"{others}; {listed}")
 
 
 def _lag(health: Health, overdue: Overdue) -> str:

@@ -40,6 +40,7 @@ __all__ = ["main"]
             "preview": "due_times:preview_command",
             "explain": "due_times:explain_command",
             "backfill": "due_times:backfill_command",
+            "catchup": "catchup:catchup_group",
             "template": "templates:template_group",
             "next": "times:next_command",
             "describe": "times:describe_command",

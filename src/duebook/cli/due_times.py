@@ -287,6 +287,9 @@ def backfill_command(
             print_json([format_instant(due_at) for due_at in due_times])
             return
         click.echo(_found(due_times, shown), err=as_json)
+        if not due_times and book.catchup.list(name, limit=1):
+            told = f"due times are held; to decide about them: duebook catchup approve {name}"
+            click.echo(f"note: {told}", err=True)
         if dry_run or (due_times and not yes and not _agreed(len(due_times))):
             return
         runs = book.schedules.backfill(name, since, until, **options) if due_times else list[Run]()

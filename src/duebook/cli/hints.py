@@ -37,7 +37,10 @@ HINTS: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("skip",), "skip-next"),
         **dict.fromkeys(("move", "postpone", "delay"), "reschedule"),
         **dict.fromkeys(("undo", "unskip"), "restore"),
-        **dict.fromkeys(("catchup", "replay"), "backfill"),
+        **dict.fromkeys(("replay",), "backfill"),
+        **dict.fromkeys(("held", "approvals"), "catchup ls"),
+        "approve": "catchup approve",
+        "reject": "catchup reject",
         **dict.fromkeys(("upcoming", "forecast"), "preview"),
         **dict.fromkeys(("result",), "output"),
         **dict.fromkeys(("dashboard", "ui"), "web"),
@@ -80,6 +83,11 @@ HINTS: Final[Mapping[str, Mapping[str, str]]] = {
         **_LISTS,
         **dict.fromkeys(("set", "update"), "limit"),
         **dict.fromkeys(("unlimit", "rm", "delete"), "free"),
+    },
+    "duebook catchup": {
+        **_LISTS,
+        **dict.fromkeys(("accept", "run", "release", "allow"), "approve"),
+        **dict.fromkeys(("drop", "skip", "deny", "rm"), "reject"),
     },
     "duebook namespace": {
         **_LISTS,

@@ -9,6 +9,7 @@ import click
 
 from duebook.cli.arguments import name_argument, optional_name_argument
 from duebook.cli.bulk import act_on_many, bulk_options, read_many
+from duebook.cli.catchup import held_words
 from duebook.cli.commands import command
 from duebook.cli.definition_options import policy_words
 from duebook.cli.filters import (
@@ -149,6 +150,9 @@ def show_command(name: str, as_json: bool) -> None:
             return
         _print_schedule(schedule)
         _print_exceptions(book.schedules.exceptions(schedule.id))
+        if held := book.catchup.list(schedule.id):
+            approve = f"duebook catchup approve {schedule.name} --all"
+            click.echo(f"held: {held_words(held)}; to run them: {approve}")
         runs = book.runs.list(schedule.id, limit=5)
         if runs:
             click.echo("\nlatest runs")

@@ -19,6 +19,7 @@ from duebook.client.access import (
     TokensClient,
 )
 from duebook.client.arguments import Given
+from duebook.client.catchup import CatchupClient
 from duebook.client.events import EventsClient
 from duebook.client.flows import FlowsClient
 from duebook.client.runs import RunsClient
@@ -46,6 +47,8 @@ class Client(Protocol):
 
     @property
     def schedules(self) -> SchedulesClient: ...
+    @property
+    def catchup(self) -> CatchupClient: ...
     @property
     def runs(self) -> RunsClient: ...
     @property
@@ -112,6 +115,7 @@ class Client(Protocol):
 PARTS: Final[Mapping[str, type[Any]]] = MappingProxyType(
     {
         "schedules": SchedulesClient,
+        "catchup": CatchupClient,
         "runs": RunsClient,
         "flows": FlowsClient,
         "nodes": NodesClient,

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.model.plan import Fire, Reason, Skip
+from duebook.model.plan import Defer, Fire, Reason, Skip
 from duebook.planner.due import lateness_by
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Measures:
                     fires += 1
                 elif isinstance(decision, Skip):
                     skipped[decision.reason.value] += decision.count
-                else:
+                elif isinstance(decision, Defer):
                     deferred += 1
         if fires > fired:  # the others had a run already
             skipped[Reason.ALREADY_STARTED.value] += fires - fired

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from duebook.model.plan import Decision, Defer, Fire
+from duebook.model.plan import Decision, Defer, Fire, Hold
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -56,4 +56,6 @@ def _told(decision: Decision) -> str:
     if decision.count > 1:
         due = f"{due} to {format_instant(decision.due_to)}"
     number = "" if decision.count == 1 else f" {decision.count:,}{'' if decision.exact else '+'}"
+    if isinstance(decision, Hold):
+        return f"{due}: hold{number} (catchup_approval)"
     return f"{due}: skip{number} ({decision.reason.value})"

@@ -13,6 +13,7 @@ from duebook.explain.undue import raw_due_times, zone_of
 from duebook.explain.words import Clock, as_moment
 from duebook.model.plan import Reason
 from duebook.planner import DueTimes, control_due_times, decided_controls, plan
+from duebook.store.values import LedgerEntry
 
 if TYPE_CHECKING:
     from duebook.budget import Budget
@@ -20,14 +21,13 @@ if TYPE_CHECKING:
     from duebook.model.run import Attempt, Run
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.base import Tx
-    from duebook.store.values import LedgerEntry
 
 __all__ = ["Facts"]
 
 MOST_ENTRIES: Final = 1_000
 _MICRO: Final = timedelta(microseconds=1)
 _SECOND: Final = timedelta(seconds=1)
-_MISSED: Final = (Reason.MISSED, Reason.COALESCED, Reason.EXPIRED)
+_MISSED: Final = (Reason.MISSED, Reason.COALESCED, Reason.EXPIRED, Reason.HELD)
 
 
 class Facts:
@@ -150,8 +150,28 @@ class Facts:
     def entries_between(
         self, start: datetime, end: datetime, limit: int, kind: Kind = "start"
     ) -> list[LedgerEntry]:
+        """Those of the ledger, and what waits for an operator."""
         found = self._tx.ledger.list_ledger_between(self.schedule.id, start, end, limit)
-        return [entry for entry in found if entry.kind == kind]
+        near = [held for held in self._held if held.due_from <= end and held.due_to >= start]
+        return [entry for entry in (*found, *near[:limit]) if entry.kind == kind]
+
+    @cached_property
+    def _held(self) -> list[LedgerEntry]:
+        """What waits for an operator, as the entries that these due times do not have yet."""
+        return [
+            LedgerEntry(
+                held.due_from,
+                held.due_to,
+                held.count,
+                held.exact,
+                "waiting",
+                Reason.HELD.value,
+                {},
+                held.held_at,
+                held.version,
+            )
+            for held in self._tx.held.of([self.schedule.id])
+        ]
 
     def skipped(self, entry: LedgerEntry, due_at: datetime) -> Skipped:
         """A due time of an entry, with what its sentence needs."""

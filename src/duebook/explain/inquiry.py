@@ -21,7 +21,7 @@ from duebook.explain.undue import (
     zone_of,
 )
 from duebook.explain.words import Clock, day_text, length_text
-from duebook.model.plan import Defer, Fire, Lane, Reason, Skip
+from duebook.model.plan import Defer, Fire, Hold, Lane, Reason, Skip
 from duebook.planner import DueTimes, instant_before
 from duebook.settings import RETENTION
 from duebook.store.values import LedgerEntry
@@ -134,13 +134,15 @@ def _explain_run(facts: Facts, run: Run) -> Explanation:
 
 
 def _gives_way(facts: Facts, run: Run, clock: Clock) -> str | None:
-    """What of its schedule a queued backfill run waits for: a due time goes first."""
+    """What of its schedule a queued run that fills a gap waits for: a due time goes first."""
     snapshot, planned = facts.snapshot, facts.plan
-    if run.status != "queued" or run.origin != "backfill" or snapshot is None or planned is None:
+    fills = run.status == "queued" and run.origin in ("backfill", "catchup")
+    if not fills or snapshot is None or planned is None:
         return None
     if snapshot.spec.overlap == "allow":
         return None
-    own = (a for a in snapshot.active if a.lane is Lane.OWN and a.due_at is not None)
+    others = (a for a in snapshot.active if a.id != run.id)
+    own = (a for a in others if a.lane is Lane.OWN and a.due_at is not None)
     if (active := next(own, None)) is not None and active.due_at is not None:
         return f"it gives way to the run of {clock.time(active.due_at)}, which is {active.status}"
     waiting = next((d for d in planned.decisions if isinstance(d, Defer)), None)
@@ -152,7 +154,8 @@ def _gives_way(facts: Facts, run: Run, clock: Clock) -> str | None:
 def _explain_skip(skipped: Skipped, clock: Clock) -> Explanation:
     entry, text = skipped.entry, skip_text(skipped, clock)
     other = entry.facts.get("run")
-    return Explanation(skipped.due_at, "skipped", text, entry.reason, other_run_id=other)
+    verdict = "waiting" if entry.reason == Reason.HELD else "skipped"
+    return Explanation(skipped.due_at, verdict, text, entry.reason, other_run_id=other)
 
 
 def _explain_gap(facts: Facts, asked: TypedTime) -> Explanation:
@@ -307,6 +310,9 @@ def _pending(facts: Facts, at: datetime, clock: Clock) -> Explanation:
             return explain_deferred(decision, at, clock)
         if isinstance(decision, Skip) and decision.due_from <= at <= decision.due_to:
             return _about_to_be_skipped(facts, decision, at, clock)
+        if isinstance(decision, Hold) and decision.due_from <= at <= decision.due_to:
+            text = "not decided yet; at present, more was missed than catchup_approval allows"
+            return Explanation(at, "waiting", f"{text}: it will be held for an operator")
         if isinstance(decision, Fire) and decision.due_at == at:
             break
     since = f"due {length_text(facts.now - at)} ago, at {clock.time(at)}"

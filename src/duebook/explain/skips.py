@@ -83,6 +83,11 @@ def _expired(skipped: Skipped, clock: Clock) -> str:
     return f"{why_missed(skipped, clock)}; it expired: {bound}"
 
 
+def _held(skipped: Skipped, clock: Clock) -> str:
+    since = clock.minute(skipped.entry.at)
+    return f"{why_missed(skipped, clock)}; held since {since}, until an operator decides"
+
+
 def why_missed(skipped: Skipped, clock: Clock) -> str:
     outage = skipped.outage
     if outage is not None and outage.since is not None:
@@ -161,6 +166,7 @@ _SENTENCES: Final[dict[str, Callable[[Skipped, Clock], str]]] = {
     Reason.MISSED: _missed,
     Reason.COALESCED: _coalesced,
     Reason.EXPIRED: _expired,
+    Reason.HELD: _held,
     Reason.SUPERSEDED: _superseded,
     Reason.ALREADY_SUCCEEDED: _already_succeeded,
     Reason.ALREADY_STARTED: _plainly("that due time already had a run"),

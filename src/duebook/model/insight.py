@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
+    from duebook.model.held import HeldRange
     from duebook.model.node import LiveNode
     from duebook.model.queue import QueueLoad
     from duebook.model.run import Origin, Run, RunStatus
@@ -117,6 +118,8 @@ class Overview:
     nodes: Sequence[LiveNode]
     """those that the viewer sees"""
     queues: Sequence[QueueLoad]
+    held: Sequence[HeldRange] = ()
+    """missed due times that wait for an operator"""
 
 
 TELLING: Final = ("failed", "running")

@@ -33,6 +33,7 @@ __all__ = [
     "DueException",
     "DueKind",
     "Fire",
+    "Hold",
     "Kind",
     "Lane",
     "Owner",
@@ -93,6 +94,8 @@ class Reason(StrEnum):
     """A restart of a flow: what was running was asked to stop, and the flow starts again."""
     PACE = "pace"
     """Only a reason to wait: the backlog is processed one due time at a time."""
+    HELD = "held"
+    """Only a reason to wait: more was missed than `catchup_approval`, so an operator decides."""
     UNATTENDED = "unattended"
     """Only a reason to wait: no node has read the flow's directory since one took it over."""
 
@@ -301,7 +304,20 @@ class Defer:
     """the runs that give way to it all the same"""
 
 
-Decision = Fire | Skip | Defer
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Missed due times from first to last that are set aside until an operator decides.
+
+    They are all that the definition has between the two, but for excluded days.
+    """
+
+    due_from: datetime
+    due_to: datetime
+    count: int
+    exact: bool
+
+
+Decision = Fire | Skip | Defer | Hold
 
 
 class Command(NamedTuple):

@@ -40,6 +40,7 @@ class Policies(TypedDict, total=False):
     catchup_window: Length
     catchup_limit: int
     catchup_pace: Length
+    catchup_approval: int
     overlap: Literal["skip", "queue", "latest", "cancel", "allow"]
     skip_if_successful: bool
     on_resume: Literal["skip", "catchup"]

@@ -157,6 +157,14 @@ class ScheduleSpec:
             example="10s",
         ),
     ] = timedelta(minutes=1)
+    catchup_approval: Annotated[
+        int | None,
+        Declared(
+            kinds.whole_number(0, 50_000),
+            "More missed due times than this are held until an operator decides.",
+            example=10,
+        ),
+    ] = None
     overlap: Annotated[
         Overlap,
         Declared(

@@ -10,6 +10,7 @@ from duebook.planner.controls import (
 )
 from duebook.planner.due import DueTimes, instant_before
 from duebook.planner.events import ended_fire
+from duebook.planner.held import Held, newest_since
 from duebook.planner.lifecycle import (
     first_plan,
     plan_edit,
@@ -27,6 +28,7 @@ from duebook.planner.unattended import UNATTENDED_AGAIN
 __all__ = [
     "UNATTENDED_AGAIN",
     "DueTimes",
+    "Held",
     "control_due_times",
     "control_spec",
     "decided_controls",
@@ -34,6 +36,7 @@ __all__ = [
     "first_plan",
     "instant_before",
     "mean_rate",
+    "newest_since",
     "next_control",
     "pause_unread",
     "plan",

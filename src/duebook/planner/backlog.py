@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from duebook.model.plan import Snapshot
     from duebook.planner.due import DueTimes
 
-__all__ = ["Piece", "pieces_until", "remaining"]
+__all__ = ["Piece", "count_missed", "pieces_until", "remaining"]
 
 MOST_STRETCHES: Final = 50
 """Beyond, the newest two become one: so many outages while one due time waits. What is decided,
@@ -55,6 +55,11 @@ def pieces_until(
     if horizon > place:
         pieces.append(Piece(place, horizon, "live", now))
     return pieces
+
+
+def count_missed(pieces: list[Piece], due: DueTimes) -> int:
+    """How many due times were missed, of all that wait; a lower bound of many."""
+    return sum(due.count(piece.after, piece.until) for piece in pieces if piece.kind == "missed")
 
 
 def remaining(pieces: list[Piece], watermark: datetime) -> tuple[Stretch, ...]:

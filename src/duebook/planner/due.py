@@ -9,7 +9,7 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from duebook.model.plan import DueException, Reason, Skip
+from duebook.model.plan import DueException, Hold, Reason, Skip
 from duebook.model.run import lateness
 from duebook.randomness import fraction
 from duebook.triggers import Count
@@ -233,6 +233,19 @@ class DueTimes:
         count = self._count(after, until)
         follows = self.before(first)
         return [Skip(first, last, int(count), count.exact, reason, facts, follows), *entries]
+
+    def hold_all(self, after: datetime, until: datetime) -> list[Hold]:
+        """As `skip_all`, in parts without anything that a person took out of the stretch."""
+        parts, place = [], after
+        for at in sorted(out for out in self._taken_out if after < out <= until):
+            parts.append((place, instant_before(at)))
+            place = at
+        return [
+            Hold(skip.due_from, skip.due_to, skip.count, skip.exact)
+            for low, high in (*parts, (place, until))
+            if low < high
+            for skip in self.skip_all(low, high, Reason.MISSED, {})
+        ]
 
     def left_out(self, after: datetime, until: datetime) -> list[Skip]:
         """What people took out of the stretch, one entry each; and what excluded days took."""

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.model.plan import ActiveRun, Decision, Defer, Delay, Fire, Lane, Plan, Reason, Skip
-from duebook.planner.backlog import remaining
+from duebook.planner.backlog import count_missed, remaining
 from duebook.planner.due import instant_before
 from duebook.timetext import format_duration
 
@@ -76,6 +76,8 @@ class Walk:
         self._considered_now = False
         self._fired = 0
         self._judged = 0
+        most_missed = snapshot.spec.catchup_approval
+        self._holds = most_missed is not None and count_missed(pieces, due) > most_missed
         self._past = set(due.put_in_until(watermark))
         # the clock stepped back: moved to an instant that is still to come
         self._ahead = {at for at in self._past if at > now}
@@ -130,6 +132,11 @@ class Walk:
             return self._skip_rest(piece, Reason.MAX_RUNS, {"max_runs": self._spec.max_runs})
         if piece.kind == "live":
             return self._live(piece)
+        if self._holds:
+            return self._hold(piece)
+        return self._missed(piece)
+
+    def _missed(self, piece: Piece) -> bool:
         if self._spec.catchup == "skip":
             return self._skip_rest(piece, Reason.MISSED, {"catchup": "skip"})
         if self._spec.catchup == "one":
@@ -138,6 +145,11 @@ class Walk:
         if self._overlap in ("latest", "cancel") and self._any(piece):
             return self._keep_newest(piece, self._last("missed"), Reason.SUPERSEDED)
         return self._backlog(piece)
+
+    def _hold(self, piece: Piece) -> bool:
+        """Set a piece aside; what is live goes on behind it."""
+        self._decisions += self._due.hold_all(self._watermark, piece.until)
+        return self._advance(piece.until)
 
     # -- the schedule's own time
 
@@ -396,7 +408,7 @@ class Walk:
 
     def _kept_after(self, piece: Piece) -> datetime:
         """From where on the due times of a piece are not dropped for their age."""
-        if piece.kind == "missed" and self._spec.catchup == "skip":
+        if piece.kind == "missed" and (self._holds or self._spec.catchup == "skip"):
             return piece.until
         window = self._spec.catchup_window
         if piece.kind == "missed" and self._spec.catchup == "all" and window is not None:

@@ -13,6 +13,7 @@ from duebook.ids import check_name
 from duebook.remote.needs import needs_database
 from duebook.remote.parts import (
     RemoteAudit,
+    RemoteCatchup,
     RemoteEvents,
     RemoteFlows,
     RemoteNamespaces,
@@ -64,6 +65,10 @@ class RemoteBook(Closing):
     @cached_property
     def schedules(self) -> RemoteSchedules:
         return RemoteSchedules.of(self._server)
+
+    @cached_property
+    def catchup(self) -> RemoteCatchup:
+        return RemoteCatchup.of(self._server)
 
     @cached_property
     def templates(self) -> RemoteTemplates:

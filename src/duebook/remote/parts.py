@@ -12,6 +12,7 @@ from duebook.client.access import (
     TemplatesClient,
     TokensClient,
 )
+from duebook.client.catchup import CatchupClient
 from duebook.client.events import EventsClient
 from duebook.client.flows import FlowsClient
 from duebook.client.runs import RunsClient
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RemoteAudit",
+    "RemoteCatchup",
     "RemoteEvents",
     "RemoteFlows",
     "RemoteNamespaces",
@@ -118,6 +120,10 @@ class RemoteSchedules(Part, SchedulesClient):
         found = self.ask("explain_schedule", name=name, at=at, start=start, end=end, tz=tz)
         told = [decode(Explanation, form) for form in found["items"]]
         return told if at is None else told[0]
+
+
+class RemoteCatchup(Part, CatchupClient):
+    """As Catchup."""
 
 
 class RemoteRuns(Part, RunsClient):

@@ -41,6 +41,7 @@ __all__ = [
     "FlowControl",
     "FlowWake",
     "Health",
+    "HeldSchedule",
     "Inventory",
     "KeptFlow",
     "Labels",
@@ -341,6 +342,17 @@ class Health:
     broken: tuple[Broken, ...] = ()
     """schedules that cannot be planned, up to a number of them"""
     directories: tuple[FlowDirectory, ...] = ()
+    held: tuple[HeldSchedule, ...] = ()
+    """schedules with due times that wait for an operator, up to a number of them"""
+
+
+class HeldSchedule(NamedTuple):
+    """A schedule with missed due times that wait for an operator."""
+
+    namespace: str
+    name: str
+    due_times: int
+    since: datetime
 
 
 class WaitingPlace(NamedTuple):

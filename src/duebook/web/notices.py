@@ -40,6 +40,7 @@ UNDONE_BY: Final = {
     "edit": "version",
     "version": "version",
     "backfill": "undo-backfill",
+    "approve": "undo-backfill",
 }
 NEEDS: Final = {
     "restore": ("at",),
@@ -113,8 +114,12 @@ def _besides(schedule: Schedule, undo: str, given: Mapping[str, str]) -> dict[st
 
 
 def _words(done: str, given: Mapping[str, str]) -> str | None:
-    if done == "backfill":
-        return f"{counted(count_of(given.get('count')), 'run')} queued."
+    if done in ("backfill", "approve"):
+        dropped = count_of(given.get("rejected"))
+        others = f"; {counted(dropped, 'due time')} rejected" if dropped else ""
+        return f"{counted(count_of(given.get('count')), 'run')} queued{others}."
+    if done == "reject":
+        return f"{counted(count_of(given.get('count')), 'due time')} rejected."
     if done == "undo-backfill":
         begun = count_of(given.get("begun"))
         late = f"; {counted(begun, 'run')} had already started" if begun else ""

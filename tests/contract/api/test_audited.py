@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.book import Book
 from duebook.client import TABLE
 from duebook.client.use_cases import V1
 from duebook.timetext import format_instant
 from tests.support.flow_builders import CHAIN, put_flow
+from tests.support.held import hold
 
 if TYPE_CHECKING:
     from duebook.store.base import Store
@@ -41,6 +43,7 @@ class Doer:
 def test_the_audit_records_what_the_table_says(api: Api, store: Store) -> None:
     do = Doer(api)
     _schedules(do)
+    _catchup(do, store)
     _flows(do, store)
     _events(do)
     _others(do)
@@ -67,6 +70,14 @@ def _schedules(do: Doer) -> None:
     do("resume_schedule", name="job")
     do("act_on_schedules", {"action": "pause", "filter": {"text": "job"}})
     do("delete_schedule", name="job")
+
+
+def _catchup(do: Doer, store: Store) -> None:
+    hour = timedelta(hours=1)
+    first = NOW.replace(minute=0, second=0, microsecond=0) - 2 * hour
+    hold(Book(store), "other", first, hour, 2)
+    do("approve_catchup", {"newest": 1}, name="other")
+    do("reject_catchup", {}, name="other")
 
 
 def _flows(do: Doer, store: Store) -> None:

@@ -16,6 +16,7 @@ from duebook.web.routes import PAGES
 from tests.support.builders import begin, claim, settle
 from tests.support.event_builders import Box, join, stamp
 from tests.support.flow_builders import CHAIN, put_flow
+from tests.support.held import hold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from duebook.store.base import Store
     from tests.support.pages import Browser, Page
 
+DAY: Final = timedelta(days=1)
 DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "dashboard.md"
 HARMLESS: Final = {"/login", "/logout", "/zone", "/check-flow"}
 """These write nothing in the books."""
@@ -65,6 +67,8 @@ def fill(book: Book) -> list[str]:
     book.schedules.pause("rests")
     book.schedules.update("job", description="new")
     book.schedules.skip_next("job")
+    today = book.insights.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    hold(book, "rests", today - 4 * DAY, DAY, 4)
     begin(book.store)
     book.schedules.trigger("job")
     (failed,) = claim(book.store)
@@ -91,11 +95,15 @@ def fill(book: Book) -> list[str]:
     done.append({"done": "run", "run": failed.run.id})
     done.append({"done": "backfill", "count": "2", "since": now, "until": now, "at": now})
     done.append({"done": "undo-backfill", "cancelled": "2", "begun": "1"})
+    done.append({"done": "approve", "count": "2", "since": now, "until": now, "at": now})
+    done.append({"done": "reject", "count": "2"})
     span = {name: f"{datetime.now(UTC) - timedelta(days=n):%Y-%m-%dT00:00}" for name, n in
             (("from", 4), ("to", 2))}  # fmt: skip
     return [
         *(f"/schedules/job?{urlencode(query)}" for query in done),
         f"/schedules/job/backfill?{urlencode(span)}",
+        "/schedules/rests/catchup?decide=approve",
+        "/schedules/rests/catchup?decide=reject",
         "/schedules?done=paused&count=1&name=rests",
         f"/schedules?done=deleted&name=gone&id={gone.id}",
         f"/runs/{flow.id}?done=start",
@@ -155,7 +163,7 @@ def test_every_write_is_asked_for_on_a_page_of_its_own(admin: Browser, book: Boo
     assert WRITES - set(asked) == ONLY_UNDO <= undone
     told = {row.split("|")[1].strip() for row in DOCUMENT.read_text().splitlines() if "|" in row}
     words = {word for found in asked.values() for word in found - PREVIEWS}
-    numbers = re.compile(r"\d+ (schedule|run)s?")
+    numbers = re.compile(r"\d+ (schedule|run|due time)s?")
     missing = {numbers.sub(r"N \1s", word) for word in words} - told
     assert not missing, f"docs/dashboard.md does not say what is asked before {missing}"
 

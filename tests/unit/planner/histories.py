@@ -12,6 +12,7 @@ from duebook.model.plan import (
     Defer,
     DueException,
     Fire,
+    Hold,
     Lane,
     Plan,
     Skip,
@@ -61,11 +62,12 @@ def told(decisions: Iterable[Decision]) -> list[str]:
             found.append(f"fire {_time(decision.due_at)} {decision.origin}")
         elif isinstance(decision, Defer):
             found.append(f"wait {_time(decision.due_at)} {decision.reason}")
-        elif decision.count == 1:
-            found.append(f"skip {_time(decision.due_from)} {decision.reason}")
         else:
-            first, last = _time(decision.due_from), _time(decision.due_to)
-            found.append(f"skip {first}-{last} x{decision.count} {decision.reason}")
+            due = _time(decision.due_from)
+            if decision.count > 1:
+                due += f"-{_time(decision.due_to)} x{decision.count}"
+            why = "" if isinstance(decision, Hold) else f" {decision.reason}"
+            found.append(f"{'skip' if why else 'hold'} {due}{why}")
     return found
 
 
@@ -81,6 +83,7 @@ class History:
     manual_success: ActiveRun | None = None
     fires: list[Fire] = field(default_factory=list)
     skips: list[Skip] = field(default_factory=list)
+    holds: list[Hold] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     wake_at: datetime | None = None
 
@@ -117,6 +120,8 @@ class History:
                 self._begin(decision)
             elif isinstance(decision, Skip):
                 self.skips.append(decision)
+            elif isinstance(decision, Hold):
+                self.holds.append(decision)
             else:
                 self._cancel(decision.cancels)
         self._move(planned)
@@ -218,13 +223,18 @@ class History:
     def waits(self) -> bool:
         return bool(self.snapshot.seen)
 
+    @property
+    def _ended(self) -> list[Skip | Hold]:
+        """What did not become a run, or not yet."""
+        return [*self.skips, *self.holds]
+
     def decided(self) -> int:
-        """How many due times were fired or recorded."""
-        return len(self.fires) + sum(skip.count for skip in self.skips)
+        """How many due times were fired, recorded or set aside."""
+        return len(self.fires) + sum(ended.count for ended in self._ended)
 
     def covers(self, due_at: datetime) -> bool:
         return any(fire.due_at == due_at for fire in self.fires) or any(
-            skip.due_from <= due_at <= skip.due_to for skip in self.skips
+            ended.due_from <= due_at <= ended.due_to for ended in self._ended
         )
 
 

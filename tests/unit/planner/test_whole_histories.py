@@ -15,7 +15,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from duebook.model.plan import Defer, DueException, Fire, Skip
+from duebook.model.plan import Defer, DueException, Fire, Hold, Skip
 from duebook.model.schedule import ScheduleSpec
 from duebook.planner import DueTimes, plan
 from duebook.planner.plan import _by_all_rules, _on_time
@@ -56,6 +56,7 @@ POLICIES: dict[str, st.SearchStrategy[Any]] = {
     "catchup_window": st.sampled_from([None, "90m"]),
     "catchup_limit": st.sampled_from([1, 3, 1000]),
     "catchup_pace": st.sampled_from(["0s", "1m", "20m"]),
+    "catchup_approval": st.sampled_from([None, 0, 2]),
     "overlap": st.sampled_from(["skip", "queue", "latest", "cancel", "allow"]),
     "skip_if_successful": st.booleans(),
     "on_resume": st.sampled_from(["skip", "catchup"]),
@@ -137,7 +138,7 @@ def check_plan(life: History, now: datetime) -> None:
     for decision in planned.decisions:
         if isinstance(decision, Fire):
             assert decision.due_at <= now, "nothing fires before it is due"
-        elif isinstance(decision, Skip):
+        elif isinstance(decision, Skip | Hold):
             assert decision.due_from <= decision.due_to <= now
             assert decision.count >= 1
         else:

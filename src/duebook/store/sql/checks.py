@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.errors import Invalid
 from duebook.model.clock_step import ClockStep, Span, overlap, repeated, shown_before
 from duebook.model.finding import Finding
+from duebook.model.plan import Reason
 from duebook.model.schedule import Revision
 from duebook.model.unreadable import read_spec
 from duebook.store.sql.rows import read_stretches
@@ -23,6 +24,7 @@ from duebook.timetext import format_duration
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from duebook.store.sql.held import HeldCatchup
     from duebook.store.sql.schedules import Schedules
     from duebook.store.sql.snapshots import Snapshots
     from duebook.store.sql.upkeep import Upkeep
@@ -40,6 +42,7 @@ _PROBLEMS: Final = {
     "check_overlaps": ("I3", "{0} runs that exclude each other are running"),
     "check_unknown_owners": ("I8", "runs under session {0}, which is not in the database"),
     "check_doubled": ("I2", "ran, but is also recorded as {0}"),
+    "check_held": ("I2", "ran, but also waits for an operator"),
     "check_order": ("I2", "is next, but everything up to {0} is already decided"),
     "check_asleep": ("I2", "no node will plan it until a keeper wakes it"),
     "check_states": ("I6", "has no state: it is never planned"),
@@ -90,9 +93,15 @@ class Checks(Part, ABC):
     """how far times of two transactions may be out of order"""
 
     def __init__(
-        self, db: Statements, snapshots: Snapshots, schedules: Schedules, upkeep: Upkeep
+        self,
+        db: Statements,
+        snapshots: Snapshots,
+        schedules: Schedules,
+        upkeep: Upkeep,
+        held: HeldCatchup,
     ) -> None:
         super().__init__(db)
+        self._held = held
         self._snapshots = snapshots
         self._schedules = schedules
         self._upkeep = upkeep
@@ -261,6 +270,11 @@ class Checks(Part, ABC):
         ):
             entry = Record(time(first), time(last), count, bool(exact), reason, version, kind)
             found[id_].entries.append(entry)
+        for held in self._held.of(ids):
+            span = held.due_from, held.due_to, held.count, held.exact
+            entries = found[held.schedule_id].entries
+            entries.append(Record(*span, Reason.HELD.value, held.version))
+            entries.sort(key=lambda entry: entry.due_from)
         return found
 
 

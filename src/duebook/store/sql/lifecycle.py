@@ -13,7 +13,7 @@ from duebook.store.sql.statements import Ask, Part, Row, Statements
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from duebook.model.run import Origin, RunStatus
     from duebook.store.sql.events import Events, Versioned
@@ -113,8 +113,16 @@ class Lifecycle(Part):
         moment = self._db.time(stamp)
         return None if moment is None else format_instant(moment)
 
-    def record_schedule_events(self, ids: Sequence[str], kind: str, **more: Any) -> None:
-        """What happened to schedules whose states this transaction has locked."""
+    def record_schedule_events(
+        self,
+        ids: Sequence[str],
+        kind: str,
+        each: Mapping[str, Mapping[str, Any]] | None = None,
+        /,
+        **more: Any,
+    ) -> None:
+        """What happened to schedules whose states this transaction has locked; `each` has what is
+        told of one of them, by id."""
         if not ids or not self._follows(SCHEDULES):
             return
         rows = self._db.all("list_told_schedules", ids=list(ids))
@@ -125,7 +133,8 @@ class Lifecycle(Part):
             _, namespace, name, user, title = found[id_]
             meta = {"schedule": name, "schedule_id": id_, "user": user}
             titled = {"title": title} if title else {}
-            data = {"schedule": name, "id": id_, **titled, **more}
+            own = (each or {}).get(id_, {})
+            data = {"schedule": name, "id": id_, **titled, **more, **own}
             draft = _draft(namespace, SCHEDULES, f"schedule.{kind}", name, data, meta)
             drafts.append((draft, f"schedule:{id_}", version))
         self._events.append(drafts)

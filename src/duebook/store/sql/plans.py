@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from duebook.errors import Conflict, NotFound, shorten
 from duebook.ids import new_id
 from duebook.model.flow_target import FlowTarget
-from duebook.model.plan import Fire, Plan, Reason, Skip, Snapshot
+from duebook.model.plan import Fire, Hold, Plan, Reason, Skip, Snapshot
 from duebook.model.unreadable import Salvaged, salvage
 from duebook.store.sql.definitions import UNREADABLE_AGAIN, Definition, DefinitionReader
+from duebook.store.sql.held import held_row
 from duebook.store.sql.new_runs import Firing, NewRuns, new_run
 from duebook.store.sql.rows import MovedState, clean, copied, delay_text, stretches_text
 from duebook.store.sql.statements import Ask, Part, Row, Statements, Values
@@ -40,6 +41,8 @@ class Decided(NamedTuple):
     skips: list[tuple[tuple[str, int], Skip]]
     waited_for: list[str]
     """runs that shall end, because a due time waits for that"""
+    holds: list[tuple[tuple[str, int], Hold]]
+    """what waits for an operator"""
 
 
 class Plans(Part):
@@ -166,7 +169,7 @@ class Plans(Part):
                 for e in plan.used
             ],
         )
-        fires, ended, skips, waited_for = _by_outcome(plans)
+        fires, ended, skips, waited_for, holds = _by_outcome(plans)
         inserted = self._insert_runs(fires)
         doubled = self._new_runs.doubled(fires) if inserted < len(fires) else []
         if ended:
@@ -187,9 +190,22 @@ class Plans(Part):
         for run_id in sorted(replaced + waited_for):  # in the order in which others lock runs
             self._give_way(run_id)
         self._ledger.add(skips + doubled, session_id)
+        if holds:
+            self._hold(holds)
         self._notify_of_plans(plans, inserted, bool(skips))
         self._record_plan_events(plans, fires)
         return len(fires) + len(ended) - len(doubled)
+
+    def _hold(self, holds: Sequence[tuple[tuple[str, int], Hold]]) -> None:
+        """Set missed due times aside until an operator decides, and tell so."""
+        now, told = self._db.now, dict[str, Values]()
+        self._db.many("insert_held", [held_row(*pair, hold, now) for pair, hold in holds])
+        for (id_, _), hold in holds:
+            first, last = format_instant(hold.due_from), format_instant(hold.due_to)
+            about = told.setdefault(id_, {"due_from": first, "due_to": last, "count": 0})
+            ends = min(about["due_from"], first), max(about["due_to"], last)
+            told[id_] = dict(zip(about, (*ends, about["count"] + hold.count), strict=True))
+        self._lifecycle.record_schedule_events(list(told), "catchup_held", told)
 
     def _insert_runs(self, fires: Sequence[Firing]) -> int:
         """How many due times had no run yet."""
@@ -341,7 +357,7 @@ class Plans(Part):
 
 
 def _by_outcome(plans: Sequence[Plan]) -> Decided:
-    found = Decided([], [], [], [])
+    found = Decided([], [], [], [], [])
     for plan in plans:
         for decision in plan.decisions:
             if isinstance(decision, Fire):  # most are
@@ -351,6 +367,8 @@ def _by_outcome(plans: Sequence[Plan]) -> Decided:
                     found.ended.append((decision.ended.run_id, plan, decision))
             elif isinstance(decision, Skip):
                 found.skips.append(((plan.schedule_id, plan.version), decision))
+            elif isinstance(decision, Hold):
+                found.holds.append(((plan.schedule_id, plan.version), decision))
             else:
                 found.waited_for.extend(decision.cancels)
     return found

@@ -130,6 +130,60 @@ VALUES (:schedule_id::text[], :version::integer[], :due_from::timestamptz[], :du
     :count::bigint[], :exact::boolean[], :verdict::text[], :kind::text[], :reason::text[],
     :facts::text[], :session_id::text[], :now::timestamptz[])
 
+-- name: insert_held
+-- Missed due times that are set aside until an operator decides.
+INSERT INTO held_catchup (schedule_id, due_from, due_to, count, exact, version, held_at)
+VALUES (:schedule_id::text[], :due_from::timestamptz[], :due_to::timestamptz[], :count::bigint[],
+    :exact::boolean[], :version::integer[], :held_at::timestamptz[])
+
+-- name: list_held_of
+-- What is held of the given schedules, the first one first.
+SELECT s.name, h.schedule_id, h.due_from, h.due_to, h.count, h.exact, h.version, h.held_at
+FROM held_catchup AS h JOIN schedules AS s ON s.id = h.schedule_id
+WHERE h.schedule_id = ANY (:ids::text[])
+ORDER BY h.due_from
+
+-- name: list_held_in
+-- What is held in a namespace, by schedule and due time, after a place.
+SELECT s.name, h.schedule_id, h.due_from, h.due_to, h.count, h.exact, h.version, h.held_at
+FROM held_catchup AS h JOIN schedules AS s ON s.id = h.schedule_id
+WHERE s.namespace = :namespace AND (s.name, h.due_from) > (:name, :due_from)
+    AND (h.schedule_id = :only OR :only = '')
+ORDER BY s.name, h.due_from
+LIMIT :limit
+
+-- name: count_held
+-- Which schedules have due times that wait for an operator, how many, and since when.
+SELECT s.namespace, s.name, CAST(sum(h.count) AS bigint), min(h.held_at)
+FROM held_catchup AS h JOIN schedules AS s ON s.id = h.schedule_id
+GROUP BY s.namespace, s.name
+ORDER BY min(h.held_at), s.namespace, s.name
+LIMIT :limit
+
+-- name: end_held
+-- What was held of deleted schedules has an entry like all that was pending.
+INSERT INTO ledger (schedule_id, version, due_from, due_to, count, exact, verdict, kind, reason,
+    facts, at)
+SELECT schedule_id, version, due_from, due_to, count, exact, 'skipped', 'start', :reason::text, '{}',
+    :now::timestamptz
+FROM held_catchup WHERE schedule_id = ANY (:ids::text[])
+
+-- name: delete_held
+-- Nothing is held of the given schedules any more; or what remains is written anew.
+DELETE FROM held_catchup WHERE schedule_id = ANY (:ids::text[])
+
+-- name: add_fired
+-- More of a schedule's due times became runs.
+UPDATE schedule_state SET fired = fired + :number WHERE schedule_id = :id
+
+-- name: check_held
+-- A due time that waits for an operator has no run.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id
+FROM held_catchup AS h
+JOIN runs AS r ON r.schedule_id = h.schedule_id AND (r.due_at = h.due_from OR r.due_at = h.due_to)
+JOIN schedules AS s ON s.id = h.schedule_id
+LIMIT :limit
+
 -- name: insert_dependency
 -- A schedule asks to be woken by the success of another.
 INSERT INTO schedule_deps (namespace, upstream, schedule_id)

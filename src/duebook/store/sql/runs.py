@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.enqueued import Enqueued
+    from duebook.model.run import Origin
     from duebook.store.sql.definitions import DefinitionReader
     from duebook.store.sql.run_ends import RunEnds
     from duebook.store.sql.wakes import Wakes
@@ -95,10 +96,13 @@ class Runs(Part):
             )
         return str(found)
 
-    def create_backfill(self, snapshot: Snapshot, due_times: Sequence[datetime]) -> list[str]:
-        """Runs for due times that have none; returns their ids."""
+    def create_backfill(
+        self, snapshot: Snapshot, due_times: Sequence[datetime], origin: Origin = "backfill"
+    ) -> list[str]:
+        """Runs for due times that have none, which give way to all others; returns their ids."""
+        lane = int(Lane.BACKFILL)
         rows = [
-            self._new_run(new_id(), snapshot, Fire(due_at, "backfill", wakes=True))
+            self._new_run(new_id(), snapshot, Fire(due_at, origin, wakes=True))._replace(lane=lane)
             for due_at in due_times
         ]
         ids = [row.id for row in rows]

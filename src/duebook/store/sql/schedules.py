@@ -161,6 +161,8 @@ class Schedules(Part):
         self._db.all("take_states", ids=ids)
         skips = [((schedule.id, schedule.version), skip) for schedule, own in ended for skip in own]
         self._ledger.add(skips, None)
+        self._db.run("end_held", ids=ids, now=now, reason=Reason.DELETED.value)
+        self._db.run("delete_held", ids=ids)
         self._db.run("delete_dependencies", ids=ids)
         self._db.run("delete_labels", ids=ids)
         how: Values = {"now": now, "reason": Reason.DELETED.value}

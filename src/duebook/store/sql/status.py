@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Final
 from duebook.model.serving import ALL, unserved
 from duebook.store.migrations import too_new
 from duebook.store.sql.statements import Part, Statements
-from duebook.store.values import Broken, Health, Inventory, Load, Overdue, WaitingPlace
+from duebook.store.values import (
+    Broken,
+    Health,
+    HeldSchedule,
+    Inventory,
+    Load,
+    Overdue,
+    WaitingPlace,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -24,6 +32,7 @@ MOST_QUEUES: Final = 1_000
 MOST_PLACES: Final = 100
 MOST_BROKEN: Final = 1_000
 MOST_NAMESPACES: Final = 1_000
+MOST_HELD: Final = 1_000
 FIRST_RUNS: Final = 100
 """Of each queue and namespace, so many runs tell which tasks are waited for, and of each namespace
 so many schedules whether any is active."""
@@ -72,6 +81,7 @@ class Status(Part):
             overdue=self._most_overdue(self._db.now - grace, namespaces),
             broken=self._broken(namespaces),
             directories=tuple(self._directories.list_directories(namespaces)),
+            held=self._held(namespaces),
         )
 
     def _unserved(
@@ -130,6 +140,14 @@ class Status(Part):
         return tuple(
             Broken(id_, version, name if namespace == "default" else f"{namespace}/{name}", problem)
             for id_, version, namespace, name, problem in rows
+            if namespaces is None or namespace in namespaces
+        )
+
+    def _held(self, namespaces: Collection[str] | None = None) -> tuple[HeldSchedule, ...]:
+        rows = self._db.all("count_held", limit=MOST_HELD)
+        return tuple(
+            HeldSchedule(namespace, name, count, self._db.time(since))
+            for namespace, name, count, since in rows
             if namespaces is None or namespace in namespaces
         )
 

@@ -14,6 +14,7 @@ from duebook.store.sql.directories import Directories
 from duebook.store.sql.events import Events
 from duebook.store.sql.flow_controls import FlowControls
 from duebook.store.sql.flows import Flows
+from duebook.store.sql.held import HeldCatchup
 from duebook.store.sql.insights import Insights
 from duebook.store.sql.ledger import Ledger
 from duebook.store.sql.lifecycle import Lifecycle
@@ -66,6 +67,7 @@ class Tx:
     each kind by id. What each offers is said by its class:
 
     - `plans`: due schedules to decide about, and what was decided; `ledger`: why others did not run
+    - `held`: missed due times that wait for an operator
     - `schedules`, `runs`, `lists`: what people define, create, cancel and look at
     - `claims`, `attempts`, `queues`: what workers do, within which limits
     - `flows`, `flow_runs`, `flow_controls`, `directories`: flows, from their files to their runs
@@ -100,6 +102,7 @@ class Tx:
     directories = part(lambda tx: Directories(tx.db))
     snapshots = part(lambda tx: Snapshots(tx.db, tx.definitions, tx.directories))
     ledger = part(lambda tx: tx.ledger_type(tx.db))
+    held = part(lambda tx: HeldCatchup(tx.db))
     new_runs = part(
         lambda tx: tx.new_runs_type(tx.db, tx.definitions, tx.wakes, tx.events, tx.lifecycle)
     )
@@ -143,7 +146,7 @@ class Tx:
     consumers = part(lambda tx: Consumers(tx.db, tx.events))
     upkeep = part(lambda tx: Upkeep(tx.db))
     status = part(lambda tx: Status(tx.db, tx.directories, tx.nodes))
-    checks = part(lambda tx: tx.checks_type(tx.db, tx.snapshots, tx.schedules, tx.upkeep))
+    checks = part(lambda tx: tx.checks_type(tx.db, tx.snapshots, tx.schedules, tx.upkeep, tx.held))
     access = part(lambda tx: Access(tx.db))
     audit = part(lambda tx: Audit(tx.db))
 

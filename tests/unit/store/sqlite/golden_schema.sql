@@ -164,6 +164,18 @@ CREATE TABLE flows (
     PRIMARY KEY (namespace, name)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE held_catchup (
+    schedule_id TEXT NOT NULL REFERENCES schedules (id),
+    due_from INTEGER NOT NULL,
+    due_to INTEGER NOT NULL,
+    count INTEGER NOT NULL CHECK (count >= 1),
+    exact INTEGER NOT NULL CHECK (exact IN (0, 1)),
+    version INTEGER NOT NULL,
+    held_at INTEGER NOT NULL,
+    PRIMARY KEY (schedule_id, due_from),
+    CHECK (due_from <= due_to)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE held_keys (
     namespace TEXT NOT NULL,
     name TEXT NOT NULL,

@@ -97,6 +97,20 @@ CREATE TABLE schedule_exceptions (
     CHECK ((kind = 'moved_away') = (moved_to IS NOT NULL))
 );
 
+-- Missed due times that wait for an operator: all that the definition of that version has from the
+-- first to the last, but for excluded days; or one that was moved there.
+CREATE TABLE held_catchup (
+    schedule_id text COLLATE "C" NOT NULL REFERENCES schedules (id),
+    due_from timestamptz NOT NULL,
+    due_to timestamptz NOT NULL,
+    count bigint NOT NULL CHECK (count >= 1),
+    exact boolean NOT NULL,
+    version integer NOT NULL,
+    held_at timestamptz NOT NULL,
+    PRIMARY KEY (schedule_id, due_from),
+    CHECK (due_from <= due_to)
+);
+
 -- Whom the success of a schedule wakes; by name, for it may be deleted and made again.
 CREATE TABLE schedule_deps (
     namespace text COLLATE "C" NOT NULL,

@@ -99,6 +99,20 @@ CREATE TABLE schedule_exceptions (
     CHECK ((kind = 'moved_away') = (moved_to IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 
+-- Missed due times that wait for an operator: all that the definition of that version has from the
+-- first to the last, but for excluded days; or one that was moved there.
+CREATE TABLE held_catchup (
+    schedule_id TEXT NOT NULL REFERENCES schedules (id),
+    due_from INTEGER NOT NULL,
+    due_to INTEGER NOT NULL,
+    count INTEGER NOT NULL CHECK (count >= 1),
+    exact INTEGER NOT NULL CHECK (exact IN (0, 1)),
+    version INTEGER NOT NULL,
+    held_at INTEGER NOT NULL,
+    PRIMARY KEY (schedule_id, due_from),
+    CHECK (due_from <= due_to)
+) STRICT, WITHOUT ROWID;
+
 -- Whom the success of a schedule wakes; by name, for it may be deleted and made again.
 CREATE TABLE schedule_deps (
     namespace TEXT NOT NULL,

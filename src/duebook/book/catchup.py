@@ -1,0 +1,193 @@
+"""What people do with missed due times that wait for them: list, approve, reject."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from duebook.book.audit import ScheduleAudit
+from duebook.book.backfill import fill
+from duebook.book.held import Chosen, held_of, record_rejected
+from duebook.errors import Conflict, Invalid, counted
+from duebook.model.fields import whole
+from duebook.model.filters import check_page
+from duebook.model.listing import Listing, read_cursor, write_cursor
+from duebook.planner import newest_since, plan
+from duebook.timetext import format_instant, parse_instant
+
+if TYPE_CHECKING:
+    from duebook.model.held import CatchupDecision, HeldRange
+    from duebook.model.plan import Snapshot
+    from duebook.planner import Held
+    from duebook.store.base import Store, Tx
+
+    # inside the class below `list` is a method
+    HeldRanges = Listing[HeldRange]
+    HeldList = list[Held]
+
+__all__ = ["MOST_APPROVED", "Catchup"]
+
+MOST_APPROVED: Final = 10_000
+"""Due times that one approval takes."""
+_EVER: Final = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
+
+
+class Catchup:
+    """Missed due times that `catchup_approval` set aside. They wait until somebody approves or
+    rejects them; nothing expires meanwhile, and later due times go on."""
+
+    def __init__(self, store: Store, namespace: str, by: str = "") -> None:
+        self._store = store
+        self._namespace = namespace
+        self._audit = ScheduleAudit(namespace, by)
+
+    def list(
+        self, schedule: str | None = None, cursor: str | None = None, limit: int = 100
+    ) -> HeldRanges:
+        """Return held ranges, by schedule and due time; of one schedule, or of all.
+
+        Pass `next_cursor` for the next page. Raises NotFound, and BadCursor.
+        """
+        check_page(limit)
+        asked = ["held", self._namespace, schedule]
+        key = self._store.cursor_key()
+        after = read_cursor(key, asked, cursor, "si")
+
+        def work(tx: Tx) -> HeldRanges:
+            only = "" if schedule is None else self._find(tx, schedule)
+            found = tx.held.list_held(self._namespace, only, after, limit)
+            return Listing(found.rows, write_cursor(key, asked, found.last))
+
+        return self._store.read(work)
+
+    def approve(
+        self,
+        name: str,
+        start: str | datetime | None = None,
+        end: str | datetime | None = None,
+        newest: int | None = None,
+        reject_rest: bool = False,
+        dry_run: bool = False,
+    ) -> CatchupDecision:
+        """Queue runs for held due times: all, those from `start` to `end`, or the `newest` ones.
+
+        The runs have the origin `catchup`, count towards `max_runs`, and give way to due times and
+        manual runs like those of a backfill. The other due times stay held, or are rejected with
+        `reject_rest`. With `dry_run` nothing changes. Raises Conflict if nothing is held there or
+        `max_runs` allows fewer runs, and Invalid for more than 10,000 due times.
+        """
+        if newest is not None and (start is not None or end is not None):
+            raise Invalid("give either newest, or start and end")
+        most = None if newest is None else whole(1, MOST_APPROVED)("newest", newest)
+        span = _read_span(start, end)
+
+        def work(tx: Tx) -> CatchupDecision:
+            snapshot, held = self._held(tx, name)
+            since = span[0] if most is None else newest_since(held, most)
+            chosen = _choose(snapshot, held, since, span[1])
+            due_times = _approvable(snapshot, chosen)
+            rejected, rest = (chosen.rest, []) if reject_rest else ([], chosen.rest)
+            decision = chosen.decision(len(due_times), rejected, rest, dry_run)
+            if dry_run:
+                return decision
+            tx.held.replace(snapshot.schedule_id, [one.range for one in rest])
+            record_rejected(tx, rejected)
+            _run(tx, snapshot, due_times)
+            times = {"start": decision.due_from, "end": decision.due_to}
+            told = {"runs": len(due_times), "rejected": decision.rejected or None}
+            self._audit.told(tx, "approve_catchup", snapshot, **times, **told)
+            return replace(decision, queued_at=tx.now)
+
+        return self._store.read(work) if dry_run else self._store.transact(work)
+
+    def reject(
+        self,
+        name: str,
+        start: str | datetime | None = None,
+        end: str | datetime | None = None,
+        dry_run: bool = False,
+    ) -> CatchupDecision:
+        """Record held due times as `skipped_by_user`: all, or those from `start` to `end`.
+
+        A backfill can still run them. With `dry_run` nothing changes. Raises Conflict if nothing is
+        held there.
+        """
+        span = _read_span(start, end)
+
+        def work(tx: Tx) -> CatchupDecision:
+            snapshot, held = self._held(tx, name)
+            chosen = _choose(snapshot, held, *span)
+            decision = chosen.decision(0, chosen.inside, chosen.rest, dry_run)
+            if not dry_run:
+                tx.held.replace(snapshot.schedule_id, [one.range for one in chosen.rest])
+                record_rejected(tx, chosen.inside)
+                times = {"start": decision.due_from, "end": decision.due_to}
+                number = decision.rejected
+                self._audit.told(tx, "reject_catchup", snapshot, **times, rejected=number)
+            return decision
+
+        return self._store.read(work) if dry_run else self._store.transact(work)
+
+    def _held(self, tx: Tx, name: str) -> tuple[Snapshot, HeldList]:
+        """A schedule, locked, with what is held of it; raises Conflict when that is nothing."""
+        snapshot = tx.plans.snapshot(self._find(tx, name))
+        held = held_of(tx, snapshot.schedule_id)
+        if not held:
+            raise Conflict(f'schedule "{snapshot.name}" has no held due times')
+        return snapshot, held
+
+    def _find(self, tx: Tx, name: str) -> str:
+        return tx.schedules.find_schedule(self._namespace, name)
+
+
+def _read_span(
+    start: str | datetime | None, end: str | datetime | None
+) -> tuple[datetime, datetime]:
+    """Raises Invalid for an end before the start."""
+    since = _EVER[0] if start is None else parse_instant(start)
+    until = _EVER[1] if end is None else parse_instant(end)
+    if until < since:
+        raise Invalid(f"end {format_instant(until)} is before start {format_instant(since)}")
+    return since, until
+
+
+def _choose(snapshot: Snapshot, held: list[Held], start: datetime, end: datetime) -> Chosen:
+    chosen = Chosen.between(held, max(start, _EVER[0]), min(end, _EVER[1]))
+    if not chosen.inside:
+        first = format_instant(min(one.range.due_from for one in held))
+        last = format_instant(max(one.range.due_to for one in held))
+        raise Conflict(
+            f'schedule "{snapshot.name}" has no held due times in that period; they are from '
+            f"{first} to {last}"
+        )
+    return chosen
+
+
+def _approvable(snapshot: Snapshot, chosen: Chosen) -> list[datetime]:
+    """The due times to run; raises Conflict and Invalid when these are too many."""
+    every = (at for one in chosen.inside for at in one.among())
+    due_times = sorted(islice(every, MOST_APPROVED + 1))
+    if len(due_times) > MOST_APPROVED:
+        raise Invalid(
+            f"{chosen.count:,} due times are held there; approve at most {MOST_APPROVED:,} at once"
+        )
+    most = snapshot.spec.max_runs
+    if most is not None and snapshot.fired + len(due_times) > most:
+        left = max(most - snapshot.fired, 0)
+        raise Conflict(
+            f"max_runs of {most:,} leaves {counted(left, 'run')}, but {len(due_times):,} due times "
+            "are chosen; approve fewer, or raise max_runs"
+        )
+    return due_times
+
+
+def _run(tx: Tx, snapshot: Snapshot, due_times: list[datetime]) -> None:
+    """Queue their runs; with the last that max_runs allows, the schedule completes."""
+    runs = fill(tx, snapshot, due_times, origin="catchup")
+    tx.held.note_approved(snapshot.schedule_id, len(runs))
+    if not snapshot.spec.instant:  # of those it is told how they ended
+        tx.lifecycle.record_run_events(runs, "run.late")
+    if snapshot.spec.max_runs is not None and snapshot.status == "active":
+        tx.plans.commit([plan(tx.plans.snapshot(snapshot.schedule_id), tx.now)], None)

@@ -1,0 +1,233 @@
+"""The commands about missed due times that wait for an operator: ls, approve, reject."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from duebook.cli.arguments import name_argument, optional_name_argument
+from duebook.cli.commands import group
+from duebook.cli.filters import limit_option
+from duebook.cli.instants import read_past
+from duebook.cli.opening import open_book
+from duebook.cli.output import json_option, print_json, print_table, when
+from duebook.errors import counted
+from duebook.model.codec import encode
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from duebook.client import Client
+    from duebook.model.held import CatchupDecision, HeldRange
+
+__all__ = ["catchup_group", "held_words"]
+
+
+@group("catchup")
+def catchup_group() -> None:
+    """List, approve and reject missed due times that are held.
+
+    A schedule with catchup_approval holds missed due times when there are too many
+    of them. They wait for a decision and do not expire; later due times run as usual.
+    """
+
+
+@catchup_group.command("ls")
+@optional_name_argument
+@limit_option(100, "How many ranges to list.")
+@json_option
+def ls_command(name: str | None, limit: int, as_json: bool) -> None:
+    """List the missed due times that wait for a decision.
+
+    \b
+    Examples:
+      duebook catchup ls
+      duebook catchup ls report --json
+    """
+    found: list[HeldRange] = []
+    cursor: str | None = None
+    with open_book() as book:
+        while len(found) < limit:
+            page = book.catchup.list(name, cursor, min(limit - len(found), 1_000))
+            found += page
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+    if as_json:
+        print_json([encode(held) for held in found])
+    elif found:
+        head = ("SCHEDULE", "DUE TIMES", "FIRST", "LAST", "HELD SINCE")
+        print_table(head, [_row(held) for held in found], shrinks=0)
+        if cursor is not None:
+            click.echo("note: there are more; use --limit", err=True)
+    else:
+        click.echo("no due times are held")
+
+
+def _row(held: HeldRange) -> tuple[str, ...]:
+    times = (when(moment) for moment in (held.due_from, held.due_to, held.held_at))
+    return held.schedule, _number(held.count, held.exact), *times
+
+
+def held_words(ranges: Sequence[HeldRange]) -> str:
+    """How many due times of a schedule are held, and which."""
+    exact = all(held.exact for held in ranges)
+    count = counted(sum(held.count for held in ranges), "due time")
+    first, last = ranges[0].due_from, max(held.due_to for held in ranges)
+    span = f"from {when(first)} to {when(last)}" if last > first else f"at {when(first)}"
+    return f"{'' if exact else 'at least '}{count} {span}"
+
+
+def _number(count: int, exact: bool) -> str:
+    return f"{count:,}{'' if exact else '+'}"
+
+
+def _choice(words: str) -> Callable[[Any], Any]:
+    """The options by which both decisions choose due times."""
+
+    def add(function: Any) -> Any:
+        for option in (
+            json_option,
+            click.option("--dry-run", is_flag=True, help="Only print what would happen."),
+            click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation."),
+            click.option("--to", "end", metavar="TIME", help="… to here."),
+            click.option(
+                "--from",
+                "start",
+                metavar="TIME",
+                help=f"{words} the due times from here, such as 7d ago, a date or time in the "
+                "schedule's zone, or an instant …",
+            ),
+            click.option("--all", "every", is_flag=True, help=f"{words} all held due times."),
+        ):
+            function = option(function)
+        return function
+
+    return add
+
+
+@catchup_group.command("approve")
+@name_argument
+@_choice("Run")
+@click.option("--newest", type=int, metavar="N", help="Run the newest N due times.")
+@click.option("--reject-rest", is_flag=True, help="Reject all other held due times.")
+def approve_command(
+    name: str,
+    every: bool,
+    start: str | None,
+    end: str | None,
+    newest: int | None,
+    reject_rest: bool,
+    **options: bool,
+) -> None:
+    """Run held due times: all, the newest, or a period.
+
+    The others stay held, or are rejected with --reject-rest. The runs start one
+    after the other unless overlap is allow, and give way to due times.
+
+    \b
+    Examples:
+      duebook catchup approve report --all
+      duebook catchup approve report --newest 1 --reject-rest
+      duebook catchup approve report --from 2026-03-01 --to 2026-03-08 --dry-run
+    """
+    span = start is not None or end is not None
+    if [every, span, newest is not None].count(True) != 1:
+        raise click.UsageError("give one of --all, --newest N, or --from TIME and --to TIME")
+    with open_book() as book:
+        chosen: dict[str, Any] = {"newest": newest, "reject_rest": reject_rest}
+        chosen |= _read_span(book, name, start, end)
+        tried = book.catchup.approve(name, **chosen, dry_run=True)
+        if not _goes_on(tried, **options):
+            return
+        done = book.catchup.approve(name, **chosen)
+    if options["as_json"]:
+        print_json(encode(done))
+        return
+    _print_done(done)
+    if done.queued_at is not None:
+        span_words = f"--from {format_instant(done.due_from)} --to {format_instant(done.due_to)}"
+        undo = f"--undo {format_instant(done.queued_at)}"
+        click.echo(f"to cancel the runs: duebook backfill {name} {span_words} {undo}")
+
+
+@catchup_group.command("reject")
+@name_argument
+@_choice("Drop")
+def reject_command(
+    name: str, every: bool, start: str | None, end: str | None, **options: bool
+) -> None:
+    """Drop held due times: all, or a period.
+
+    They are recorded as skipped_by_user. A backfill can still run them.
+
+    \b
+    Examples:
+      duebook catchup reject report --all
+      duebook catchup reject report --from 2026-03-01 --to 2026-03-08
+    """
+    if every == (start is not None or end is not None):
+        raise click.UsageError("give either --all, or --from TIME and --to TIME")
+    with open_book() as book:
+        span = _read_span(book, name, start, end)
+        tried = book.catchup.reject(name, **span, dry_run=True)
+        if not _goes_on(tried, **options):
+            return
+        done = book.catchup.reject(name, **span)
+    if options["as_json"]:
+        print_json(encode(done))
+        return
+    _print_done(done)
+    times = f"--from {format_instant(done.due_from)} --to {format_instant(done.due_to)}"
+    click.echo(f"to run them all the same: duebook backfill {name} {times}")
+
+
+def _read_span(book: Client, name: str, start: str | None, end: str | None) -> dict[str, Any]:
+    """The period; what has no offset is in the schedule's zone."""
+    if start is None and end is None:
+        return {}
+    spec = book.schedules.get(name).spec
+    tz = spec.tz if spec else None
+    return {
+        "start": None if start is None else read_past("--from", start, tz),
+        "end": None if end is None else read_past("--to", end, tz),
+    }
+
+
+def _goes_on(tried: CatchupDecision, as_json: bool, dry_run: bool, yes: bool) -> bool:
+    """Show what would happen, and ask; raises UsageError where nobody can be asked."""
+    if dry_run and as_json:
+        print_json(encode(tried))
+        return False
+    if dry_run or not yes:
+        click.echo(f"would {_words(tried, 'run', 'reject', 'keep')}", err=not dry_run)
+    if dry_run:
+        return False
+    if yes:
+        return True
+    try:
+        agreed = click.confirm("continue?", err=True)
+    except click.Abort:
+        raise click.UsageError("cannot ask for confirmation here; add --yes") from None
+    if not agreed:
+        click.echo("cancelled; nothing was changed", err=True)
+    return agreed
+
+
+def _print_done(done: CatchupDecision) -> None:
+    click.echo(_words(done, "queued", "rejected", "kept"))
+
+
+def _words(decision: CatchupDecision, runs: str, rejects: str, keeps: str) -> str:
+    parts = []
+    if decision.approved:
+        queued = counted(decision.approved, "run") if runs == "queued" else None
+        parts.append(f"{runs} {queued or counted(decision.approved, 'due time')}")
+    if decision.rejected:
+        number = _number(decision.rejected, decision.exact)
+        parts.append(f"{rejects} {number} due time{'' if number == '1' else 's'}")
+    if decision.held:
+        parts.append(f"{keeps} {_number(decision.held, decision.exact)} held")
+    return ", ".join(parts)
