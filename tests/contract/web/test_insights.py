@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from duebook.budget import Budget
 from duebook.clock import utc_now
 from duebook.model.insight import HourLoad, Planned, RunMark
+from duebook.model.statistics import by_day
 from duebook.web import forecast
-from duebook.web.analytics import by_day, figures
 from duebook.web.charts import duration_chart, success_chart
 from duebook.web.forecast import Calendar, coming_hours
 from duebook.web.times import Clock
@@ -120,18 +120,6 @@ def mark(number: int, status: str = "succeeded", late: int = 0) -> RunMark:
     began = due + late * SECOND
     ended = began + (number + 1) * SECOND
     return RunMark(str(number), status, "schedule", 1, 1, due, due, began, ended)  # type: ignore[arg-type]
-
-
-def test_figures_of_runs() -> None:
-    marks = [mark(n, "failed" if n == 9 else "succeeded", n) for n in range(10)]
-    whole = figures(marks)
-    assert whole.success == 0.9
-    assert whole.median == 6 * SECOND
-    assert whole.longest == 10 * SECOND
-    assert whole.late_most == 9 * SECOND
-    assert figures([]).success is None
-    days = by_day([mark(0), mark(20)], "Asia/Tokyo")
-    assert [day.day.day for day in days] == [6, 5]
 
 
 def test_analytics_of_a_schedule(viewer: Browser, book: Book) -> None:

@@ -64,6 +64,14 @@ class Insights(Part):
         known = self._definitions.read(list(dict.fromkeys(pairs.values())))
         return {id_: known[pair].spec for id_, pair in pairs.items() if pair in known}
 
+    def get_name_and_zone(self, schedule_id: str) -> tuple[str, str]:
+        """Of a schedule that may be deleted; UTC if nobody can read its definition."""
+        name, spec = self._db.all("get_newest_definition", id=schedule_id)[0]
+        try:
+            return name, read_spec(spec, name).tz
+        except Invalid:
+            return name, "UTC"
+
     def list_running(self, namespace: str, limit: int) -> list[Run]:
         """What is under way, the oldest first."""
         rows = self._db.all("list_running", namespace=namespace, limit=limit)

@@ -1852,6 +1852,12 @@ WHERE status = 'running' AND namespace = :namespace
 ORDER BY claimed_at
 LIMIT :limit
 
+-- name: get_newest_definition
+-- The name of a schedule, even of a deleted one, and its newest definition.
+SELECT s.name, r.spec FROM schedules AS s
+JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+WHERE s.id = :id
+
 -- name: list_planned
 -- The active schedules of a namespace with their definitions, by name.
 SELECT s.id, s.name, r.spec FROM schedules AS s

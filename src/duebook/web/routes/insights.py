@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from duebook.api.operations import Operations
 from duebook.model.access import Role
+from duebook.model.statistics import MEASURED, by_day, figures
 from duebook.triggers.zones import local_datetime, tzdata_version
-from duebook.web.analytics import by_day, figures
 from duebook.web.charts import duration_chart, success_chart
 from duebook.web.forecast import HOUR
 from duebook.web.page_request import CurrentPage
@@ -24,7 +24,6 @@ __all__ = ["operations"]
 
 operations = Operations("", "pages")
 
-MEASURED: Final = 1_000
 AMISS: Final = timedelta(seconds=2)
 """A clock that is further off is worth a word."""
 
