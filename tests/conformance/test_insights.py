@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
 from duebook.book import Book
+from duebook.book.run_marks import measure_labelled
 from duebook.errors import NotFound
 from duebook.model.run import Outcome, lateness
 from duebook.model.statistics import figures
@@ -183,6 +184,29 @@ def test_the_overview_tells_what_is_due_in_the_next_hour(store: Store, clock: Vi
     assert overview.coming_until == clock.now + HOUR
     assert [s.name for s in overview.problems] == ["lost"]
     assert overview.schedules == 3
+
+
+def test_the_last_success_is_found_behind_failures(store: Store, clock: VirtualClock) -> None:
+    begin(store, lease=3 * HOUR)
+    watched: dict[str, Any] = {"labels": {"metrics": "true"}, "jitter": "30s"}
+    add_schedule(store, "watched", "shop", **watched)
+    add_schedule(store, "new", **watched, trigger={"cron": "@yearly"})
+    add_schedule(store, "plain", "other")
+    ends: list[Literal["succeeded", "failed"]] = ["succeeded"]
+    ends += ["failed"] * 7
+    for status in ends:
+        clock.advance(MINUTE + 30 * SECOND)
+        tick(store)
+        for claimed in claim(store, namespace="shop"):
+            clock.advance(SECOND)
+            settle(store, claimed.token, status)
+            if claimed.run.schedule == "watched" and status == "succeeded":
+                succeeded_at = clock.now
+    new, found = store.read(measure_labelled)
+    assert new == ("default", "new", False, None, None, None)
+    assert found[:4] == ("shop", "watched", True, succeeded_at)
+    assert found.last_duration == SECOND
+    assert found.last_lateness is not None
 
 
 def test_statistics_tell_of_success_and_lateness_even_of_a_deleted_schedule(

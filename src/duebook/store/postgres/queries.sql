@@ -867,6 +867,17 @@ CROSS JOIN LATERAL (
         WHERE schedule_id = wanted.id AND due_at IS NULL
         ORDER BY created_at DESC, place DESC LIMIT :each)) AS r
 
+-- name: list_last_successes
+-- When the latest success of each of the given schedules ended, among its newest runs.
+SELECT wanted.id, found.finished_at
+FROM unnest(:ids::text[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT finished_at FROM (
+        SELECT status, finished_at FROM ended_runs WHERE schedule_id = wanted.id
+        ORDER BY finished_at DESC LIMIT :looked) AS newest
+    WHERE status = 'succeeded'
+    ORDER BY finished_at DESC LIMIT 1) AS found
+
 -- name: list_late
 -- Of the newest runs of a namespace those that began late, by the rule of `lateness`.
 SELECT id FROM (

@@ -1852,6 +1852,19 @@ WHERE status = 'running' AND namespace = :namespace
 ORDER BY claimed_at
 LIMIT :limit
 
+-- name: list_labelled
+-- Schedules with a label, of all namespaces: by hops through the index of labels.
+WITH RECURSIVE hop (namespace) AS (
+    SELECT min(namespace) FROM schedule_labels
+    UNION ALL
+    SELECT (SELECT min(l.namespace) FROM schedule_labels AS l WHERE l.namespace > hop.namespace)
+    FROM hop WHERE hop.namespace IS NOT NULL)
+SELECT l.schedule_id, l.namespace, l.name FROM hop
+JOIN schedule_labels AS l
+    ON l.namespace = hop.namespace AND l.label = :label AND l.value = :value
+ORDER BY l.namespace, l.name
+LIMIT :limit
+
 -- name: get_newest_definition
 -- The name of a schedule, even of a deleted one, and its newest definition.
 SELECT s.name, r.spec FROM schedules AS s
