@@ -55,6 +55,7 @@ __all__ = ["main"]
         "Flows": {"flow": "flows:flow_group"},
         "Operate": {
             "status": "status:status_command",
+            "doctor": "doctor:doctor_command",
             "nodes": "nodes:nodes_command",
             "queue": "queues:queue_group",
             "events": "events:events_group",

@@ -13,6 +13,7 @@ from duebook.ids import check_name
 from duebook.remote.needs import needs_database
 from duebook.remote.parts import (
     RemoteAudit,
+    RemoteDoctor,
     RemoteEvents,
     RemoteFlows,
     RemoteNamespaces,
@@ -96,6 +97,10 @@ class RemoteBook(Closing):
     @cached_property
     def nodes(self) -> RemoteNodes:
         return RemoteNodes.of(self._server)
+
+    @cached_property
+    def doctor(self) -> RemoteDoctor:
+        return RemoteDoctor.of(self._server)
 
     @cached_property
     def events(self) -> RemoteEvents:

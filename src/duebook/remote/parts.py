@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.client.access import (
     AuditClient,
+    DoctorClient,
     NamespacesClient,
     NodesClient,
     QueuesClient,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RemoteAudit",
+    "RemoteDoctor",
     "RemoteEvents",
     "RemoteFlows",
     "RemoteNamespaces",
@@ -168,6 +170,10 @@ class RemoteFlows(Part, FlowsClient):
 
 class RemoteNodes(Part, NodesClient):
     """As Nodes."""
+
+
+class RemoteDoctor(Part, DoctorClient):
+    """As Doctor."""
 
 
 class RemoteQueues(Part, QueuesClient):

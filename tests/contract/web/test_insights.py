@@ -198,3 +198,21 @@ def test_tokens_are_made_shown_once_and_revoked(admin: Browser, book: Book) -> N
     other = admin.ok("/tokens/ci/revoke")
     assert "revoked" in admin.send(asked, "/tokens/ci/revoke").text
     assert admin.send(other, "/tokens/ci/revoke").status in (404, 409)
+
+
+def test_doctor_shows_what_is_wrong_and_admins_fix_it(
+    admin: Browser, viewer: Browser, book: Book
+) -> None:
+    book.schedules.create("job", trigger={"cron": "@daily"}, target=TRUE)
+    sleep = "UPDATE schedule_state SET wake_at = NULL"
+    book.store.transact(lambda tx: tx.db.connection.execute(sleep))  # type: ignore[attr-defined]
+    assert "/doctor" in viewer.ok("/nodes").links
+    page = viewer.ok("/doctor")
+    assert "no node would ever plan job: wake_at is missing" in page.text
+    assert "duebook doctor --fix" in page.text
+    assert "Fix what is safe to fix" not in page.text
+    before = admin.ok("/doctor")
+    fixed = admin.send(before, "/doctor/repair")
+    assert "Fixed: 1 schedule planned again: job." in fixed.text
+    assert "wake_at is missing" not in fixed.text
+    assert "Nothing to fix." in admin.send(before, "/doctor/repair").text
