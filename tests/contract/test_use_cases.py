@@ -26,7 +26,7 @@ WITHOUT_USE_CASE = {
     *("up", "web", "worker", "tick", "completion", "describe", "next"),
     *("db backup", "db check", "db copy", "db migrate", "db reopen", "db status"),
     *("flow check", "flow dry", "flow graph"),
-    *("namespace recount", "token link", "token rotate"),
+    *("namespace recount", "token link", "token rotate", "zones diff"),
 }
 """Commands that work on the database, on files or on nothing at all."""
 

@@ -63,6 +63,7 @@ __all__ = ["main"]
             "token": "tokens:token_group",
             "audit": "audit:audit_command",
             "db": "db:db_group",
+            "zones": "zones:zones_group",
             "completion": "completion:completion_command",
         },
     },

@@ -247,10 +247,11 @@ class Checks(Part, ABC):
             for row in rows
         ]
 
-    def list_active(self, after: str, limit: int) -> list[Account]:
-        """Active schedules by id, from the one after `after` on, with the definition that is
-        planned; one that nobody can read has none."""
-        rows = self._db.all("list_active_accounts", after=after, limit=limit)
+    def list_active(self, after: str, limit: int, paused: bool = False) -> list[Account]:
+        """Active schedules by id, and `paused` ones if asked for, from the one after `after` on,
+        with the definition that is planned; one that nobody can read has none."""
+        also = "paused" if paused else "active"
+        rows = self._db.all("list_active_accounts", after=after, limit=limit, also=also)
         exceptions = self._snapshots.exceptions([row[0] for row in rows]) if rows else {}
         accounts = []
         for *row, text, valid_from in rows:

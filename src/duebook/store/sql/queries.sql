@@ -1752,13 +1752,13 @@ ORDER BY s.id
 LIMIT :limit
 
 -- name: list_active_accounts
--- Active schedules by id, with what is planned of them and the definition that is.
+-- Schedules in one or two states by id, with what is planned of them and the definition that is.
 SELECT s.id, s.namespace, s.name, s.created_at, s.deleted_at, st.version, st.status, st.watermark,
     st.next_due_at, st.wake_at, st.fired, st.seen, st.problem, c.decided_until, r.spec, r.valid_from
 FROM schedule_state AS st JOIN schedules AS s ON s.id = st.schedule_id
 LEFT JOIN schedule_revisions AS r ON r.schedule_id = st.schedule_id AND r.version = st.version
 LEFT JOIN schedule_controls AS c ON c.schedule_id = st.schedule_id
-WHERE st.schedule_id > :after AND st.status = 'active'
+WHERE st.schedule_id > :after AND st.status IN ('active', :also)
 ORDER BY st.schedule_id
 LIMIT :limit
 
