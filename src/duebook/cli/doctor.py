@@ -24,10 +24,10 @@ __all__ = ["doctor_command"]
 @click.option("--fix", is_flag=True, help="Repair what is safe to repair, then check again.")
 @json_option
 def doctor_command(fix: bool, as_json: bool) -> None:
-    """Check nodes, schedules and the database; exit code 1 if there is a problem.
+    """Check nodes, schedules and the database.
 
     One line for each check: ok, warning or problem, and what to do. It checks all
-    namespaces. Warnings do not change the exit code.
+    namespaces. The exit code is 1 if there is a problem; warnings do not change it.
 
     --fix plans schedules again whose stored times are missing or wrong. It
     changes nothing else, and duebook audit lists what it did.

@@ -210,8 +210,10 @@ def test_doctor_shows_what_is_wrong_and_admins_fix_it(
     page = viewer.ok("/doctor")
     assert "no node would ever plan job: wake_at is missing" in page.text
     assert "duebook doctor --fix" in page.text
-    assert "Fix what is safe to fix" not in page.text
-    before = admin.ok("/doctor")
+    assert "/doctor/repair" not in page.links
+    assert "/doctor/repair" in admin.ok("/doctor").links
+    before = admin.ok("/doctor/repair")
+    assert "wake_at is missing" in before.text
     fixed = admin.send(before, "/doctor/repair")
     assert "Fixed: 1 schedule planned again: job." in fixed.text
     assert "wake_at is missing" not in fixed.text

@@ -132,7 +132,7 @@ def _transactions(facts: ServerFacts) -> Checkup:
         return Checkup("transactions", "ok", message, hidden)
     level = facts.oldest.age >= VERY_LONG
     message = f"a transaction has been open for {_length(facts.oldest.age)}: {facts.oldest.title}"
-    remedy = "end it: until then vacuum clears nothing away that died since it began"
+    remedy = "end it: until then vacuum clears nothing away that died since it started"
     found = (facts.oldest.title,)
     return Checkup("transactions", "problem" if level else "warning", message, remedy, found)
 

@@ -892,7 +892,7 @@ ORDER BY t.relname
 -- name: get_oldest_transaction
 -- The transaction that has been open for longest, as far as this user may see; who, and seconds.
 SELECT title, seconds FROM (
-    SELECT 'process ' || pid || ' of user ' || coalesce(usename, '?')
+    SELECT 'process ' || pid || ' of user ' || coalesce(usename, 'unknown')
             || CASE WHEN application_name <> '' THEN ' (' || application_name || ')' ELSE '' END
             || ', ' || coalesce(state, 'unknown') AS title,
         extract(epoch FROM clock_timestamp() - xact_start) AS seconds

@@ -77,6 +77,14 @@ def get_doctor(page: CurrentPage) -> Response:
     return page.render("doctor.html", now=found.checked_at, found=found, fixed=False)
 
 
+@operations("GET", "/doctor/repair", Role.ADMIN, everywhere=True)
+def ask_repair(page: CurrentPage) -> Response:
+    """Whether to repair what is safe to repair."""
+    with page.ask.computing() as book:
+        found = book.doctor.examine()
+    return page.render("doctor_repair.html", now=found.checked_at, found=found)
+
+
 @operations("POST", "/doctor/repair", Role.ADMIN, everywhere=True)
 def do_repair(page: CurrentPage, form: Submitted) -> Response:
     """Repair what is safe to repair, and show what is left."""
