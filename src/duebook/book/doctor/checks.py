@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.book.readiness import judge, notes
 from duebook.errors import counted, shorten
+from duebook.explain.words import length_text
 from duebook.model.diagnosis import Checkup
 from duebook.settings import RETENTION
-from duebook.timetext import format_instant, relative
+from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -90,7 +91,7 @@ def check_schema(facts: Facts) -> Checkup:
 def check_clocks(facts: Facts) -> Checkup:
     found = []
     if facts.clock_behind >= OFF:
-        length = _length(facts.clock_behind)
+        length = length_text(facts.clock_behind)
         message = f"the clock is {length} behind the latest time in the database"
         more = "; nothing is due until it has caught up"
         found.append(Checkup("clocks", "problem", message + more, "set the clock of this machine"))
@@ -108,7 +109,7 @@ def check_clocks(facts: Facts) -> Checkup:
 
 def _off(whose: str, ahead: timedelta) -> Checkup:
     way = "ahead of" if ahead > timedelta() else "behind"
-    message = f"the clock of {whose} is {_length(abs(ahead))} {way} the database's"
+    message = f"the clock of {whose} is {length_text(abs(ahead))} {way} the database's"
     remedy = "synchronise it with NTP; due times follow the database's clock"
     return Checkup("clocks", "warning", message, remedy, (whose,))
 
@@ -293,7 +294,3 @@ def _late(one: Misplaced) -> str:
 
 def _node(node: LiveNode) -> str:
     return f"{node.node} (pid {node.pid})"
-
-
-def _length(length: timedelta) -> str:
-    return relative(-length).removesuffix(" ago")

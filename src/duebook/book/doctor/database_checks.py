@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.book.doctor.checks import listed
+from duebook.explain.words import length_text
 from duebook.model.diagnosis import Checkup
 from duebook.timetext import format_instant, relative
 
@@ -131,7 +132,9 @@ def _transactions(facts: ServerFacts) -> Checkup:
         message = "no transaction has been open for more than 5 minutes"
         return Checkup("transactions", "ok", message, hidden)
     level = facts.oldest.age >= VERY_LONG
-    message = f"a transaction has been open for {_length(facts.oldest.age)}: {facts.oldest.title}"
+    message = (
+        f"a transaction has been open for {length_text(facts.oldest.age)}: {facts.oldest.title}"
+    )
     remedy = "end it: until then vacuum clears nothing away that died since it started"
     found = (facts.oldest.title,)
     return Checkup("transactions", "problem" if level else "warning", message, remedy, found)
@@ -153,7 +156,3 @@ def _size(number: int) -> str:
         if number >= size:
             return f"{number / size:,.1f} {unit}"
     return f"{number:,} bytes"
-
-
-def _length(length: timedelta) -> str:
-    return relative(-length).removesuffix(" ago")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from duebook.book.audit import SHARED, Auditor
 from duebook.book.doctor import checks
 from duebook.book.doctor.database_checks import check_file, check_server
-from duebook.book.doctor.facts import gather
+from duebook.book.doctor.facts import gather, title_of
 from duebook.errors import Conflict, Unavailable, counted
 from duebook.model.change import Change
 from duebook.model.checkup import FileFacts
@@ -119,8 +119,7 @@ class Doctor:
                 for one in schedules
             ]
         )
-        titles = [(one.namespace, one.name) for one in schedules]
-        return [name if place == "default" else f"{place}/{name}" for place, name in titles]
+        return [title_of(one.namespace, one.name) for one in schedules]
 
     def _wake(self, wrong: Sequence[Misplaced]) -> None:
         def work(tx: Tx) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from duebook.store.base import Tx
     from duebook.store.values import Account, Health
 
-__all__ = ["LOOKED", "Facts", "Misplaced", "Schedules", "gather", "look_at"]
+__all__ = ["LOOKED", "Facts", "Misplaced", "Schedules", "gather", "look_at", "title_of"]
 
 LOOKED: Final = 5_000
 """Active schedules that are looked at; `duebook db check` looks at all."""
@@ -95,7 +95,7 @@ def gather(tx: Tx) -> Facts:
         tx.checkups.clock_behind,
         tuple(tx.upkeep.list_clock_steps()),
         tuple(tx.checkups.list_expired_sessions(MOST)),
-        tuple(_title(*found) for found in tx.checkups.list_asleep(MOST)),
+        tuple(title_of(*found) for found in tx.checkups.list_asleep(MOST)),
         look_at(_accounts(tx), tx.now),
         tx.checkups.oldest_end(),
         tzdata_version(),
@@ -161,5 +161,6 @@ def _namespace(account: Account) -> str:
     return account.title.rpartition("/")[0] or "default"
 
 
-def _title(namespace: str, name: str) -> str:
+def title_of(namespace: str, name: str) -> str:
+    """The name of a schedule, with its namespace where that is not `default`."""
     return name if namespace == "default" else f"{namespace}/{name}"
