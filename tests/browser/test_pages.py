@@ -46,6 +46,8 @@ def all_pages(site: Site) -> list[str]:
         "/readers/billing",
         f"/readers/billing/drop-dead?event={letter}",
         "/nodes",
+        "/doctor",
+        "/doctor/repair",
         "/audit",
         "/tokens",
         "/tokens/new",

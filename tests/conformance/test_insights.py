@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
 
 from duebook.book import Book
+from duebook.book.run_marks import measure_labelled
+from duebook.errors import NotFound
 from duebook.model.run import Outcome, lateness
+from duebook.model.statistics import figures
 from duebook.planner.due import jittered
-from duebook.web.analytics import figures
 from tests.support.builders import (
     BEGIN,
     MINUTE,
@@ -107,7 +111,7 @@ def test_backfills_retries_and_jitter_are_not_late(store: Store, clock: VirtualC
     book.schedules.backfill("retried", start=BEGIN - HOUR, end=BEGIN)
     assert book.insights.overview().late == []
     (mark,) = book.insights.marks("shifted", 5)
-    assert figures([mark]).late_most == timedelta()
+    assert figures([mark]).highest_lateness == timedelta()
 
 
 def test_hours_and_durations_add_up(store: Store, clock: VirtualClock) -> None:
@@ -180,3 +184,50 @@ def test_the_overview_tells_what_is_due_in_the_next_hour(store: Store, clock: Vi
     assert overview.coming_until == clock.now + HOUR
     assert [s.name for s in overview.problems] == ["lost"]
     assert overview.schedules == 3
+
+
+def test_the_last_success_is_found_behind_failures(store: Store, clock: VirtualClock) -> None:
+    begin(store, lease=3 * HOUR)
+    watched: dict[str, Any] = {"labels": {"metrics": "true"}, "jitter": "30s"}
+    add_schedule(store, "watched", "shop", **watched)
+    add_schedule(store, "new", **watched, trigger={"cron": "@yearly"})
+    add_schedule(store, "plain", "other")
+    ends: list[Literal["succeeded", "failed"]] = ["succeeded"]
+    ends += ["failed"] * 7
+    for status in ends:
+        clock.advance(MINUTE + 30 * SECOND)
+        tick(store)
+        for claimed in claim(store, namespace="shop"):
+            clock.advance(SECOND)
+            settle(store, claimed.token, status)
+            if claimed.run.schedule == "watched" and status == "succeeded":
+                succeeded_at = clock.now
+    new, found = store.read(measure_labelled)
+    assert new == ("default", "new", False, None, None, None)
+    assert found[:4] == ("shop", "watched", True, succeeded_at)
+    assert found.last_duration == SECOND
+    assert found.last_lateness is not None
+
+
+def test_statistics_tell_of_success_and_lateness_even_of_a_deleted_schedule(
+    store: Store, clock: VirtualClock
+) -> None:
+    begin(store, lease=3 * HOUR)
+    add_schedule(store, trigger={"cron": "* * * * *", "tz": "Asia/Tokyo"})
+    clock.advance(MINUTE)
+    tick(store)
+    clock.advance(5 * SECOND)
+    (claimed,) = claim(store)
+    clock.advance(10 * SECOND)
+    settle(store, claimed.token)
+    book = Book(store)
+    book.schedules.delete("job")
+    found = book.schedules.statistics("job")
+    assert (found.tz, found.total.success_rate, found.last_success_at) == (
+        "Asia/Tokyo",
+        1.0,
+        clock.now,
+    )
+    assert (found.last_duration, found.last_lateness) == (10 * SECOND, 5 * SECOND)
+    with pytest.raises(NotFound, match="nobody"):
+        book.schedules.statistics("nobody")

@@ -123,7 +123,7 @@ def test_every_option_is_explained_in_plain_words(path: str) -> None:
         ("get backup", "duebook show backup"),
         ("kill backup", "duebook cancel backup"),
         ("create job --every 1h -- echo 'a b'", "duebook add job --every 1h -- echo 'a b'"),
-        ("statsu", "duebook status"),
+        ("statuss", "duebook status"),
         ("flow list", "duebook flow ls"),
         ("flow run etl", "duebook flow start etl"),
         ("token delete ci", "duebook token revoke ci"),

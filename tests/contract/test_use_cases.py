@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 API = [operation for operation in OPERATIONS if operation.documented]
 WITHOUT_USE_CASE = {
     *("up", "web", "worker", "tick", "completion", "describe", "next"),
-    *("db check", "db copy", "db migrate", "db reopen", "db status"),
+    *("db backup", "db check", "db copy", "db migrate", "db reopen", "db status"),
     *("flow check", "flow dry", "flow graph"),
-    *("namespace recount", "token link", "token rotate"),
+    *("namespace recount", "token link", "token rotate", "zones diff"),
 }
 """Commands that work on the database, on files or on nothing at all."""
 

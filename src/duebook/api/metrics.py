@@ -24,6 +24,7 @@ from prometheus_client.core import (
 )
 
 from duebook.api.timed_cache import TimedCache
+from duebook.book.run_marks import MOST_MEASURED, measure_labelled
 from duebook.errors import DuebookError
 from duebook.version import __version__
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
+    from duebook.book.run_marks import Measured
     from duebook.engine.measures import Histogram, Measures
     from duebook.model.consumer import Lag
     from duebook.store.base import Store, Tx
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["CONTENT_TYPE", "Metrics"]
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
+Counted = tuple[dict[str, int], str | None]
+"""States of schedules, and the id to go on counting from."""
 KEEP: Final = 5.0
 """Seconds for which what the books said is shown again."""
 MOST_QUEUED: Final = 50_000
@@ -76,6 +80,11 @@ _HISTOGRAMS: Final = (
         "From when a run was ready to its first start on this node",
     ),
     ("ticks", "tick_seconds", "How long this node takes to plan and commit a batch"),
+    (
+        "tick_latency",
+        "tick_latency_seconds",
+        "From when the first schedule of a batch was to be planned until this node committed it",
+    ),
     ("claims", "claim_seconds", "How long this node takes to claim a batch"),
     ("lengths", "attempt_seconds", "How long attempts on this node took"),
 )
@@ -133,8 +142,20 @@ class _Node:
             for word, number in sorted(dict(getattr(measures, name)).items()):
                 family.add_metric((word,), number)
             yield family
+        yield _planned(measures)
         for name, shown, about in _HISTOGRAMS:
             yield _histogram(f"duebook_{shown}", about, getattr(measures, name))
+
+
+def _planned(measures: Measures) -> Metric:
+    family = CounterMetricFamily(
+        "duebook_planned",
+        "Due times that a node decided to fire, by its name and their origin",
+        labels=("node", "origin"),
+    )
+    for origin, number in sorted(dict(measures.planned_by_origin).items()):
+        family.add_metric((measures.node, origin), number)
+    return family
 
 
 def _histogram(name: str, about: str, histogram: Histogram) -> Metric:
@@ -153,6 +174,7 @@ class _Books:
         self._store = store
         self._census = _Census()
         self._lags: list[Lag] = []
+        self._measured: list[Measured] = []
         self._load = TimedCache(self._ask, KEEP, monotonic)
 
     def describe(self) -> Iterator[Metric]:
@@ -160,12 +182,13 @@ class _Books:
         return iter(())
 
     def _ask(self) -> Load | None:
-        def look(tx: Tx) -> tuple[Load, tuple[dict[str, int], str | None], list[Lag]]:
+        def look(tx: Tx) -> tuple[Load, Counted, list[Lag], list[Measured]]:
             counted = tx.status.count_statuses(self._census.after, MOST_SCHEDULES)
-            return tx.status.load(MOST_QUEUED), counted, tx.consumers.list_lags()
+            load, lags = tx.status.load(MOST_QUEUED), tx.consumers.list_lags()
+            return load, counted, lags, measure_labelled(tx)
 
         try:
-            load, counted, self._lags = self._store.read(look)
+            load, counted, self._lags, self._measured = self._store.read(look)
         except DuebookError:
             return None
         self._census.add(*counted)
@@ -201,6 +224,7 @@ class _Books:
             value=load.broken,
         )
         yield from _lags(self._lags)
+        yield from _of_schedules(self._measured)
         if self._census.counts is not None:
             yield _gauge("schedules", "Schedules", "status", self._census.counts)
 
@@ -221,6 +245,28 @@ def _lags(lags: list[Lag]) -> Iterator[Metric]:
         for lag in lags:
             family.add_metric((lag.namespace, lag.consumer, lag.kind), getattr(lag, name))
         yield family
+
+
+def _of_schedules(measured: list[Measured]) -> Iterator[Metric]:
+    """What the newest runs tell of schedules that asked for it."""
+    limit = f"for up to {MOST_MEASURED} schedules with the label metrics=true"
+    success = _family("last_success_timestamp_seconds", f"When it last succeeded, {limit}; or 0")
+    duration = _family("last_duration_seconds", f"How long its latest finished run took, {limit}")
+    late = _family("last_lateness_seconds", f"How late its latest live due time started, {limit}")
+    for found in measured:
+        place = (found.namespace, found.name)
+        if found.ended:
+            at = found.last_success_at
+            success.add_metric(place, 0.0 if at is None else at.timestamp())
+        if found.last_duration is not None:
+            duration.add_metric(place, found.last_duration.total_seconds())
+        if found.last_lateness is not None:
+            late.add_metric(place, found.last_lateness.total_seconds())
+    yield from (success, duration, late)
+
+
+def _family(name: str, about: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"duebook_schedule_{name}", about, labels=("namespace", "schedule"))
 
 
 def _gauge(name: str, about: str, label: str, values: dict[str, int]) -> Metric:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duebook.explain.undue import raw_due_times
 from duebook.model.finding import Finding
@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.values import Account, Record
 
-__all__ = ["Window", "judge", "judge_state", "windows_of"]
+__all__ = [
+    "Expected",
+    "Window",
+    "expected_state",
+    "is_too_late",
+    "judge",
+    "judge_state",
+    "windows_of",
+]
 
 MOST_COUNTED: Final = 1_000
 """Due times of an entry that are counted again; of more, a count may be a lower bound."""
@@ -207,25 +215,51 @@ def judge(account: Account, window: Window, records: Records) -> tuple[list[Find
     return found, number
 
 
-def judge_state(account: Account, now: datetime) -> list[Finding]:
-    """Whether the schedule will be looked at in time for its next due time."""
-    spec = next((r.spec for r in account.revisions if r.version == account.version), None)
-    if account.status is not None and spec is None:
-        return [Finding("I2", "has a definition that this node cannot read", False, account.title)]
+class Expected(NamedTuple):
+    """What the definition of an active schedule says about what it waits for."""
+
+    spec: ScheduleSpec
+    due: DueTimes
+    due_at: datetime | None
+    """the first due time that no plan has seen"""
+    wake_at: datetime | None
+    """when it has to be looked at, at the latest"""
+
+
+def expected_state(account: Account) -> Expected | None:
+    """None for a schedule that waits for nothing, or that this node cannot read."""
+    spec = _planned_spec(account)
     if account.status != "active" or account.watermark is None or spec is None or account.problem:
-        return []
+        return None
     if spec.max_runs is not None and (account.fired or 0) >= spec.max_runs:
-        return []
+        return None
     due = DueTimes(spec, account.exceptions, account.watermark, account.name)
     horizon = account.seen[-1].until if account.seen else account.watermark
     decided = account.controlled_until or account.watermark
     moments = [due.wake_after(horizon), next_control(spec, decided, account.name)]
     wake_at = min((moment for moment in moments if moment is not None), default=None)
-    found = []
-    if isinstance(spec.target, FlowTarget) and account.wake_at is not None:
+    return Expected(spec, due, due.next_after(horizon), wake_at)
+
+
+def is_too_late(account: Account, expected: Expected, now: datetime) -> bool:
+    """Whether it will be looked at later than it has to be, or never."""
+    if isinstance(expected.spec.target, FlowTarget) and account.wake_at is not None:
         now += UNATTENDED_AGAIN  # it may wait until a node reads the directory of the flow
-    if wake_at is not None and (account.wake_at is None or account.wake_at > max(wake_at, now)):
-        looked = f"only at {account.wake_at:%Y-%m-%d %H:%M:%S} UTC" if account.wake_at else "never"
-        due_at = due.next_after(horizon) or wake_at
-        found.append(Finding("I2", f"will be planned {looked}", True, account.title, due_at))
-    return found
+    wake_at = expected.wake_at
+    return wake_at is not None and (account.wake_at is None or account.wake_at > max(wake_at, now))
+
+
+def _planned_spec(account: Account) -> ScheduleSpec | None:
+    return next((r.spec for r in account.revisions if r.version == account.version), None)
+
+
+def judge_state(account: Account, now: datetime) -> list[Finding]:
+    """Whether the schedule will be looked at in time for its next due time."""
+    if account.status is not None and _planned_spec(account) is None:
+        return [Finding("I2", "has a definition that this node cannot read", False, account.title)]
+    expected = expected_state(account)
+    if expected is None or not is_too_late(account, expected, now):
+        return []
+    looked = f"only at {account.wake_at:%Y-%m-%d %H:%M:%S} UTC" if account.wake_at else "never"
+    due_at = expected.due_at or expected.wake_at
+    return [Finding("I2", f"will be planned {looked}", True, account.title, due_at)]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from typing import Unpack
 
+    from duebook.book.doctor import Doctor
     from duebook.book.flows import Flows
     from duebook.budget import Budget
     from duebook.model.policies import EnqueuePolicies
@@ -136,6 +137,12 @@ class Book(Closing):
     @cached_property
     def namespaces(self) -> Namespaces:
         return Namespaces(self.store, self.by)
+
+    @cached_property
+    def doctor(self) -> Doctor:
+        from duebook.book.doctor import Doctor  # few programs ask for it
+
+        return Doctor(self.store, self.by)
 
     @cached_property
     def insights(self) -> Insights:

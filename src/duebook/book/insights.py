@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.bulk import count_for
+from duebook.book.run_marks import read_marks
 from duebook.book.schedule_reader import with_problems
 from duebook.model.filters import RunFilter, ScheduleFilter, load_schedule_filter
 from duebook.model.insight import Coming, Overview, Staff, fold_steps
 from duebook.model.serving import ALL, Serving, unserved
 from duebook.planner import DueTimes
-from duebook.planner.due import jittered, lateness_by
+from duebook.planner.due import lateness_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.model.serving import StrandedTask
     from duebook.store.base import Store, Tx
-    from duebook.store.sql.definitions import Definition
 
 __all__ = ["Insights"]
 
@@ -139,12 +138,7 @@ class Insights:
 
         def work(tx: Tx) -> list[RunMark]:
             schedule_id = tx.schedules.find_schedule(self._namespace, name, deleted=True)
-            found = tx.insights.list_marks([schedule_id], limit).get(schedule_id, [])
-            pairs = [(schedule_id, mark.version or 0) for mark in found]
-            known = tx.definitions.read(list(dict.fromkeys(pairs)))
-            return [
-                _planned(mark, known.get(pair)) for mark, pair in zip(found, pairs, strict=True)
-            ]
+            return read_marks(tx, schedule_id, limit)
 
         return self._store.read(work)
 
@@ -177,13 +171,6 @@ def _from(name: str, spec: ScheduleSpec, first: datetime, until: datetime) -> li
     """The next due time of a schedule, and those that follow it."""
     following = DueTimes(spec, (), first, name).among(first, until)
     return [at for at in (first, *islice(following, EACH_COMING - 1)) if at <= until]
-
-
-def _planned(mark: RunMark, definition: Definition | None) -> RunMark:
-    if definition is None or not definition.spec.jitter or mark.due_at is None:
-        return mark
-    jitter = definition.spec.jitter
-    return replace(mark, planned_at=jittered(mark.due_at, jitter, definition.name))
 
 
 def _zones(tx: Tx, runs: Sequence[Run]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from duebook.book.checks import refuse_payload, refuse_templates
 from duebook.book.editing import find_unreadable, form_after, target_in_force
 from duebook.book.rendering import render_form
 from duebook.book.rights import UNLIMITED, Rights
+from duebook.book.run_marks import read_marks
 from duebook.book.widening import find_missed
 from duebook.errors import Invalid, shorten
 from duebook.explain import Explanation, explain_at, explain_between
@@ -33,6 +34,7 @@ from duebook.model.plan import CONTROLS
 from duebook.model.schedule import InvalidSchedule
 from duebook.model.secret import keep_secrets
 from duebook.model.serving import unserved
+from duebook.model.statistics import MEASURED, Statistics, measure
 from duebook.model.target import TaskTarget
 from duebook.planner import (
     DueTimes,
@@ -258,6 +260,22 @@ class ScheduleReader:
                 schedule_id, found, read_cursor(key, asked, cursor, "ii"), limit
             )
             return Listing(page.rows, write_cursor(key, asked, page.last))
+
+        return self._store.read(work)
+
+    def statistics(self, name: str, tz: str | None = None) -> Statistics:
+        """Return success rate, durations and lateness of the newest 1,000 runs, in total and by
+        day; also of deleted schedules.
+
+        Days are those of `tz`; the default is the schedule's time zone.
+        """
+        told_in = None if tz is None else zone_name(tz)
+
+        def work(tx: Tx) -> Statistics:
+            schedule_id = self._find(tx, name, deleted=True)
+            marks = read_marks(tx, schedule_id, MEASURED)
+            title, zone = tx.insights.get_name_and_zone(schedule_id)
+            return measure(title, marks, told_in or zone)
 
         return self._store.read(work)
 

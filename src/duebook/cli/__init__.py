@@ -39,6 +39,7 @@ __all__ = ["main"]
             "restore": "schedules:restore_command",
             "preview": "due_times:preview_command",
             "explain": "due_times:explain_command",
+            "stats": "stats:stats_command",
             "backfill": "due_times:backfill_command",
             "catchup": "catchup:catchup_group",
             "template": "templates:template_group",
@@ -55,6 +56,7 @@ __all__ = ["main"]
         "Flows": {"flow": "flows:flow_group"},
         "Operate": {
             "status": "status:status_command",
+            "doctor": "doctor:doctor_command",
             "nodes": "nodes:nodes_command",
             "queue": "queues:queue_group",
             "events": "events:events_group",
@@ -62,6 +64,7 @@ __all__ = ["main"]
             "token": "tokens:token_group",
             "audit": "audit:audit_command",
             "db": "db:db_group",
+            "zones": "zones:zones_group",
             "completion": "completion:completion_command",
         },
     },

@@ -25,7 +25,8 @@ __all__ = ["audit_command"]
 @click.option(
     "--kind",
     metavar="KIND",
-    help="Only changes to: schedule, run, template, queue, token, namespace, sink, group or event.",
+    help="Only changes to: schedule, run, template, queue, token, namespace, sink, group, event or "
+    "database.",
 )
 @click.option("--by", metavar="WHO", help="Only changes by WHO, such as cli:alice or token:ci.")
 @click.option(

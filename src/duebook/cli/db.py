@@ -1,4 +1,4 @@
-"""The commands about the database itself: migrate, status, check, copy, reopen."""
+"""The commands about the database itself: migrate, status, check, backup, copy, reopen."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from duebook.balance import check_books
 from duebook.cli.commands import group
+from duebook.cli.db_backup import backup_command
 from duebook.cli.db_copy import copy_command, reopen_command
 from duebook.cli.db_status import status_command
 from duebook.cli.opening import open_database
@@ -32,6 +33,7 @@ def db_group() -> None:
 
 
 db_group.add_command(status_command)
+db_group.add_command(backup_command)
 db_group.add_command(copy_command)
 db_group.add_command(reopen_command)
 

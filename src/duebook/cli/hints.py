@@ -33,7 +33,7 @@ HINTS: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("history", "ps", "executions"), "runs"),
         **dict.fromkeys(("rerun", "redo"), "retry"),
         **dict.fromkeys(("why", "debug"), "explain"),
-        **dict.fromkeys(("doctor", "health", "check"), "status"),
+        **dict.fromkeys(("health", "check"), "doctor"),
         **dict.fromkeys(("skip",), "skip-next"),
         **dict.fromkeys(("move", "postpone", "delay"), "reschedule"),
         **dict.fromkeys(("undo", "unskip"), "restore"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 from duebook.book.readiness import GRACE
 from duebook.client.access import (
     AuditClient,
+    DoctorClient,
     NamespacesClient,
     NodesClient,
     QueuesClient,
@@ -67,6 +68,8 @@ class Client(Protocol):
     def namespaces(self) -> NamespacesClient: ...
     @property
     def tokens(self) -> TokensClient: ...
+    @property
+    def doctor(self) -> DoctorClient: ...
 
     @operation("get_status", "GET", "/status", Role.VIEWER, "status", shared=True)
     def readiness(
@@ -125,6 +128,7 @@ PARTS: Final[Mapping[str, type[Any]]] = MappingProxyType(
         "audit": AuditClient,
         "namespaces": NamespacesClient,
         "tokens": TokensClient,
+        "doctor": DoctorClient,
     }
 )
 """The parts of a client, in the order of the docs."""

@@ -12,6 +12,7 @@ from duebook.client.use_cases import needs_database, operation
 from duebook.ids import check_name
 from duebook.model.access import AccessToken, Role, read_namespaces, read_role
 from duebook.model.change import Change
+from duebook.model.diagnosis import Diagnosis
 from duebook.model.fields import read_instant, whole
 from duebook.model.listing import Listing
 from duebook.model.node import LiveNode
@@ -22,6 +23,7 @@ from duebook.timetext import parse_instant
 
 __all__ = [
     "AuditClient",
+    "DoctorClient",
     "NamespacesClient",
     "NodesClient",
     "QueuesClient",
@@ -48,6 +50,33 @@ class NodesClient(Protocol):
 
         A token for some namespaces sees the nodes that serve at least one of them, and only its own
         runs are counted.
+        """
+
+
+class DoctorClient(Protocol):
+    @operation(
+        *("examine", "GET", "/doctor", Role.VIEWER, "doctor"),
+        errors=(429,),
+        everywhere=True,
+        computes=True,
+    )
+    def examine(self) -> Diagnosis:
+        """Check nodes, clocks, time zone data, schedules, queues and the database.
+
+        Always returns 200; `level` is that of the worst result.
+        """
+
+    @operation(
+        *("repair", "POST", "/doctor/repairs", Role.ADMIN, "doctor"),
+        errors=(429,),
+        everywhere=True,
+        keyless=True,
+        computes=True,
+    )
+    def repair(self) -> Diagnosis:
+        """Repair what is safe to repair, and examine again.
+
+        Schedules whose stored times are missing or wrong are planned again from their definition.
         """
 
 
@@ -105,7 +134,7 @@ class AuditClient(Protocol):
         self,
         kind: Annotated[
             str | None,
-            Given("schedule, run, template, queue, token, namespace, sink or group."),
+            Given("schedule, run, template, queue, token, namespace, sink, group or database."),
         ] = None,
         subject: Annotated[str | None, Given("The name of what was changed.")] = None,
         by: Annotated[str | None, Given("Who made the change, such as `token:ci`.")] = None,

@@ -27,6 +27,7 @@ from duebook.model.filters import ScheduleSort, Status
 from duebook.model.listing import Listing
 from duebook.model.plan import DueException
 from duebook.model.schedule import Revision, Schedule
+from duebook.model.statistics import Statistics
 from duebook.store.values import LedgerEntry
 
 __all__ = ["ScheduleReaderClient"]
@@ -150,6 +151,19 @@ class ScheduleReaderClient(Protocol):
         cursor: Cursor = None,
     ) -> Entries:
         """List the due times that did not become runs, and why; newest first."""
+
+    @operation("get_statistics", "GET", "/schedules/{name}/statistics", Role.VIEWER, "stats")
+    def statistics(
+        self,
+        name: ScheduleName,
+        tz: Annotated[
+            str | None, Given("The time zone of the days; by default the schedule's.")
+        ] = None,
+    ) -> Statistics:
+        """Get success rate, durations and lateness of the newest 1,000 runs, in total and by day.
+
+        Deleted schedules have statistics too, until their runs are deleted.
+        """
 
     @operation(
         *("list_revisions", "GET", "/schedules/{name}/revisions", Role.VIEWER),

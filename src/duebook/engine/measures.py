@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from bisect import bisect_left
 from collections import Counter
@@ -57,12 +58,15 @@ class Measures:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self.node = socket.gethostname()
         self.due = 0
         self.fired = 0
         self.skipped: Counter[str] = Counter()
         self.deferred = 0
         self.set_aside = 0
+        self.planned_by_origin: Counter[str] = Counter()
         self.ticks = Histogram(TICKS)
+        self.tick_latency = Histogram(WAITS)
         self.lateness = Histogram(WAITS)
         self.queue_wait = Histogram(WAITS)
         self.claims = Histogram(CLAIMS)
@@ -98,27 +102,35 @@ class Measures:
         return measures
 
     def planned(
-        self, plans: Sequence[Plan], fired: int, set_aside: int, seconds: float = 0.0
+        self,
+        plans: Sequence[Plan],
+        fired: int,
+        set_aside: int,
+        seconds: float = 0.0,
+        latency: float | None = None,
     ) -> None:
-        """A tick was committed within `seconds`, and made `fired` runs."""
-        fires, deferred, skipped = 0, 0, Counter[str]()
+        """A tick was committed within `seconds`, and made `fired` runs; `latency` after the first
+        of its schedules was to be planned, if there was any."""
+        deferred, skipped, origins = 0, Counter[str](), Counter[str]()
         for plan in plans:
             for decision in plan.decisions:
                 if isinstance(decision, Fire):
-                    fires += 1
+                    origins[decision.origin] += 1
                 elif isinstance(decision, Skip):
                     skipped[decision.reason.value] += decision.count
                 elif isinstance(decision, Defer):
                     deferred += 1
-        if fires > fired:  # the others had a run already
-            skipped[Reason.ALREADY_STARTED.value] += fires - fired
+        if (doubled := origins.total() - fired) > 0:  # they had a run already
+            skipped[Reason.ALREADY_STARTED.value] += doubled
         with self._lock:
             self.due += fired + skipped.total()
             self.fired += fired
             self.skipped += skipped
             self.deferred += deferred
             self.set_aside += set_aside
+            self.planned_by_origin += origins
             self.ticks.add((seconds,))
+            self.tick_latency.add(() if latency is None else (latency,))
 
     def took(self, claims: Sequence[Claim], seconds: float | None) -> None:
         """A claim brought these within `seconds`; None: they came with a tick."""

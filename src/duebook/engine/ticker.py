@@ -115,7 +115,7 @@ class Ticker:
             self._wake_at, now = self._look()
             if self._wake_at is None or self._wake_at > now:
                 return self._wake_at
-        self.full = False
+        wanted_at, self.full = self._wanted_at(), False
         asked_at = self._clock.monotonic()
         try:
             ticked = self._plan_and_begin()
@@ -127,7 +127,11 @@ class Ticker:
             self._cursor.forget()
             return self._narrow_down(error)
         self._clock.heard(ticked.now, asked_at)
-        self._measures.planned(*self._done, self._clock.monotonic() - asked_at)
+        seconds = self._clock.monotonic() - asked_at
+        latency = None
+        if ticked.took_any and wanted_at is not None:
+            latency = max((ticked.now - wanted_at).total_seconds(), 0.0) + seconds
+        self._measures.planned(*self._done, seconds, latency)
         tell_plans(log, self._done[0], self._names)
         self._limit = min(self._limit * 2, self._batch)
         self._wake_at = self._next_look(ticked)
@@ -152,6 +156,12 @@ class Ticker:
         if not ticked.took_any and wake_at is not None and wake_at <= ticked.now:
             return ticked.now + HELD_BY_OTHERS
         return wake_at
+
+    def _wanted_at(self) -> datetime | None:
+        """When the first schedule that it takes next wanted to be planned; in a backlog it goes on
+        after the last one taken, which was no later."""
+        mark = self._cursor.mark if self.full else None
+        return self._wake_at if mark is None else mark.wake_at
 
     def _is_due(self) -> bool:
         """Whether the time has come that it was waiting for: then there is no need to ask."""

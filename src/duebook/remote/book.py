@@ -14,6 +14,7 @@ from duebook.remote.needs import needs_database
 from duebook.remote.parts import (
     RemoteAudit,
     RemoteCatchup,
+    RemoteDoctor,
     RemoteEvents,
     RemoteFlows,
     RemoteNamespaces,
@@ -101,6 +102,10 @@ class RemoteBook(Closing):
     @cached_property
     def nodes(self) -> RemoteNodes:
         return RemoteNodes.of(self._server)
+
+    @cached_property
+    def doctor(self) -> RemoteDoctor:
+        return RemoteDoctor.of(self._server)
 
     @cached_property
     def events(self) -> RemoteEvents:

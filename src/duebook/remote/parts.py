@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.client.access import (
     AuditClient,
+    DoctorClient,
     NamespacesClient,
     NodesClient,
     QueuesClient,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RemoteAudit",
     "RemoteCatchup",
+    "RemoteDoctor",
     "RemoteEvents",
     "RemoteFlows",
     "RemoteNamespaces",
@@ -174,6 +176,10 @@ class RemoteFlows(Part, FlowsClient):
 
 class RemoteNodes(Part, NodesClient):
     """As Nodes."""
+
+
+class RemoteDoctor(Part, DoctorClient):
+    """As Doctor."""
 
 
 class RemoteQueues(Part, QueuesClient):

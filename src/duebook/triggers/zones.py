@@ -34,6 +34,8 @@ __all__ = [
     "Zone",
     "day_start",
     "from_seconds",
+    "known_zones",
+    "lend",
     "line",
     "local_datetime",
     "members",
@@ -42,6 +44,7 @@ __all__ = [
     "wall_datetime",
     "wall_second",
     "zone",
+    "zone_file",
     "zone_name",
 ]
 
@@ -209,12 +212,32 @@ class Zone:
                 yield from (change for change in rule.changes(year) if change[0] > last)
 
 
+_lent: Final[dict[str, Zone]] = {}
+
+
 @lru_cache(maxsize=1024)
 def zone(name: str) -> Zone:
     """The zone of that IANA name, from the tzdata package; raises InvalidTrigger with a hint."""
+    if (lent := _lent.get(name)) is not None:
+        return lent
     if name not in _names():
         raise InvalidTrigger(f'tz "{shorten(name)}" is not a time zone{_hint(name)}', "tz")
-    return Zone(name, tzif.decode(_read(f"zoneinfo/{name}")))
+    return Zone(name, tzif.decode(zone_file(name)))
+
+
+def lend(zone: Zone) -> None:
+    """Make a zone of other time zone data known under its name, which must be nobody else's."""
+    _lent[zone.name] = zone
+
+
+def zone_file(name: str) -> bytes:
+    """The file of a zone of the tzdata package."""
+    return _read(f"zoneinfo/{name}")
+
+
+def known_zones() -> list[str]:
+    """The names of all zones of the tzdata package."""
+    return sorted(_names())
 
 
 def zone_name(tz: str | tzinfo) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.insight import Coming, RunMark
-    from duebook.web.analytics import Day
+    from duebook.model.statistics import DayFigures
     from duebook.web.times import Clock
 
 __all__ = ["duration_chart", "strip", "success_chart", "time_line"]
@@ -105,9 +105,9 @@ def duration_chart(marks: Sequence[RunMark], clock: Clock) -> Markup:
     return _framed(bars + line, words, [*scale, "0"], ends)
 
 
-def success_chart(days: Sequence[Day]) -> Markup:
+def success_chart(days: Sequence[DayFigures]) -> Markup:
     """The part of each day's runs that succeeded, the oldest day first; the rest failed."""
-    known = [day for day in reversed(days) if day.figures.success is not None][-MOST_DAYS:]
+    known = [day for day in reversed(days) if day.figures.success_rate is not None][-MOST_DAYS:]
     if len(known) < 2:
         return Markup("")
     wide = CHART_WIDTH / len(known)
@@ -117,15 +117,14 @@ def success_chart(days: Sequence[Day]) -> Markup:
             "succeeded",
             number * wide,
             wide,
-            day.figures.success or 0.0,
-            f"{day.day}: {day.figures.success:.0%} of {day.figures.runs} succeeded",
+            day.figures.success_rate or 0.0,
+            f"{day.day}: {day.figures.success_rate:.0%} of {day.figures.runs} succeeded",
         )
         for number, day in enumerate(known)
     )
-    worst = min(known, key=lambda day: day.figures.success or 0.0)
-    words = (
-        f"success rate over {len(known)} days; lowest on {worst.day}: {worst.figures.success:.0%}"
-    )
+    worst = min(known, key=lambda day: day.figures.success_rate or 0.0)
+    lowest = f"lowest on {worst.day}: {worst.figures.success_rate:.0%}"
+    words = f"success rate over {len(known)} days; {lowest}"
     return _framed(bars, words, ["100%", "50%", "0"], (str(known[0].day), str(known[-1].day)))
 
 

@@ -109,3 +109,4 @@ def _others(do: Doer) -> None:
     do("free_namespace", name="shop")
     do("create_token", {"name": "ci", "role": "viewer", "namespaces": ["*"]})
     do("revoke_token", name="ci")
+    do("repair")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from duebook.budget import Budget
 from duebook.clock import utc_now
 from duebook.model.insight import HourLoad, Planned, RunMark
+from duebook.model.statistics import by_day
 from duebook.web import forecast
-from duebook.web.analytics import by_day, figures
 from duebook.web.charts import duration_chart, success_chart
 from duebook.web.forecast import Calendar, coming_hours
 from duebook.web.times import Clock
@@ -122,18 +122,6 @@ def mark(number: int, status: str = "succeeded", late: int = 0) -> RunMark:
     return RunMark(str(number), status, "schedule", 1, 1, due, due, began, ended)  # type: ignore[arg-type]
 
 
-def test_figures_of_runs() -> None:
-    marks = [mark(n, "failed" if n == 9 else "succeeded", n) for n in range(10)]
-    whole = figures(marks)
-    assert whole.success == 0.9
-    assert whole.median == 6 * SECOND
-    assert whole.longest == 10 * SECOND
-    assert whole.late_most == 9 * SECOND
-    assert figures([]).success is None
-    days = by_day([mark(0), mark(20)], "Asia/Tokyo")
-    assert [day.day.day for day in days] == [6, 5]
-
-
 def test_analytics_of_a_schedule(viewer: Browser, book: Book) -> None:
     book.schedules.create("job", trigger={"cron": "@daily"}, target=TRUE)
     assert "No runs yet" in viewer.ok("/schedules/job/analytics").text
@@ -210,3 +198,23 @@ def test_tokens_are_made_shown_once_and_revoked(admin: Browser, book: Book) -> N
     other = admin.ok("/tokens/ci/revoke")
     assert "revoked" in admin.send(asked, "/tokens/ci/revoke").text
     assert admin.send(other, "/tokens/ci/revoke").status in (404, 409)
+
+
+def test_doctor_shows_what_is_wrong_and_admins_fix_it(
+    admin: Browser, viewer: Browser, book: Book
+) -> None:
+    book.schedules.create("job", trigger={"cron": "@daily"}, target=TRUE)
+    sleep = "UPDATE schedule_state SET wake_at = NULL"
+    book.store.transact(lambda tx: tx.db.connection.execute(sleep))  # type: ignore[attr-defined]
+    assert "/doctor" in viewer.ok("/nodes").links
+    page = viewer.ok("/doctor")
+    assert "no node would ever plan job: wake_at is missing" in page.text
+    assert "duebook doctor --fix" in page.text
+    assert "/doctor/repair" not in page.links
+    assert "/doctor/repair" in admin.ok("/doctor").links
+    before = admin.ok("/doctor/repair")
+    assert "wake_at is missing" in before.text
+    fixed = admin.send(before, "/doctor/repair")
+    assert "Fixed: 1 schedule planned again: job." in fixed.text
+    assert "wake_at is missing" not in fixed.text
+    assert "Nothing to fix." in admin.send(before, "/doctor/repair").text

@@ -867,6 +867,55 @@ CROSS JOIN LATERAL (
         WHERE schedule_id = wanted.id AND due_at IS NULL
         ORDER BY created_at DESC, place DESC LIMIT :each)) AS r
 
+-- name: get_oldest_end
+-- When the run that ended first of those that are kept did so.
+SELECT min(finished_at) FROM ended_runs
+
+-- name: get_server
+-- The size of the database, and how much of the server is in use.
+SELECT pg_database_size(current_database()), current_setting('autovacuum') = 'on',
+    (SELECT sum(numbackends) FROM pg_stat_database),
+    current_setting('max_connections')::integer
+        - current_setting('superuser_reserved_connections')::integer,
+    (SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND query = '<insufficient privilege>')
+
+-- name: list_hot_tables
+-- The tables that change all the time, with what a vacuum has to clear away.
+SELECT t.relname, t.n_live_tup, t.n_dead_tup, pg_total_relation_size(t.relid),
+    NOT coalesce('autovacuum_enabled=false' = ANY (c.reloptions), false),
+    extract(epoch FROM clock_timestamp() - greatest(t.last_vacuum, t.last_autovacuum))
+FROM pg_stat_user_tables AS t JOIN pg_class AS c ON c.oid = t.relid
+WHERE t.schemaname = current_schema() AND t.relname = ANY (:names::text[])
+ORDER BY t.relname
+
+-- name: get_oldest_transaction
+-- The transaction that has been open for longest, as far as this user may see; who, and seconds.
+SELECT title, seconds FROM (
+    SELECT 'process ' || pid || ' of user ' || coalesce(usename, 'unknown')
+            || CASE WHEN application_name <> '' THEN ' (' || application_name || ')' ELSE '' END
+            || ', ' || coalesce(state, 'unknown') AS title,
+        extract(epoch FROM clock_timestamp() - xact_start) AS seconds
+    FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
+        AND backend_type = 'client backend'
+    UNION ALL
+    SELECT 'prepared transaction ' || gid, extract(epoch FROM clock_timestamp() - prepared)
+    FROM pg_prepared_xacts WHERE database = current_database()) AS open_ones
+ORDER BY seconds DESC
+LIMIT 1
+
+-- name: list_last_successes
+-- When the latest success of each of the given schedules ended, among its newest runs.
+SELECT wanted.id, found.finished_at
+FROM unnest(:ids::text[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT finished_at FROM (
+        SELECT status, finished_at FROM ended_runs WHERE schedule_id = wanted.id
+        ORDER BY finished_at DESC LIMIT :looked) AS newest
+    WHERE status = 'succeeded'
+    ORDER BY finished_at DESC LIMIT 1) AS found
+
 -- name: list_late
 -- Of the newest runs of a namespace those that began late, by the rule of `lateness`.
 SELECT id FROM (

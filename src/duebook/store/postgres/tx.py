@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from duebook.store.postgres.checkups import PostgresCheckups
 from duebook.store.postgres.parts import (
     PostgresAttempts,
     PostgresChecks,
@@ -28,3 +29,4 @@ class PostgresTx(Tx):
     claims_type = PostgresClaims
     flow_runs_type = PostgresFlowRuns
     checks_type = PostgresChecks
+    checkups_type = PostgresCheckups

@@ -15,6 +15,7 @@ from duebook.model.clock_step import ClockStep, Span, overlap, repeated, shown_b
 from duebook.model.finding import Finding
 from duebook.model.plan import Reason
 from duebook.model.schedule import Revision
+from duebook.model.stored_spec import read_stored
 from duebook.model.unreadable import read_spec
 from duebook.store.sql.rows import read_stretches
 from duebook.store.sql.statements import Part, Row, Statements, Values
@@ -254,6 +255,24 @@ class Checks(Part, ABC):
             _account(row, tuple(revisions[row[0]]), exceptions.get(row[0], []), self._db.time)
             for row in rows
         ]
+
+    def list_active(self, after: str, limit: int, paused: bool = False) -> list[Account]:
+        """Active schedules by id, and `paused` ones if asked for, from the one after `after` on,
+        with the definition that is planned; one that nobody can read has none."""
+        also = "paused" if paused else "active"
+        rows = self._db.all("list_active_accounts", after=after, limit=limit, also=also)
+        exceptions = self._snapshots.exceptions([row[0] for row in rows]) if rows else {}
+        accounts = []
+        for *row, text, valid_from in rows:
+            id_, _, name, *_ = row
+            try:
+                spec = None if text is None else read_stored(text, name)
+            except Invalid:
+                spec = None
+            revision = Revision(row[5], spec, self._db.time(valid_from), "")
+            said = exceptions.get(id_, [])
+            accounts.append(_account(tuple(row), (revision,), said, self._db.time))
+        return accounts
 
     def list_records(
         self, wanted: Sequence[tuple[str, datetime]], until: datetime

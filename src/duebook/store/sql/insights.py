@@ -31,6 +31,8 @@ LOOKED: Final = 5_000
 """The newest runs, among which late ones are looked for."""
 TIMED: Final = 20_000
 """The newest runs, which tell how long runs take."""
+TRIED: Final = 1_000
+"""The newest runs of a schedule, among which a success is looked for."""
 HOUR: Final = 3_600
 
 
@@ -63,6 +65,25 @@ class Insights(Part):
         pairs = {run.id: (run.schedule_id, run.version or 0) for run in runs if run.schedule_id}
         known = self._definitions.read(list(dict.fromkeys(pairs.values())))
         return {id_: known[pair].spec for id_, pair in pairs.items() if pair in known}
+
+    def list_labelled(self, label: str, value: str, limit: int) -> list[tuple[str, str, str]]:
+        """Id, namespace and name of schedules with a label, in all namespaces, by name."""
+        rows = self._db.all("list_labelled", label=label, value=value, limit=limit)
+        return [(id_, namespace, name) for id_, namespace, name in rows]
+
+    def list_last_successes(self, schedule_ids: Sequence[str]) -> dict[str, datetime]:
+        """When the latest success of each schedule ended, by id; of a schedule that has not
+        succeeded for a thousand runs, it may be left out."""
+        rows = self._db.all("list_last_successes", ids=list(schedule_ids), looked=TRIED)
+        return {id_: self._db.time(at) for id_, at in rows}
+
+    def get_name_and_zone(self, schedule_id: str) -> tuple[str, str]:
+        """Of a schedule that may be deleted; UTC if nobody can read its definition."""
+        name, spec = self._db.all("get_newest_definition", id=schedule_id)[0]
+        try:
+            return name, read_spec(spec, name).tz
+        except Invalid:
+            return name, "UTC"
 
     def list_running(self, namespace: str, limit: int) -> list[Run]:
         """What is under way, the oldest first."""

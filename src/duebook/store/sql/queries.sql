@@ -1805,6 +1805,41 @@ WHERE s.id > :after
 ORDER BY s.id
 LIMIT :limit
 
+-- name: list_active_accounts
+-- Schedules in one or two states by id, with what is planned of them and the definition that is.
+SELECT s.id, s.namespace, s.name, s.created_at, s.deleted_at, st.version, st.status, st.watermark,
+    st.next_due_at, st.wake_at, st.fired, st.seen, st.problem, c.decided_until, r.spec, r.valid_from
+FROM schedule_state AS st JOIN schedules AS s ON s.id = st.schedule_id
+LEFT JOIN schedule_revisions AS r ON r.schedule_id = st.schedule_id AND r.version = st.version
+LEFT JOIN schedule_controls AS c ON c.schedule_id = st.schedule_id
+WHERE st.schedule_id > :after AND st.status IN ('active', :also)
+ORDER BY st.schedule_id
+LIMIT :limit
+
+-- name: list_expired_sessions
+-- Nodes whose lease ran out, and that nobody declared dead; with the runs that they hold.
+SELECT n.node, n.pid, n.expires_at,
+    (SELECT count(*) FROM runs AS r WHERE r.session_id = n.id AND r.status = 'running')
+FROM node_sessions AS n
+WHERE n.ended_at IS NULL AND n.expires_at <= :now
+ORDER BY n.expires_at
+LIMIT :limit
+
+-- name: list_asleep
+-- Schedules that no node would ever look at again.
+SELECT s.id, s.namespace, s.name
+FROM schedule_state AS st JOIN schedules AS s ON s.id = st.schedule_id
+WHERE st.wake_at IS NULL AND (st.status = 'active' OR st.paused_until IS NOT NULL)
+ORDER BY st.schedule_id
+LIMIT :limit
+
+-- name: get_last_backup
+-- When the database was last copied to a backup, as the audit says.
+SELECT at FROM audit
+WHERE namespace = '' AND subject = 'database' AND action = 'backup'
+ORDER BY at DESC
+LIMIT 1
+
 -- name: list_revisions_between
 -- The definitions of the schedules from one id to another.
 SELECT schedule_id, version, spec, valid_from, by FROM schedule_revisions
@@ -1905,6 +1940,25 @@ SELECT id FROM runs INDEXED BY runs_running
 WHERE status = 'running' AND namespace = :namespace
 ORDER BY claimed_at
 LIMIT :limit
+
+-- name: list_labelled
+-- Schedules with a label, of all namespaces: by hops through the index of labels.
+WITH RECURSIVE hop (namespace) AS (
+    SELECT min(namespace) FROM schedule_labels
+    UNION ALL
+    SELECT (SELECT min(l.namespace) FROM schedule_labels AS l WHERE l.namespace > hop.namespace)
+    FROM hop WHERE hop.namespace IS NOT NULL)
+SELECT l.schedule_id, l.namespace, l.name FROM hop
+JOIN schedule_labels AS l
+    ON l.namespace = hop.namespace AND l.label = :label AND l.value = :value
+ORDER BY l.namespace, l.name
+LIMIT :limit
+
+-- name: get_newest_definition
+-- The name of a schedule, even of a deleted one, and its newest definition.
+SELECT s.name, r.spec FROM schedules AS s
+JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+WHERE s.id = :id
 
 -- name: list_planned
 -- The active schedules of a namespace with their definitions, by name.

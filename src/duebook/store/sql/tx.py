@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from duebook.store.sql.checks import Checks
+    from duebook.store.sql.checkups import Checkups
     from duebook.store.sql.claims import Claims
     from duebook.store.sql.flow_runs import FlowRuns
     from duebook.store.sql.statements import Statements
@@ -72,7 +73,7 @@ class Tx:
     - `claims`, `attempts`, `queues`: what workers do, within which limits
     - `flows`, `flow_runs`, `flow_controls`, `directories`: flows, from their files to their runs
     - `events`, `consumers`: the log of events, and who reads it
-    - `nodes`, `upkeep`, `status`, `checks`: who works on the books, and how they are
+    - `nodes`, `upkeep`, `status`, `checks`, `checkups`: who works on the books, and how they are
     - `access`, `quotas`, `audit`: who may ask what, how much, and who changed what
     - `insights`: the books at a glance
 
@@ -89,6 +90,7 @@ class Tx:
     claims_type: type[Claims]
     flow_runs_type: type[FlowRuns]
     checks_type: type[Checks]
+    checkups_type: type[Checkups]
 
     def __init__(self, db: Statements) -> None:
         self.db = db
@@ -147,6 +149,7 @@ class Tx:
     upkeep = part(lambda tx: Upkeep(tx.db))
     status = part(lambda tx: Status(tx.db, tx.directories, tx.nodes))
     checks = part(lambda tx: tx.checks_type(tx.db, tx.snapshots, tx.schedules, tx.upkeep, tx.held))
+    checkups = part(lambda tx: tx.checkups_type(tx.db))
     access = part(lambda tx: Access(tx.db))
     audit = part(lambda tx: Audit(tx.db))
 

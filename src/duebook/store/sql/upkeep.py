@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from duebook.model.clock_step import ClockStep
 from duebook.settings import KEYS_KEPT
 from duebook.store.sql.rows import EARLIEST
 from duebook.store.sql.statements import Part
 from duebook.store.values import News, Purged
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["Upkeep"]
 
@@ -61,6 +64,12 @@ class Upkeep(Part):
         if woken:
             self._db.notify(News.WAKE, self._db.now)
         return woken
+
+    def wake(self, schedule_ids: Sequence[str]) -> None:
+        """Let the planner look at active schedules now, however late they wanted to be."""
+        self._db.all("take_states", ids=sorted(schedule_ids))  # in the order of all locks
+        self._db.run("wake_schedules", ids=sorted(schedule_ids), now=self._db.now)
+        self._db.notify(News.WAKE, self._db.now)
 
     def note_clock_step(
         self, before: datetime, earliest: datetime, noticed: datetime, lease: timedelta

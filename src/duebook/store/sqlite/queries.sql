@@ -536,6 +536,21 @@ CROSS JOIN runs AS r ON r.rowid IN (
         WHERE schedule_id = wanted.value AND due_at IS NULL
         ORDER BY created_at DESC, rowid DESC LIMIT :each))
 
+-- name: get_oldest_end
+-- When the run that ended first of those that are kept did so.
+SELECT min(finished_at) FROM runs INDEXED BY runs_finished WHERE finished_at IS NOT NULL
+
+-- name: get_creation
+-- When the database was created.
+SELECT min(applied_at) FROM migrations
+
+-- name: list_last_successes
+-- When the latest success of each of the given schedules ended.
+SELECT wanted.value, max(r.finished_at)
+FROM json_each(:ids) AS wanted
+JOIN runs AS r INDEXED BY runs_succeeded ON r.schedule_id = wanted.value AND r.status = 'succeeded'
+GROUP BY wanted.value
+
 -- name: list_late
 -- Of the newest runs of all namespaces those that began late, by the rule of `lateness`.
 SELECT id FROM (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from duebook.store.sql.tx import Tx
+from duebook.store.sqlite.checkups import SqliteCheckups
 from duebook.store.sqlite.parts import (
     SqliteAttempts,
     SqliteChecks,
@@ -22,3 +23,4 @@ class SqliteTx(Tx):
     claims_type = SqliteClaims
     flow_runs_type = SqliteFlowRuns
     checks_type = SqliteChecks
+    checkups_type = SqliteCheckups

@@ -27,7 +27,7 @@ operations = Operations("", "pages")
 PAGE: Final = 50
 KINDS: Final = (
     *("schedule", "run", "flow", "template", "queue"),
-    *("sink", "group", "token", "namespace"),
+    *("sink", "group", "token", "namespace", "database"),
 )
 Text = Annotated[str | None, Query(max_length=200)]
 

@@ -9,11 +9,11 @@ from starlette.responses import Response
 
 from duebook.api.operations import Operations
 from duebook.model.access import Role
+from duebook.model.statistics import MEASURED, by_day, figures
 from duebook.triggers.zones import local_datetime, tzdata_version
-from duebook.web.analytics import by_day, figures
 from duebook.web.charts import duration_chart, success_chart
 from duebook.web.forecast import HOUR
-from duebook.web.page_request import CurrentPage
+from duebook.web.page_request import CurrentPage, Submitted
 from duebook.web.week import DAYS, fullest, week_table
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ __all__ = ["operations"]
 
 operations = Operations("", "pages")
 
-MEASURED: Final = 1_000
 AMISS: Final = timedelta(seconds=2)
 """A clock that is further off is worth a word."""
 
@@ -68,6 +67,31 @@ def get_nodes(page: CurrentPage) -> Response:
         here=tzdata_version(),
         amiss=AMISS,
     )
+
+
+@operations("GET", "/doctor", Role.VIEWER, everywhere=True)
+def get_doctor(page: CurrentPage) -> Response:
+    """What is wrong with nodes, schedules and the database, and what to do."""
+    with page.ask.computing() as book:
+        found = book.doctor.examine()
+    return page.render("doctor.html", now=found.checked_at, found=found, fixed=False)
+
+
+@operations("GET", "/doctor/repair", Role.ADMIN, everywhere=True)
+def ask_repair(page: CurrentPage) -> Response:
+    """Whether to repair what is safe to repair."""
+    with page.ask.computing() as book:
+        found = book.doctor.examine()
+    return page.render("doctor_repair.html", now=found.checked_at, found=found)
+
+
+@operations("POST", "/doctor/repair", Role.ADMIN, everywhere=True)
+def do_repair(page: CurrentPage, form: Submitted) -> Response:
+    """Repair what is safe to repair, and show what is left."""
+    del form  # that it is ours was checked
+    with page.ask.computing() as book:
+        found = book.doctor.repair()
+    return page.render("doctor.html", now=found.checked_at, found=found, fixed=True)
 
 
 @operations("GET", "/schedules/{name}/analytics", Role.VIEWER)

@@ -1,0 +1,296 @@
+"""The checks of doctor that are about nodes and schedules: facts in, one line out; pure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from duebook.book.readiness import judge, notes
+from duebook.errors import counted, shorten
+from duebook.explain.words import length_text
+from duebook.model.diagnosis import Checkup
+from duebook.settings import RETENTION
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from duebook.book.doctor.facts import Facts, Misplaced
+    from duebook.model.node import LiveNode
+
+__all__ = [
+    "MOST_SUBJECTS",
+    "check_clocks",
+    "check_definitions",
+    "check_flows",
+    "check_planning",
+    "check_queues",
+    "check_retention",
+    "check_scheduler",
+    "check_schema",
+    "check_sessions",
+    "check_tasks",
+    "check_tzdata",
+    "check_versions",
+    "listed",
+]
+
+MOST_NAMED: Final = 3
+"""Things that a line names; of more it tells the number."""
+MOST_SUBJECTS: Final = 100
+OFF: Final = timedelta(seconds=2)
+"""A clock that is further off is worth a word."""
+RECENT: Final = timedelta(days=7)
+PATIENCE: Final = timedelta(minutes=2)
+"""By then a live node has declared those dead whose lease ran out."""
+SLACK: Final = timedelta(days=1)
+NO_NODE: Final = "no node is running"
+
+
+def listed(names: Collection[str]) -> str:
+    """The first few names."""
+    first = ", ".join(list(names)[:MOST_NAMED])
+    more = len(names) - MOST_NAMED
+    return f"{first} and {more:,} more" if more > 0 else first
+
+
+def _found(check: str, facts: Facts, codes: Collection[str]) -> list[Checkup]:
+    """What keeps due times from running, as `duebook status` tells it."""
+    found = []
+    for problem in judge(facts.health):
+        if problem.code in codes:
+            message, _, remedy = problem.message.partition("; ")
+            found.append(Checkup(check, "problem", message, remedy))
+    return found
+
+
+def _one(check: str, found: Sequence[Checkup], fine: str) -> Checkup:
+    """A check is one line: the worst that was found, and how much else there is."""
+    if not found:
+        return Checkup(check, "ok", fine)
+    worst = min(found, key=lambda one: one.level != "problem")
+    others = [one for one in found if one is not worst]
+    if not others:
+        return worst
+    more = f"{worst.message}; also: {'; '.join(one.message for one in others)}"
+    subjects = dict.fromkeys(name for one in found for name in one.subjects)
+    remedies = dict.fromkeys(one.remedy for one in (worst, *others) if one.remedy)
+    fixable = any(one.fixable for one in found)
+    return Checkup(
+        check, worst.level, shorten(more, 500), "; ".join(remedies), tuple(subjects), fixable
+    )
+
+
+def check_schema(facts: Facts) -> Checkup:
+    if facts.health.unfit is not None:
+        remedy = "upgrade Duebook on this machine"
+        return Checkup("schema", "problem", facts.health.unfit, remedy)
+    return Checkup("schema", "ok", "this version of Duebook may use the schema")
+
+
+def check_clocks(facts: Facts) -> Checkup:
+    found = []
+    if facts.clock_behind >= OFF:
+        length = length_text(facts.clock_behind)
+        message = f"the clock is {length} behind the latest time in the database"
+        more = "; nothing is due until it has caught up"
+        found.append(Checkup("clocks", "problem", message + more, "set the clock of this machine"))
+    elif abs(facts.clock_ahead) >= OFF:
+        found.append(_off("this machine", facts.clock_ahead))
+    nodes = [node for node in facts.health.nodes if abs(node.clock_ahead) >= OFF]
+    found += [_off(_node(node), node.clock_ahead) for node in nodes]
+    if steps := [step for step in facts.clock_steps if step.noticed >= facts.now - RECENT]:
+        message = f"the clock of the database stepped back {counted(len(steps), 'time')} in 7 days"
+        remedy = "let the clock of the database's machine be set slowly, as NTP does"
+        found.append(Checkup("clocks", "warning", message, remedy))
+    fine = "the clocks of this machine and of all nodes agree with the database"
+    return _one("clocks", found, fine)
+
+
+def _off(whose: str, ahead: timedelta) -> Checkup:
+    way = "ahead of" if ahead > timedelta() else "behind"
+    message = f"the clock of {whose} is {length_text(abs(ahead))} {way} the database's"
+    remedy = "synchronise it with NTP; due times follow the database's clock"
+    return Checkup("clocks", "warning", message, remedy, (whose,))
+
+
+def check_tzdata(facts: Facts) -> Checkup:
+    """Versions that differ, and stored due times that this version does not know."""
+    found = []
+    moved = facts.schedules.moved
+    if moved:
+        message = f"the next due time of {counted(len(moved), 'schedule')} was computed with other "
+        message += f"time zone data than {facts.tzdata}: {listed([_moved(one) for one in moved])}"
+        remedy = "duebook doctor --fix computes them again"
+        found.append(Checkup("tzdata", "problem", message, remedy, _titles(moved), fixable=True))
+    versions = {node.tzdata for node in facts.health.nodes} | {facts.tzdata}
+    if len(versions) > 1:
+        others = [node for node in facts.health.nodes if node.tzdata != facts.tzdata]
+        message = f"this machine has tzdata {facts.tzdata}, but "
+        message += listed([f"{_node(node)} has {node.tzdata}" for node in others])
+        remedy = "install the same tzdata everywhere; which due times move: duebook zones diff "
+        names = tuple(_node(node) for node in others)
+        found.append(Checkup("tzdata", "warning", message, remedy + others[0].tzdata, names))
+    fine = f"all nodes have tzdata {facts.tzdata}, and stored due times agree with it"
+    return _one("tzdata", found, fine)
+
+
+def check_versions(facts: Facts) -> Checkup:
+    versions = sorted({node.version for node in facts.health.nodes})
+    if len(versions) > 1:
+        message = f"the nodes run different versions: {', '.join(versions)}"
+        return Checkup("versions", "warning", message, "finish the upgrade")
+    return Checkup("versions", "ok", f"all nodes run {versions[0]}" if versions else NO_NODE)
+
+
+def check_sessions(facts: Facts) -> Checkup:
+    found = []
+    names = tuple(f"{session.node} (pid {session.pid})" for session in facts.expired)
+    if names:
+        runs = sum(session.runs for session in facts.expired)
+        message = f"the lease of {listed(names)} has expired, with {counted(runs, 'run')}"
+        late = facts.now - min(session.expired_at for session in facts.expired) > PATIENCE
+        if not facts.health.nodes:
+            remedy = "start a node, which takes over its runs: duebook up"
+            found.append(Checkup("sessions", "warning", message, remedy, names))
+        elif late:
+            message += ", and no live node has taken over"
+            remedy = "look at the logs of the live nodes, and restart them"
+            found.append(Checkup("sessions", "problem", message, remedy, names))
+        else:
+            remedy = "wait: a live node takes over within a minute"
+            found.append(Checkup("sessions", "warning", message, remedy, names))
+    number = len(facts.health.nodes)
+    fine = f"{counted(number, 'node')} with a current lease" if number else NO_NODE
+    return _one("sessions", found, fine)
+
+
+def check_scheduler(facts: Facts) -> Checkup:
+    found = _found("scheduler", facts, ("scheduler", "namespace"))
+    return _one("scheduler", found, "due times are planned, and every namespace is served")
+
+
+def check_planning(facts: Facts) -> Checkup:
+    """Schedules that no node looks at in time."""
+    found = []
+    remedy = "duebook doctor --fix plans them now"
+    if asleep := facts.asleep:
+        message = f"no node would ever plan {listed(asleep)}: wake_at is missing"
+        found.append(Checkup("planning", "problem", message, remedy, asleep, fixable=True))
+    if late := facts.schedules.late:
+        message = f"{listed([_late(one) for one in late])}: wake_at is too late"
+        found.append(Checkup("planning", "problem", message, remedy, _titles(late), fixable=True))
+    found += [_with_remedy(one) for one in _found("planning", facts, ("overdue",))]
+    number = counted(facts.schedules.number, "active schedule")
+    fine = f"the stored times of {number} agree with the definitions"
+    if not facts.schedules.complete:
+        fine += "; there are more, which duebook db check looks at"
+    return _one("planning", found, fine)
+
+
+def _with_remedy(overdue: Checkup) -> Checkup:
+    remedy = "see whether a scheduler is running, and whether the database is slow: duebook nodes"
+    return Checkup(overdue.check, overdue.level, overdue.message, overdue.remedy or remedy)
+
+
+def check_definitions(facts: Facts) -> Checkup:
+    broken = {one.title: one.problem for one in facts.health.broken}
+    names = tuple(dict.fromkeys([*broken, *facts.schedules.unreadable]))
+    if not names:
+        return Checkup("definitions", "ok", "every definition can be read")
+    why = f": {next(iter(broken.values()))}" if broken else ""
+    message = f"{counted(len(names), 'schedule')} cannot be planned ({listed(names)}){why}"
+    place, _, name = names[0].rpartition("/")
+    where = f"--namespace {place} " if place else ""
+    remedy = "upgrade this node if a newer version wrote them; otherwise set what is wrong again, "
+    remedy += f"such as: duebook {where}update {name} --cron … (all: duebook ls --problem)"
+    return Checkup("definitions", "problem", message, remedy, names[:MOST_SUBJECTS])
+
+
+def check_queues(facts: Facts) -> Checkup:
+    """Queues with runs that wait, and those that schedules name."""
+    found = _found("queues", facts, ("queue",))
+    served = {queue for node in facts.health.nodes for queue in node.queues}
+    idle = {
+        queue: name
+        for queue, name in facts.schedules.queues.items()
+        if queue not in served and queue not in facts.health.queues
+    }
+    if idle and _workers(facts):
+        named = listed([f'"{queue}" (schedule {name})' for queue, name in idle.items()])
+        message = f"no live worker serves {'queue' if len(idle) == 1 else 'queues'} {named}"
+        remedy = f"start one: duebook up --queue {next(iter(idle))}"
+        found.append(Checkup("queues", "warning", message, remedy, tuple(idle)))
+    return _one("queues", found, "every queue that is in use is served")
+
+
+def check_tasks(facts: Facts) -> Checkup:
+    """Tasks that runs wait for, and those that schedules name."""
+    found = [_known(one) for one in _found("tasks", facts, ("task",))]
+    waited = {task for place in facts.health.waiting for task in place.tasks}
+    unknown = {
+        task: name
+        for (namespace, task), name in facts.schedules.tasks.items()
+        if task not in waited and not _is_known(task, namespace, facts.health.nodes)
+    }
+    if unknown and _workers(facts):
+        named = listed([f'"{task}" (schedule {name})' for task, name in unknown.items()])
+        message = f"no live worker knows {'task' if len(unknown) == 1 else 'tasks'} {named}"
+        found.append(_known(Checkup("tasks", "warning", message, subjects=tuple(unknown))))
+    return _one("tasks", found, "every task that is in use is known to a worker")
+
+
+def _known(found: Checkup) -> Checkup:
+    remedy = found.remedy or "start a worker whose program has it: duebook worker --app MODULE:book"
+    return Checkup(found.check, found.level, found.message, remedy, found.subjects)
+
+
+def _is_known(task: str, namespace: str, nodes: Iterable[LiveNode]) -> bool:
+    return any(task in node.tasks and node.serves(namespace) for node in nodes)
+
+
+def _workers(facts: Facts) -> bool:
+    """Whether any lives: otherwise that is what has to be told."""
+    return any("worker" in node.roles for node in facts.health.nodes)
+
+
+def check_flows(facts: Facts) -> Checkup:
+    found = _found("flows", facts, ("flows",))
+    for note in notes(facts.health):
+        message, _, remedy = note.message.partition("; ")
+        found.append(Checkup("flows", "warning", message, remedy))
+    return _one("flows", found, "every directory of flows is read by a node")
+
+
+def check_retention(facts: Facts) -> Checkup:
+    oldest = facts.oldest_end
+    if oldest is not None and oldest < facts.now - RETENTION - SLACK:
+        message = f"runs that ended {format_instant(oldest)} are still there, though history is "
+        message += f"kept for {RETENTION.days} days"
+        remedy = "keep a node running, which deletes old history: duebook up"
+        return Checkup("retention", "warning", message, remedy)
+    return Checkup("retention", "ok", f"no run is older than {RETENTION.days} days")
+
+
+def _titles(found: Sequence[Misplaced]) -> tuple[str, ...]:
+    return tuple(one.title for one in found[:MOST_SUBJECTS])
+
+
+def _moved(one: Misplaced) -> str:
+    return f"{one.title} ({_at(one)})"
+
+
+def _at(one: Misplaced) -> str:
+    now = "none" if one.due_at is None else format_instant(one.due_at)
+    was = "none" if one.waits_for is None else format_instant(one.waits_for)
+    return f"{was} → {now}"
+
+
+def _late(one: Misplaced) -> str:
+    waits = "" if one.waits_for is None else f" only at {format_instant(one.waits_for)}"
+    due = "" if one.due_at is None else f", though it is due at {format_instant(one.due_at)}"
+    return f"{one.title} is planned{waits}{due}"
+
+
+def _node(node: LiveNode) -> str:
+    return f"{node.node} (pid {node.pid})"

@@ -1,0 +1,148 @@
+"""The use cases of doctor: examine in one view of the database; repair, and examine again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from duebook.book.audit import SHARED, Auditor
+from duebook.book.doctor import checks
+from duebook.book.doctor.database_checks import check_file, check_server
+from duebook.book.doctor.facts import gather, title_of
+from duebook.errors import Conflict, Unavailable, counted
+from duebook.model.change import Change
+from duebook.model.checkup import FileFacts
+from duebook.model.diagnosis import CHECKED, Checkup, Diagnosis
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from duebook.book.doctor.facts import Facts, Misplaced
+    from duebook.store.base import Store, Tx
+
+__all__ = ["Doctor", "judge", "unreachable"]
+
+DATABASE: Final = "database"
+BATCH: Final = 200
+"""Schedules that are woken in one transaction."""
+_CHECKS: Final = (
+    checks.check_schema,
+    checks.check_clocks,
+    checks.check_tzdata,
+    checks.check_versions,
+    checks.check_sessions,
+    checks.check_scheduler,
+    checks.check_planning,
+    checks.check_definitions,
+    checks.check_queues,
+    checks.check_tasks,
+    checks.check_flows,
+    checks.check_retention,
+)
+
+
+def judge(facts: Facts) -> tuple[Checkup, ...]:
+    """One line for each check, in the order of CHECKED."""
+    found = [check(facts) for check in _CHECKS]
+    if isinstance(facts.database, FileFacts):
+        found += check_file(facts.database, facts.now)
+    else:
+        found += check_server(facts.database)
+    return tuple(sorted(found, key=lambda one: CHECKED.index(one.check)))
+
+
+def unreachable(error: Conflict | Unavailable) -> Diagnosis:
+    """Nobody answers, or this Duebook cannot use what does."""
+    check = "database" if isinstance(error, Unavailable) else "schema"
+    remedy = "see that it runs, and that --database or --url leads to it"
+    if check == "schema":
+        remedy = "upgrade Duebook on this machine, or migrate: duebook db migrate"
+    return Diagnosis(None, (Checkup(check, "problem", str(error), remedy),))
+
+
+class Doctor:
+    """Looks at all namespaces. `by` repairs."""
+
+    def __init__(self, store: Store, by: str = "") -> None:
+        self._store = store
+        self._by = by
+
+    def examine(self) -> Diagnosis:
+        """Check clocks, time zone data, sessions, schedules, queues and the database itself.
+
+        Reads one consistent view and changes nothing. Of active schedules, the first 5,000 are
+        looked at.
+        """
+        facts = self._store.read(gather, patient=True)
+        return Diagnosis(facts.now, judge(facts))
+
+    def repair(self) -> Diagnosis:
+        """Plan schedules at once whose stored times are missing or wrong, then examine again.
+
+        Nothing runs twice and nothing is lost: the planner computes what is due from the
+        definition, as at any other time. The audit names every schedule.
+        """
+        facts = self._store.read(gather, patient=True)
+        wrong = [*facts.schedules.late, *facts.schedules.moved]
+        woken = self._wake_asleep()
+        for place in range(0, len(wrong), BATCH):
+            self._wake(wrong[place : place + BATCH])
+        titles = [*woken, *(one.title for one in wrong)]
+        after = {"planned_again": titles[: checks.MOST_SUBJECTS], "number": len(titles)}
+        auditor = Auditor(SHARED, self._by)
+        self._store.transact(lambda tx: auditor.note(tx, "repair", DATABASE, DATABASE, after=after))
+        examined = self.examine()
+        told = [f"{counted(len(titles), 'schedule')} planned again: {checks.listed(titles)}"]
+        return Diagnosis(examined.checked_at, examined.checkups, tuple(told if titles else ()))
+
+    def note_backup(self, path: str) -> None:
+        """Record in the audit that the database was copied there."""
+        auditor = Auditor(SHARED, self._by)
+        self._store.transact(
+            lambda tx: auditor.note(tx, "backup", DATABASE, DATABASE, after={"file": path})
+        )
+
+    def _wake_asleep(self) -> list[str]:
+        """Those that no node would ever look at again."""
+        titles: list[str] = []
+        while found := self._store.transact(self._wake_some):
+            titles += found
+        return titles
+
+    def _wake_some(self, tx: Tx) -> list[str]:
+        ids = tx.upkeep.wake_asleep(BATCH)
+        schedules = tx.schedules.get_schedules(ids) if ids else []
+        tx.audit.record(
+            [
+                self._change(tx, one.namespace, one.name, one.id, None, one.next_due_at)
+                for one in schedules
+            ]
+        )
+        return [title_of(one.namespace, one.name) for one in schedules]
+
+    def _wake(self, wrong: Sequence[Misplaced]) -> None:
+        def work(tx: Tx) -> None:
+            tx.upkeep.wake([one.id for one in wrong])
+            tx.audit.record(
+                [
+                    self._change(tx, one.namespace, one.name, one.id, one.waits_for, one.due_at)
+                    for one in wrong
+                ]
+            )
+
+        self._store.transact(work)
+
+    def _change(
+        self,
+        tx: Tx,
+        namespace: str,
+        name: str,
+        schedule_id: str,
+        waited_for: datetime | None,
+        due_at: datetime | None,
+    ) -> Change:
+        made = tx.now, self._by, namespace, "wake", "schedule", name, schedule_id
+        before = {"wake_at": waited_for and format_instant(waited_for)}
+        after = {"wake_at": format_instant(tx.now), "due_at": due_at and format_instant(due_at)}
+        return Change(0, *made, before, after)

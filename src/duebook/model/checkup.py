@@ -1,0 +1,76 @@
+"""What doctor has to know about a database, as plain values; lengths of time are as the database
+counts them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+__all__ = ["ExpiredSession", "FileFacts", "OpenTransaction", "ServerFacts", "TableFacts"]
+
+
+class ExpiredSession(NamedTuple):
+    """A node whose lease ran out, and whom no other node has declared dead."""
+
+    node: str
+    pid: int
+    expired_at: datetime
+    runs: int
+    """that it holds"""
+
+
+class TableFacts(NamedTuple):
+    """A table that changes all the time."""
+
+    name: str
+    live: int
+    dead: int
+    """rows that a vacuum has to clear away"""
+    size: int
+    autovacuum: bool
+    """whether this table takes part in it"""
+    vacuumed: timedelta | None
+    """how long ago; None: never"""
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that keeps vacuum from clearing away what died since it began."""
+
+    title: str
+    """the process and its user, or the name of a prepared transaction"""
+    age: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """A PostgreSQL database."""
+
+    size: int
+    autovacuum: bool
+    """whether the server does it at all"""
+    tables: tuple[TableFacts, ...]
+    oldest: OpenTransaction | None
+    hidden: int
+    """connections of others, whose transactions this user may not see"""
+    connections: int
+    """to all databases of the server"""
+    most_connections: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """A SQLite file."""
+
+    path: str
+    size: int
+    wal_size: int
+    unused: int
+    """bytes of the file that hold nothing"""
+    disk_free: int
+    disk_size: int
+    created_at: datetime | None
+    backed_up_at: datetime | None
+    """by `duebook db backup`"""

@@ -1,0 +1,54 @@
+"""What doctor asks a database about itself and about the nodes; each look is bounded."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from duebook.model.checkup import ExpiredSession
+from duebook.store.sql.statements import Part
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from duebook.model.checkup import FileFacts, ServerFacts
+
+__all__ = ["Checkups"]
+
+
+class Checkups(Part, ABC):
+    """Reads only, and takes no locks."""
+
+    @abstractmethod
+    def database(self) -> FileFacts | ServerFacts:
+        """How the database itself is."""
+
+    @property
+    def clock_ahead(self) -> timedelta:
+        """How far this machine's clock is ahead of the database's; negative: behind."""
+        return self._db.ahead
+
+    @property
+    def clock_behind(self) -> timedelta:
+        """How far the database's clock is behind the latest time that it has shown."""
+        return self._db.behind
+
+    def list_expired_sessions(self, limit: int) -> list[ExpiredSession]:
+        """Nodes whose lease ran out and that nobody declared dead, the first one first."""
+        rows = self._db.all("list_expired_sessions", now=self._db.now, limit=limit)
+        return [ExpiredSession(node, pid, self._db.time(at), runs) for node, pid, at, runs in rows]
+
+    def list_asleep(self, limit: int) -> list[tuple[str, str]]:
+        """Namespace and name of schedules that no node would ever look at again."""
+        rows = self._db.all("list_asleep", limit=limit)
+        return [(namespace, name) for _, namespace, name in rows]
+
+    def oldest_end(self) -> datetime | None:
+        """When the run that ended first of those that are kept did so."""
+        found: datetime | None = self._db.time(self._db.value("get_oldest_end"))
+        return found
+
+    def last_backup(self) -> datetime | None:
+        """When `duebook db backup` last copied the database."""
+        found: datetime | None = self._db.time(self._db.value("get_last_backup"))
+        return found

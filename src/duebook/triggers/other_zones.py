@@ -1,0 +1,164 @@
+"""Time zone data other than this process's own, side by side with it: a wheel or a directory.
+
+Only zone files are read; no code of a package is run. A zone of other data has a name of its own,
+which no person can write, so that triggers of both kinds can be compared.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import zipfile
+from contextlib import contextmanager
+from itertools import count, pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from duebook.errors import Invalid
+from duebook.triggers import tzif
+from duebook.triggers.zones import DAY, Zone, known_zones, lend, zone, zone_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["Difference", "Interval", "OtherZones", "open_zones"]
+
+LONGEST_FILE: Final = 1_000_000
+"""Bytes of a zone file; real ones have a few thousand."""
+_VERSION: Final = re.compile(rb"""IANA_VERSION\s*=\s*["']([\w.-]{1,40})["']""")
+_OF_TEXT: Final = re.compile(rb"#\s*version\s+([\w.-]{1,40})")
+_BRUSSELS: Final = "Europe/Brussels"
+_numbers = count(1)
+Interval = tuple[int, int]
+
+
+class Difference(NamedTuple):
+    """How a zone of other data differs from ours."""
+
+    stretches: list[Interval]
+    """where their clocks differ, with a day around it for what falls into gaps"""
+    before: bool
+    """whether they differed before: then what counts from an anchor may differ anywhere"""
+
+
+class _Files(Protocol):
+    """The files of some time zone data, by their path below its top."""
+
+    def read(self, path: str) -> bytes | None: ...
+
+
+class _Folder:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self, path: str) -> bytes | None:
+        place = self._path / path
+        return place.read_bytes()[:LONGEST_FILE] if place.is_file() else None
+
+
+class _Wheel:
+    def __init__(self, wheel: zipfile.ZipFile) -> None:
+        self._wheel = wheel
+
+    def read(self, path: str) -> bytes | None:
+        try:
+            with self._wheel.open(path) as file:
+                return file.read(LONGEST_FILE)
+        except KeyError:
+            return None
+
+
+class OtherZones:
+    """The zones of other time zone data, as far as they differ from ours."""
+
+    def __init__(self, files: _Files, top: str) -> None:
+        self._files = files
+        self._top = top
+        self._number = next(_numbers)
+        self._lent: dict[str, str] = {}
+        self.version = self._find_version()
+        """such as 2026g; empty if the data does not tell"""
+
+    def _find_version(self) -> str:
+        package = self._files.read(f"{self._top.removesuffix('zoneinfo/')}__init__.py") or b""
+        found = _VERSION.search(package)
+        if found is None:
+            found = _OF_TEXT.match(self._files.read(f"{self._top}tzdata.zi") or b"")
+        return found[1].decode() if found else ""
+
+    def _zone(self, name: str, data: bytes) -> Zone:
+        try:
+            return Zone(f"{name} (other {self._number})", tzif.decode(data))
+        except (ValueError, IndexError, ArithmeticError, struct.error) as error:
+            raise Invalid(f"zone {name} of the new time zone data cannot be read") from error
+
+    def missing(self) -> list[str]:
+        """Our zones that the other data does not have, by name."""
+        return [name for name in known_zones() if self._files.read(f"{self._top}{name}") is None]
+
+    def differing(self, since: int, after: int, until: int) -> dict[str, Difference]:
+        """Our zones that have other rules there at any time from `since` on, with the stretches of
+        UTC seconds from `after` to `until` in which their clocks differ."""
+        found = {}
+        for name in known_zones():
+            data = self._files.read(f"{self._top}{name}")
+            if data is None or data == zone_file(name):
+                continue
+            ours, theirs = zone(name), self._zone(name, data)
+            if _rules(ours, since, until) == _rules(theirs, since, until):
+                continue
+            self._lent[name] = theirs.name
+            lend(theirs)
+            before = _rules(ours, since, after) != _rules(theirs, since, after)
+            found[name] = Difference(_stretches(ours, theirs, after, until), before)
+        return found
+
+    def name_of(self, tz: str) -> str:
+        """The name of the zone of the other data that corresponds to one of ours; our own name
+        where both have the same rules."""
+        return self._lent.get(tz, tz)
+
+
+def _rules(found: Zone, since: int, until: int) -> list[tuple[int, int]]:
+    jumps = [(jump.at, jump.after - jump.at) for jump in found.jumps(since, until)]
+    return [(since, found.offset_at(since)), *jumps]
+
+
+def _stretches(ours: Zone, theirs: Zone, after: int, until: int) -> list[Interval]:
+    changes = {jump.at for one in (ours, theirs) for jump in one.jumps(after, until)}
+    places = sorted({after, *changes, until})
+    found: list[Interval] = []
+    for start, end in pairwise(places):
+        if ours.offset_at(start) == theirs.offset_at(start):
+            continue
+        low, high = max(start - DAY, after), min(end + DAY, until)
+        if found and low <= found[-1][1]:
+            found[-1] = (found[-1][0], high)
+        else:
+            found.append((low, high))
+    return found
+
+
+@contextmanager
+def open_zones(path: Path) -> Iterator[OtherZones]:
+    """The data of a wheel, of an installed or unpacked tzdata package, or of a zoneinfo directory.
+
+    Raises Invalid for anything else.
+    """
+    if path.is_dir():
+        yield _found(_Folder(path), path)
+        return
+    try:
+        with zipfile.ZipFile(path) as wheel:
+            yield _found(_Wheel(wheel), path)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise Invalid(
+            f"{path} is neither a tzdata wheel nor a directory with time zone data"
+        ) from error
+
+
+def _found(files: _Files, path: Path) -> OtherZones:
+    for top in ("tzdata/zoneinfo/", "zoneinfo/", ""):
+        if (files.read(f"{top}{_BRUSSELS}") or b"").startswith(b"TZif"):
+            return OtherZones(files, top)
+    raise Invalid(f"{path} has no time zone data: {_BRUSSELS} is missing")
