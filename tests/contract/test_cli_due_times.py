@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from click.testing import CliRunner
 
-from duebook.cli import due_times, main
+from duebook.cli import backfill, main
 from duebook.clock import utc_now
 from duebook.store.sqlite import SqliteStore
 from duebook.timetext import format_instant
@@ -157,7 +157,7 @@ def test_backfill_asks_at_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
     cli.ok(*HOURLY)
     command = ["--database", str(cli.path), "backfill", "job"]
     command += ["--from", hours_ago(2), "--to", hours_ago(1)]
-    monkeypatch.setattr(due_times, "_at_terminal", lambda: True)
+    monkeypatch.setattr(backfill, "_at_terminal", lambda: True)
     refused = CliRunner().invoke(main, command, input="n\n")
     assert refused.exit_code == 0
     assert "queue 2 runs?" in refused.stderr

@@ -39,7 +39,7 @@ __all__ = ["main"]
             "restore": "schedules:restore_command",
             "preview": "due_times:preview_command",
             "explain": "due_times:explain_command",
-            "backfill": "due_times:backfill_command",
+            "backfill": "backfill:backfill_command",
             "template": "templates:template_group",
             "next": "times:next_command",
             "describe": "times:describe_command",

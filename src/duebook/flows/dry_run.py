@@ -82,6 +82,8 @@ def dry_run(
         **dict.fromkeys(("due_at", "now"), moment),
         "namespace": "default",
         "user": user,
+        "requested_by": user,
+        "interval": {"start": "", "end": ""},
     }
     templates = [text for part in _parts(flow) for text in texts_of(part)]
     worker = {name: f"${{{name}}}" for text in templates for name in named_variables(text)}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from duebook.model.event import Ended
-    from duebook.model.run import Origin, RunStatus
+    from duebook.model.run import Interval, Origin, RunStatus
     from duebook.model.schedule import ScheduleSpec, Status
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "DueException",
     "DueKind",
     "Fire",
+    "Handover",
     "Kind",
     "Lane",
     "Owner",
@@ -106,6 +107,8 @@ class Lane(IntEnum):
     """work beside those: manual, opened again by a person, or a backfill that has begun"""
     BACKFILL = 2
     """a backfill that has not begun: it gives way to everything else"""
+    BESIDE = 3
+    """a backfill that runs beside everything else, as many at once as its limit allows"""
 
 
 LANES: Final[dict[str, Lane]] = {
@@ -170,6 +173,19 @@ class DueException:
         Shown(json=Literal["skip", "moved_away", "moved_here"]),
     ]
     moved_to: datetime | None = None
+    moved_from: Annotated[
+        datetime | None,
+        Shown("For `moved_here`: the due time of the trigger that was moved there."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """What a definition was left by the one before it: up to where that counted, and the last due
+    time of its triggers by then, whatever became of it."""
+
+    at: datetime
+    last_due_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +258,8 @@ class Snapshot:
     """every stop and restart up to it is decided; None: none was, since the schedule began"""
     unattended: Unattended | None = None
     """the directory of the flow that it starts, while no node reads that"""
+    handover: Handover | None = None
+    """None: the definition is the schedule's first"""
 
     def decided_until(self, now: datetime) -> datetime:
         """The watermark; a missing one counts as new."""
@@ -260,6 +278,8 @@ class Fire:
     """the runs that give way to it"""
     ended: Ended | None = None
     """how the run ends at once, of a target that takes no time"""
+    interval: Interval | None = None
+    """the time whose data it works on"""
 
     @property
     def emits(self) -> bool:
@@ -334,6 +354,8 @@ class Plan:
     controlled_until: datetime | None = None
     """up to where stops and restarts are decided; None: as before"""
     command: Command | None = None
+    handover: Handover | None = None
+    """of an edit: what it leaves to the new definition"""
 
     def deciding(self, decisions: tuple[Decision, ...]) -> Plan:
         """The same plan with other decisions; `replace` would take several times as long."""
@@ -354,6 +376,7 @@ class Plan:
             self.delay,
             self.controlled_until,
             self.command,
+            self.handover,
         )
 
     @property

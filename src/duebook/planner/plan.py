@@ -10,6 +10,7 @@ from duebook.planner.backlog import pieces_until
 from duebook.planner.controls import decide_controls
 from duebook.planner.due import DueTimes
 from duebook.planner.events import with_events
+from duebook.planner.intervals import interval_of
 from duebook.planner.lifecycle import plan_resume
 from duebook.planner.unattended import deferral
 from duebook.planner.walk import Walk
@@ -55,7 +56,7 @@ def _on_time(snapshot: Snapshot, now: datetime) -> Plan | None:
     return Plan(
         snapshot.schedule_id,
         snapshot.version,
-        (Fire(due_at, "schedule"),),
+        (Fire(due_at, "schedule", interval=interval_of(snapshot, due_at)),),
         "active",
         now,
         following,

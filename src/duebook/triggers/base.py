@@ -119,6 +119,8 @@ class WallTimeline:
         # a tick asks twice, for what is due and what follows; the next tick, or the next schedule
         # with an equal trigger, asks about the same stretches again
         self._stretch = self._stretch_before = (0, 0)
+        # of two due times in a row, the earlier and the later one
+        self._pair = self._pair_before = (0, 0)
 
     def next(self, second: int) -> int | None:
         start, due = self._stretch
@@ -129,11 +131,22 @@ class WallTimeline:
             return due
         found = self.line.next(self.pattern, second)
         if found is not None:
+            if second == self._stretch[1]:
+                self._pair, self._pair_before = (second, found), self._pair
             self._stretch, self._stretch_before = (second, found), self._stretch
         return found
 
     def previous(self, second: int) -> int | None:
-        return self.line.previous(self.pattern, second)
+        due, following = self._pair_before
+        if following == second and due:
+            return due
+        due, following = self._pair
+        if following == second and due:
+            return due
+        found = self.line.previous(self.pattern, second)
+        if found is not None:
+            self._pair_before = (found, second)
+        return found
 
     def count(self, after: int, until: int) -> int:
         return self.line.count(self.pattern, after, until, COUNT_LIMIT)

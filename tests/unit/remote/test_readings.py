@@ -24,7 +24,7 @@ from duebook.client import PARTS
 from duebook.explain import Explanation
 from duebook.explain.flow_runs import FlowExplanation
 from duebook.model.access import AccessToken, Role
-from duebook.model.acted import Acted, Withdrawn
+from duebook.model.acted import Acted, BackfillProgress, Withdrawn
 from duebook.model.change import Change
 from duebook.model.codec import alternatives, encode
 from duebook.model.consumer import Consumer, DeadLetter, Lag, Partition
@@ -193,6 +193,7 @@ PAIRS: Final[dict[Any, tuple[st.SearchStrategy[Any], Callable[..., Any]]]] = {
     DeadLetter: (made(DeadLetter, event=events), encode),
     Readiness: (readiness, encode),
     Withdrawn: (made(Withdrawn), encode),
+    BackfillProgress: (made(BackfillProgress), encode),
 }
 OTHERWISE: Final = {DueTime, Edited, EventPage, FlowExplanation, FlowView, Lag, Queue}
 """Results of which a server shows less, or more, or that other tests look at."""

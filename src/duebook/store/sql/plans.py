@@ -10,7 +10,7 @@ from duebook.model.flow_target import FlowTarget
 from duebook.model.plan import Fire, Plan, Reason, Skip, Snapshot
 from duebook.model.unreadable import Salvaged, salvage
 from duebook.store.sql.definitions import UNREADABLE_AGAIN, Definition, DefinitionReader
-from duebook.store.sql.new_runs import Firing, NewRuns, new_run
+from duebook.store.sql.new_runs import Firing, NewRuns, interval_row, new_run
 from duebook.store.sql.rows import MovedState, clean, copied, delay_text, stretches_text
 from duebook.store.sql.statements import Ask, Part, Row, Statements, Values
 from duebook.store.values import FIRST, Broken, Mark, News, Taken
@@ -141,7 +141,14 @@ class Plans(Part):
         found = [self._definitions.unreadable[row[0], row[1]] for row in rows]
         kept = [salvage(unread.text, unread.name) for unread in found]
         definitions = [
-            Definition(unread.name, spec, copied(unread.owner.namespace, spec), True, unread.owner)
+            Definition(
+                unread.name,
+                spec,
+                copied(unread.owner.namespace, spec),
+                True,
+                unread.owner,
+                unread.handover,
+            )
             for unread, (spec, _, _) in zip(found, kept, strict=True)
         ]
         return [
@@ -167,7 +174,7 @@ class Plans(Part):
             ],
         )
         fires, ended, skips, waited_for = _by_outcome(plans)
-        inserted = self._insert_runs(fires)
+        inserted = self._insert_runs(fires, session_id) if fires else 0
         doubled = self._new_runs.doubled(fires) if inserted < len(fires) else []
         if ended:
             doubled += self._new_runs.insert_ended(ended, session_id, counted=counted)
@@ -191,15 +198,16 @@ class Plans(Part):
         self._record_plan_events(plans, fires)
         return len(fires) + len(ended) - len(doubled)
 
-    def _insert_runs(self, fires: Sequence[Firing]) -> int:
+    def _insert_runs(self, fires: Sequence[Firing], session_id: str | None) -> int:
         """How many due times had no run yet."""
         stamp, at, definition_of = self._db.stamp, self._db.now, self._definitions.of
-        now, rows = stamp(at), []
+        now, node, rows = stamp(at), self._new_runs.node_of(session_id), []
         for id_, plan, fire in fires:
             definition = definition_of(plan)
             expires = definition.spec.expire_after
-            due_at, expires_at = stamp(fire.due_at), stamp(at + expires) if expires else None
-            rows.append(new_run(id_, definition, plan, fire, due_at, now, expires_at))
+            expires_at = stamp(at + expires) if expires else None
+            times = stamp(fire.due_at), now, expires_at, *interval_row(fire, stamp)
+            rows.append(new_run(id_, definition, plan, fire, times, node))
         return self._insert_rows(fires, rows)
 
     def _insert_rows(self, fires: Sequence[Firing], rows: Sequence[Row]) -> int:
