@@ -105,6 +105,7 @@ def test_a_run_that_writes_an_event_knows_the_same(book: Book, clock: VirtualClo
     tick(book.store, session_id="node-1")
     (run,) = get_runs(book.store, job)
     assert (run.interval, run.planned_by) == (Interval(BEGIN, BEGIN + MINUTE), "host-of-node-1")
+    book.store.transact(lambda tx: tx.events.stamp_events(10))
     (event,) = book.events.list(topic="orders")
     assert event.data == {"since": "2026-01-05T12:00:00Z"}
     by_hand = Book(book.store, by="cli:alice").schedules.trigger("job")

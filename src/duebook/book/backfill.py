@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Invalid
 from duebook.model.fields import whole
-from duebook.model.plan import Fire
-from duebook.planner import DueTimes, ended_fire, instant_before, interval_of
+from duebook.planner import DueTimes, ended_fire, instant_before, new_fire
 from duebook.settings import RETENTION
 from duebook.store.values import Filling
 from duebook.timetext import format_instant
@@ -72,7 +71,7 @@ def fill(
     tx: Tx, snapshot: Snapshot, missing: Sequence[datetime], again: Sequence[Run], how: Filling
 ) -> list[str]:
     """The ids of the runs that are made and opened again for them."""
-    fires = [Fire(at, "backfill", interval=interval_of(snapshot, at)) for at in missing]
+    fires = [new_fire(snapshot, at, "backfill") for at in missing]
     if snapshot.spec.instant:
         ended = [ended_fire(fire, snapshot, tx.now) for fire in fires]
         ids = tx.runs.create_ended(snapshot, ended, requested_by=how.requested_by)

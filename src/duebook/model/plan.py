@@ -12,12 +12,13 @@ from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 from duebook.model.codec import Shown, shown
+from duebook.model.run import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from duebook.model.event import Ended
-    from duebook.model.run import Interval, Origin, RunStatus
+    from duebook.model.run import Origin, RunStatus
     from duebook.model.schedule import ScheduleSpec, Status
 
 __all__ = [
@@ -278,8 +279,14 @@ class Fire:
     """the runs that give way to it"""
     ended: Ended | None = None
     """how the run ends at once, of a target that takes no time"""
-    interval: Interval | None = None
-    """the time whose data it works on"""
+    since: datetime | None = None
+    """the due time before it, where the interval of its data starts; None: it has no interval"""
+    nominal_at: datetime | None = None
+    """the due time that it stands for, where that is another one: the end of its interval"""
+
+    @property
+    def interval(self) -> Interval | None:
+        return None if self.since is None else Interval(self.since, self.nominal_at or self.due_at)
 
     @property
     def emits(self) -> bool:

@@ -10,7 +10,7 @@ from duebook.planner.controls import (
 )
 from duebook.planner.due import DueTimes, instant_before
 from duebook.planner.events import ended_fire
-from duebook.planner.intervals import interval_of
+from duebook.planner.intervals import new_fire
 from duebook.planner.lifecycle import (
     first_plan,
     plan_edit,
@@ -34,8 +34,8 @@ __all__ = [
     "ended_fire",
     "first_plan",
     "instant_before",
-    "interval_of",
     "mean_rate",
+    "new_fire",
     "next_control",
     "pause_unread",
     "plan",

@@ -8,16 +8,31 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from duebook.model.plan import Handover
+from duebook.model.plan import Fire, Handover
 from duebook.model.run import Interval
 from duebook.triggers.at import At
 
 if TYPE_CHECKING:
     from duebook.model.plan import Snapshot
+    from duebook.model.run import Origin
 
-__all__ = ["handover_of", "interval_of", "nominal_time"]
+__all__ = ["handover_of", "interval_of", "last_before", "new_fire", "nominal_time"]
 
 _TICK: Final = timedelta(microseconds=1)
+
+
+def new_fire(
+    snapshot: Snapshot,
+    due_at: datetime,
+    origin: Origin,
+    wakes: bool = False,
+    cancels: tuple[str, ...] = (),
+) -> Fire:
+    """A due time that becomes a run, with its interval."""
+    if (found := interval_of(snapshot, due_at)) is None:
+        return Fire(due_at, origin, wakes, cancels)
+    nominal_at = None if found.end == due_at else found.end
+    return Fire(due_at, origin, wakes, cancels, None, found.start, nominal_at)
 
 
 def interval_of(snapshot: Snapshot, due_at: datetime) -> Interval | None:
@@ -26,7 +41,7 @@ def interval_of(snapshot: Snapshot, due_at: datetime) -> Interval | None:
     if len(triggers) == 1 and isinstance(triggers[0], At):
         return None
     end = nominal_time(snapshot, due_at) if snapshot.exceptions else due_at
-    start = _last_before(snapshot, end)
+    start = last_before(snapshot, end)
     return None if start is None else Interval(start, end)
 
 
@@ -39,10 +54,10 @@ def nominal_time(snapshot: Snapshot, due_at: datetime) -> datetime:
 
 def handover_of(snapshot: Snapshot, at: datetime) -> Handover:
     """What the definition of a schedule, which counts up to `at`, leaves to the next one."""
-    return Handover(at, _last_before(snapshot, at + _TICK))
+    return Handover(at, last_before(snapshot, at + _TICK))
 
 
-def _last_before(snapshot: Snapshot, instant: datetime) -> datetime | None:
+def last_before(snapshot: Snapshot, instant: datetime) -> datetime | None:
     """The last due time before `instant`: of the definition in force at that time."""
     triggers, handover = snapshot.spec.triggers, snapshot.handover
     if len(triggers) == 1:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from duebook.model.plan import ActiveRun, Decision, Defer, Delay, Fire, Lane, Plan, Reason, Skip
 from duebook.planner.backlog import remaining
 from duebook.planner.due import instant_before
-from duebook.planner.intervals import interval_of
+from duebook.planner.intervals import new_fire
 from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
@@ -346,8 +346,7 @@ class Walk:
     def _fire(self, due_at: datetime, origin: Origin) -> bool:
         wakes = self._overlap in ("queue", "latest") or self._spec.catchup == "all"
         wakes = wakes or self._lag > _NOTHING
-        interval = interval_of(self._snapshot, due_at)
-        fire = Fire(due_at, origin, wakes, self._gives_way, interval=interval)
+        fire = new_fire(self._snapshot, due_at, origin, wakes, self._gives_way)
         self._decisions.append(fire)
         self._judged += 1
         if not self._spec.instant:

@@ -121,6 +121,7 @@ class WallTimeline:
         self._stretch = self._stretch_before = (0, 0)
         # of two due times in a row, the earlier and the later one
         self._pair = self._pair_before = (0, 0)
+        self.latest: tuple[datetime | None, datetime | None] = (None, None)
 
     def next(self, second: int) -> int | None:
         start, due = self._stretch
@@ -271,8 +272,16 @@ class TimelineTrigger(Trigger):
         return None if due is None else EPOCH + timedelta(0, due)  # the hot path: no further call
 
     def previous_before(self, instant: datetime) -> datetime | None:
-        due = self.timeline.previous(to_seconds(instant) + (instant.microsecond > 0))
-        return None if due is None else from_seconds(due)
+        timeline = self.timeline
+        if isinstance(timeline, WallTimeline):
+            asked, answer = timeline.latest
+            if asked == instant:
+                return answer
+        due = timeline.previous(to_seconds(instant) + (instant.microsecond > 0))
+        found = None if due is None else from_seconds(due)
+        if isinstance(timeline, WallTimeline):
+            timeline.latest = (instant, found)
+        return found
 
     def count(self, start: datetime, end: datetime) -> Count:
         after, until = to_seconds(start), to_seconds(end)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from duebook.store.sql.lifecycle import Lifecycle
     from duebook.store.sql.wakes import Wakes
 
-__all__ = ["Firing", "NewRuns", "interval_row", "new_run"]
+__all__ = ["Firing", "NewRuns", "new_run"]
 
 MOST_NODES: Final = 100
 _NODES: Final[dict[str, str]] = {}
@@ -149,8 +149,10 @@ class NewRuns(Part):
         (session_id, planned_by), (payload, requested_by) = planner, asked
         is_manual = fire.origin == "manual"
         due_at = None if is_manual else self._db.stamp(fire.due_at)
-        times = due_at, now, None, *interval_row(fire, self._db.stamp)
-        run = new_run(id_, self._definitions.of(owner), owner, fire, times, planned_by)
+        times = due_at, now, None
+        run = new_run(
+            id_, self._definitions.of(owner), owner, fire, times, self._db.stamp, planned_by
+        )
         if is_manual or fire.wakes or payload is not None or requested_by is not None:
             made = NewRun._make(run)._replace(
                 wakes=False, payload=payload, requested_by=requested_by
@@ -167,12 +169,13 @@ def new_run(
     definition: Definition,
     owner: Plan | Snapshot,
     fire: Fire,
-    times: tuple[Any, Any, Any, Any, Any],
+    times: tuple[Any, Any, Any],
+    stamp: Callable[[datetime | None], Any],
     planned_by: str | None,
 ) -> Row:
-    """The values of a NewRun for a due time. Its times are stamped: when it is due, now, when it
-    expires, and its interval."""
-    due_at, now, expires_at, start, end = times
+    """The values of a NewRun for a due time; when it is due, now, and when it expires are stamped
+    already."""
+    due_at, now, expires_at = times
     own = (
         id_,
         owner.schedule_id,
@@ -186,11 +189,6 @@ def new_run(
         now,
         expires_at,
     )
-    return own + definition.copied + (start, end, None, planned_by, None)
-
-
-def interval_row(fire: Fire, stamp: Callable[[datetime | None], Any]) -> tuple[Any, Any]:
-    """The interval of a run, stamped; its end only where that is not the due time."""
-    if (interval := fire.interval) is None:
-        return None, None
-    return stamp(interval.start), None if interval.end == fire.due_at else stamp(interval.end)
+    nominal_at = fire.nominal_at
+    end = None if nominal_at is None else stamp(nominal_at)
+    return own + definition.copied + (stamp(fire.since), end, None, planned_by, None)

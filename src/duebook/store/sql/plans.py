@@ -10,7 +10,7 @@ from duebook.model.flow_target import FlowTarget
 from duebook.model.plan import Fire, Plan, Reason, Skip, Snapshot
 from duebook.model.unreadable import Salvaged, salvage
 from duebook.store.sql.definitions import UNREADABLE_AGAIN, Definition, DefinitionReader
-from duebook.store.sql.new_runs import Firing, NewRuns, interval_row, new_run
+from duebook.store.sql.new_runs import Firing, NewRuns, new_run
 from duebook.store.sql.rows import MovedState, clean, copied, delay_text, stretches_text
 from duebook.store.sql.statements import Ask, Part, Row, Statements, Values
 from duebook.store.values import FIRST, Broken, Mark, News, Taken
@@ -206,8 +206,8 @@ class Plans(Part):
             definition = definition_of(plan)
             expires = definition.spec.expire_after
             expires_at = stamp(at + expires) if expires else None
-            times = stamp(fire.due_at), now, expires_at, *interval_row(fire, stamp)
-            rows.append(new_run(id_, definition, plan, fire, times, node))
+            times = stamp(fire.due_at), now, expires_at
+            rows.append(new_run(id_, definition, plan, fire, times, stamp, node))
         return self._insert_rows(fires, rows)
 
     def _insert_rows(self, fires: Sequence[Firing], rows: Sequence[Row]) -> int:

@@ -10,7 +10,7 @@ from duebook.ids import SHORT_ID, new_id
 from duebook.model.flow_target import FlowTarget
 from duebook.model.plan import Fire, Lane, Snapshot
 from duebook.model.run import Attempt, LogLine, Run
-from duebook.store.sql.new_runs import NewRuns, interval_row, new_run
+from duebook.store.sql.new_runs import NewRuns, new_run
 from duebook.store.sql.rows import NewRun, clean, read_run
 from duebook.store.sql.statements import Part, Statements, Values
 from duebook.store.values import IN_TURN, Filling, News, Page
@@ -164,8 +164,8 @@ class Runs(Part):
     def _new_run(self, run_id: str, snapshot: Snapshot, fire: Fire) -> NewRun:
         definition, stamp = self._definitions.of(snapshot), self._db.stamp
         # what people ask for is never dropped, so it does not expire
-        times = stamp(fire.due_at), stamp(self._db.now), None, *interval_row(fire, stamp)
-        return NewRun._make(new_run(run_id, definition, snapshot, fire, times, None))
+        times = stamp(fire.due_at), stamp(self._db.now), None
+        return NewRun._make(new_run(run_id, definition, snapshot, fire, times, stamp, None))
 
     def reopen(self, run_id: str, lane: Lane = Lane.EXTRA) -> None:
         """Queue a run again that has ended, as another attempt; raises NotFound and Conflict.
