@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.base import Tx
 
-__all__ = ["fill", "find_missing", "find_queued", "read_filling"]
+__all__ = ["MOST_BACKFILLED", "fill", "find_missing", "find_queued", "read_filling"]
 
 MOST_BACKFILLED: Final = 10_000
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, Protocol, Unpack, overload
 
+from duebook.book.backfill import MOST_BACKFILLED
 from duebook.book.schedules import Declared
 from duebook.client.arguments import (
     AT_ONCE,
@@ -20,6 +21,7 @@ from duebook.errors import Invalid, shorten
 from duebook.model.access import Role
 from duebook.model.acted import Acted, Action, BackfillProgress, Withdrawn
 from duebook.model.edited import Drafted
+from duebook.model.fields import whole
 from duebook.model.policies import Definition
 from duebook.model.run import Run
 from duebook.model.schedule import Schedule
@@ -169,7 +171,9 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
         end: str | datetime,
         reprocess: Literal["failed", "all"] | None = None,
         dry_run: bool = False,
-        concurrency: Annotated[int | None, Given(ge=1)] = None,
+        concurrency: Annotated[
+            int | None, Given(ge=1, le=MOST_BACKFILLED, read=whole(1, MOST_BACKFILLED))
+        ] = None,
         beside: bool = False,
     ) -> RunList | Moments:
         """Queue runs for the past due times from `start` to `end` that have none.

@@ -136,10 +136,10 @@ def _context(claim: Claim) -> dict[str, Any]:
     }
 
 
-def interval_texts(interval: Interval | None) -> dict[str, str]:
-    """As templates and commands have it; empty where a run has none."""
+def interval_texts(interval: Interval | None) -> dict[str, str | None]:
+    """As templates and commands have it; null where a run has none."""
     if interval is None:
-        return {"start": "", "end": ""}
+        return {"start": None, "end": None}
     return {"start": format_instant(interval.start), "end": format_instant(interval.end)}
 
 
