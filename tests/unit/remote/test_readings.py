@@ -38,7 +38,7 @@ from duebook.model.plan import DueException
 from duebook.model.queue import Queue, QueueLoad, Rate
 from duebook.model.quota import NamespaceUse, Quota
 from duebook.model.readiness import CHECKS, Problem, Readiness
-from duebook.model.run import Attempt, LatestRun, LogLine, Run
+from duebook.model.run import Attempt, Interval, LatestRun, LogLine, Run
 from duebook.model.schedule import Revision, Schedule
 from duebook.model.serving import ALL, NONE, Serving
 from duebook.model.template import ScheduleTemplate
@@ -74,6 +74,7 @@ _STRATEGIES: Final[dict[Any, st.SearchStrategy[Any]]] = {
     Any: values,
     dict[str, Any]: objects,
     dict[str, str]: st.dictionaries(keys, texts, max_size=3),
+    Interval: st.builds(Interval, instants, instants),
     Role: st.sampled_from(list(Role)),
     Serving: st.sampled_from([ALL, NONE, Serving(("billing", "shop"))]),
 }
