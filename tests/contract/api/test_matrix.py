@@ -106,6 +106,12 @@ def sent(
     if operation.tag == "pages" and operation.writes:
         proof = {"csrf": token_for(caller.client.headers["authorization"])}
         return {"data": proof | (body or {})}
+    if (
+        operation.method == "GET"
+        and operation.path.endswith("/backfill")
+        and operation.tag != "pages"
+    ):
+        return {"params": dict.fromkeys(("start", "end", "queued_at"), "2026-01-01T00:00:00Z")}
     return {} if operation.body is None else {"json": body or {}}
 
 
