@@ -365,8 +365,28 @@ def test_a_step_knows_the_schedule_and_the_due_time_of_its_flow(
         get_schedule(store, schedule).name,
         run.due_at,
     )
-    assert environment(ready.claim, {})["DUEBOOK_DUE_AT"] == format_instant(run.due_at)
-    assert environment(ready.claim, {})["N"] == "7"
+    told = environment(ready.claim, {})
+    assert told["DUEBOOK_DUE_AT"] == told["DUEBOOK_INTERVAL_END"] == format_instant(run.due_at)
+    assert told["DUEBOOK_INTERVAL_START"] == format_instant(run.due_at - MINUTE)
+    assert told["N"] == "7"
+
+
+def test_a_step_knows_who_asked_for_the_run_of_its_flow(store: Store) -> None:
+    put_flow(store, TYPED, "typed")
+    put_flow(store, CHAIN)
+    target = FlowTarget("chain")
+    store.transact(
+        lambda tx: tx.flow_runs.start_flow("one", "default", target, 0, "manual", "cli:ann")
+    )
+    begin(store)
+    Advancer(store).step()
+    (calling,) = claim(store)
+    assert calling.run.requested_by == get_run(store, "one").requested_by == "cli:ann"
+    call = Outcome("succeeded", call=FlowTarget("typed", (("N", "7"),)))
+    store.transact(lambda tx: conclude(tx, calling, call))
+    Advancer(store).step()
+    (inner,) = claim(store)
+    assert inner.run.requested_by == "cli:ann", "also in a flow that a step calls"
 
 
 def test_a_flow_that_does_not_exist_fails_with_its_name(store: Store) -> None:

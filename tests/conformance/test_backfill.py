@@ -10,8 +10,9 @@ import pytest
 from duebook.balance import check_books
 from duebook.book import schedules
 from duebook.errors import Invalid, NotFound
-from duebook.model.acted import Withdrawn
-from duebook.model.run import Run
+from duebook.model.acted import BackfillProgress, Withdrawn
+from duebook.model.plan import Fire
+from duebook.model.run import Interval, Run
 from tests.support.builders import (
     BEGIN,
     MINUTE,
@@ -200,7 +201,7 @@ def test_a_schedule_that_does_not_exist_is_not_filled(book: Book) -> None:
 
 def test_the_verb_returns_only_the_runs_that_it_made(store: Store, job: str) -> None:
     def fill(numbers: range) -> list[str]:
-        moments = [minute(n) for n in numbers]
+        moments = [Fire(minute(n), "backfill") for n in numbers]
         return store.transact(lambda tx: tx.runs.create_backfill(tx.plans.snapshot(job), moments))
 
     assert len(fill(range(1, 3))) == 2
@@ -221,3 +222,116 @@ def test_a_backfill_counts_for_no_limit_of_runs(
         settle(store, claim(store)[0].token)
     clock.advance(MINUTE)
     assert tick(store) == 1
+
+
+# -- several at once
+
+
+def running(store: Store) -> list[datetime]:
+    return sorted(run.due_at for run in get_runs(store) if run.status == "running" and run.due_at)
+
+
+def test_several_at_once_need_runs_that_may_overlap(book: Book, job: str) -> None:
+    assert job
+    with pytest.raises(Invalid, match=r"concurrency 2: .*overlap is queue.*set overlap to allow"):
+        book.schedules.backfill("job", minute(1), minute(4), concurrency=2)
+    with pytest.raises(Invalid, match="concurrency"):
+        book.schedules.backfill("job", minute(1), minute(4), concurrency=0)
+    assert len(book.schedules.backfill("job", minute(1), minute(4), concurrency=1)) == 4
+    assert len(claim(book.store)) == 1, "as without"
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_only_so_many_runs_of_a_backfill_run_at_once(
+    book: Book, clock: VirtualClock, limit: int
+) -> None:
+    begin(book.store, lease=LONG)
+    add_schedule(book.store, catchup="skip", overlap="allow", grace="30s")
+    clock.advance(8 * MINUTE)
+    tick(book.store)
+    (live,) = claim(book.store)
+    book.schedules.backfill("job", minute(1), minute(7), concurrency=limit)
+    first = claim(book.store)
+    assert due_times([c.run for c in first]) == [minute(n + 1) for n in range(limit)]
+    assert claim(book.store) == [], "the limit is used up"
+    settle(book.store, first[0].token)
+    assert len(claim(book.store)) == 1
+    clock.advance(MINUTE)
+    tick(book.store)
+    (next_live,) = claim(book.store)
+    assert (next_live.run.origin, live.run.due_at) == ("schedule", minute(8))
+
+
+def test_a_backfill_beside_everything_else_holds_up_no_due_time(
+    book: Book, clock: VirtualClock, job: str
+) -> None:
+    clock.advance(MINUTE)
+    tick(book.store)
+    (live,) = claim(book.store)
+    book.schedules.backfill("job", minute(1), minute(4), beside=True, concurrency=2)
+    beside = claim(book.store)
+    assert running(book.store) == [minute(1), minute(2), minute(6)]
+    clock.advance(MINUTE)
+    assert tick(book.store) == 0, "overlap: queue judges the schedule's own runs"
+    settle(book.store, live.token)
+    assert tick(book.store) == 1, "no backfill is in its way"
+    claim(book.store)
+    assert running(book.store) == [minute(1), minute(2), minute(7)]
+    settle(book.store, beside[0].token)
+    claim(book.store)
+    assert running(book.store) == [minute(2), minute(3), minute(7)]
+    assert [e.reason for e in get_ledger(book.store, job)] == ["missed"]
+    assert check_books(book.store, deep=True).balanced
+
+
+def test_an_edit_leaves_a_backfill_beside_everything_else(book: Book, job: str) -> None:
+    assert job
+    book.schedules.backfill("job", minute(1), minute(4), beside=True)
+    book.schedules.update("job", description="another one")
+    assert len(claim(book.store)) == 4
+
+
+def test_runs_that_are_opened_again_run_beside_others_too(
+    book: Book, clock: VirtualClock, job: str
+) -> None:
+    assert job
+    clock.advance(MINUTE)
+    tick(book.store)
+    claim(book.store)
+    runs = book.schedules.backfill("job", minute(5), minute(5), reprocess="all", beside=True)
+    (again,) = claim(book.store)
+    assert [again.run.id] == [run.id for run in runs if isinstance(run, Run)]
+    settle(book.store, again.token, "failed")
+    book.schedules.backfill("job", minute(5), minute(5), reprocess="failed")
+    assert claim(book.store) == [], "this time in turn"
+
+
+def test_runs_of_a_backfill_know_who_asked_and_their_intervals(book: Book, job: str) -> None:
+    assert job
+    runs = [r for r in book.schedules.backfill("job", minute(1), minute(2)) if isinstance(r, Run)]
+    assert [run.interval for run in runs] == [
+        Interval(minute(0), minute(1)),
+        Interval(minute(1), minute(2)),
+    ]
+    assert {(run.requested_by, run.planned_by) for run in runs} == {("a test", None)}
+
+
+def test_the_progress_of_a_backfill_counts_its_runs_alone(
+    book: Book, clock: VirtualClock, job: str
+) -> None:
+    assert job
+    clock.advance(SECOND)
+    made = book.schedules.backfill("job", minute(1), minute(5), reprocess="all", beside=True)
+    first = made[0]
+    assert isinstance(first, Run)
+    one, two, *_ = claim(book.store, limit=3)
+    settle(book.store, one.token)
+    settle(book.store, two.token, "failed")
+    asked = ("job", minute(1), minute(5))
+    found = book.schedules.backfill_progress(*asked, first.ready_at)
+    assert found == BackfillProgress(queued=2, running=1, succeeded=1, failed=1)
+    assert (found.total, found.left) == (5, 3)
+    book.schedules.undo_backfill(*asked, first.ready_at)
+    assert book.schedules.backfill_progress(*asked, first.ready_at).cancelled == 2
+    other = book.schedules.backfill_progress(*asked, first.ready_at - SECOND)
+    assert other == BackfillProgress()

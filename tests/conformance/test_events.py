@@ -17,6 +17,7 @@ from duebook.engine.sequencer import Sequencer
 from duebook.errors import Invalid, NotFound
 from duebook.ids import new_id
 from duebook.model.event import Event, data_text, new_draft, slot_of
+from duebook.model.plan import Fire
 from duebook.model.run import Outcome
 from duebook.targets.event import perform_event
 from tests.support.builders import (
@@ -305,8 +306,8 @@ def test_versions_have_no_gap_where_a_due_time_had_a_run_already(
     add_schedule(store, "other", target=ORDERS)
 
     def make_runs(tx: Tx) -> None:
-        tx.runs.create_backfill(tx.plans.snapshot(some), [BEGIN + 2 * MINUTE])
-        tx.runs.create_backfill(tx.plans.snapshot(none), [BEGIN + MINUTE])
+        tx.runs.create_backfill(tx.plans.snapshot(some), [Fire(BEGIN + 2 * MINUTE, "backfill")])
+        tx.runs.create_backfill(tx.plans.snapshot(none), [Fire(BEGIN + MINUTE, "backfill")])
 
     store.transact(make_runs)
     for minutes in (1, 2, 1):

@@ -11,11 +11,11 @@ from zoneinfo import ZoneInfo
 import pytest
 from click.testing import CliRunner
 
-from duebook.cli import due_times, main
+from duebook.cli import backfill, main
 from duebook.clock import utc_now
 from duebook.store.sqlite import SqliteStore
 from duebook.timetext import format_instant
-from tests.support.builders import begin, claim
+from tests.support.builders import begin, claim, settle
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -153,11 +153,41 @@ def test_what_has_begun_is_not_taken_back(cli: Cli) -> None:
     assert said == "cancelled 2 runs; 1 run had already started\n"
 
 
+def test_the_progress_of_a_backfill_is_shown_and_followed(cli: Cli) -> None:
+    cli.ok(*HOURLY)
+    span = ("--from", hours_ago(3), "--to", hours_ago(1))
+    runs = cli.json("backfill", "job", *span, "--yes", "--beside", "--concurrency", "2")
+    assert {run["requested_by"] for run in runs} != {None}
+    assert runs[0]["interval"] == {"start": hours_ago(4), "end": hours_ago(3)}
+    about = ("backfill", "job", *span, "--progress", runs[0]["created_at"])
+    assert cli.ok(*about) == "0 of 3 runs ended, 3 queued\n"
+    with closing(SqliteStore(cli.path)) as store:
+        begin(store)
+        first, second = claim(store)
+        settle(store, first.token)
+        settle(store, second.token, "failed")
+        (third,) = claim(store)
+        settle(store, third.token)
+    found = cli.json(*about)
+    assert (found["succeeded"], found["failed"], found["total"], found["left"]) == (2, 1, 3, 0)
+    ended = cli(*about, "--follow")
+    assert (ended.exit_code, ended.stdout) == (5, "3 of 3 runs ended, 1 failed\n")
+    mixed = cli(*about, "--yes")
+    assert (mixed.exit_code, "--progress goes with" in mixed.stderr) == (2, True)
+
+
+def test_backfill_refuses_several_at_once_where_runs_must_not_overlap(cli: Cli) -> None:
+    cli.ok("add", "job", "--cron", "0 * * * *", "--", "true")
+    refused = cli("backfill", "job", "--from", hours_ago(3), "--yes", "--concurrency", "2")
+    assert refused.exit_code == 2
+    assert "concurrency 2: runs of the schedule must not overlap" in refused.stderr
+
+
 def test_backfill_asks_at_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.ok(*HOURLY)
     command = ["--database", str(cli.path), "backfill", "job"]
     command += ["--from", hours_ago(2), "--to", hours_ago(1)]
-    monkeypatch.setattr(due_times, "_at_terminal", lambda: True)
+    monkeypatch.setattr(backfill, "_at_terminal", lambda: True)
     refused = CliRunner().invoke(main, command, input="n\n")
     assert refused.exit_code == 0
     assert "queue 2 runs?" in refused.stderr

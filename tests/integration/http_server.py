@@ -122,6 +122,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _ok(self, *_: Any) -> None:
         self._answer(200, b"fine\n")
 
+    def _ref(self, _: Server, size: str, query: dict[str, list[str]]) -> None:
+        ref = query["to"][0] if "to" in query else "x" * int(size)
+        self._answer(201, b"", Duebook_Output_Ref=ref)
+
     def _status(self, _: Server, code: str, __: Any) -> None:
         self._answer(int(code), f"this is {code}\n".encode())
 

@@ -517,3 +517,13 @@ def test_a_cancel_leaves_a_host_that_does_not_accept() -> None:
         for sock in others:
             sock.close()
     assert done.outcome == Outcome("cancelled", "cancelled")
+
+
+def test_a_header_of_the_answer_says_where_the_result_is(server: Server) -> None:
+    url = server.url("/ref?to=s3://reports/march.csv")
+    assert perform(url).outcome.output_ref == "s3://reports/march.csv"
+    assert perform(server.url("/ok")).outcome.output_ref is None
+    long = perform(server.url("/ref/10001")).outcome
+    assert (long.status, long.reason) == ("failed", "output")
+    secret = {"url": server.url(f"/ref?to={SECRET}"), "headers": {"Authorization": SECRET}}
+    assert SECRET not in str(perform(secret).outcome)

@@ -25,9 +25,12 @@ import pytest
 
 from duebook.errors import Invalid, Unavailable
 from duebook.targets import spawner_process
+from duebook.targets.command import perform_command
+from duebook.targets.output_refs import OutputRefs
 from duebook.targets.processes import Exit, Stop, supervise
 from duebook.targets.spawner import Spawner, lease_clock
 from duebook.targets.supervisors import open_channel
+from tests.support.targets import claim_of
 from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
@@ -872,3 +875,10 @@ def test_a_stopped_spawner_is_replaced(mark: str) -> None:
                 spawner.start()
             eventually(lambda: not marked(mark))
         assert Run(spawner, ["true"]).exit.code == 0
+
+
+def test_a_command_leaves_a_reference_to_its_output(shared: Spawner) -> None:
+    claim = claim_of({"shell": 'printf "s3://reports/$DUEBOOK_NAMESPACE" > "$DUEBOOK_OUTPUT"'})
+    with OutputRefs() as refs, Stop() as stop:
+        outcome = perform_command(claim, shared, stop, lambda *_: None, refs)
+    assert (outcome.status, outcome.output_ref) == ("succeeded", "s3://reports/team")

@@ -190,7 +190,8 @@ class Book(Closing):
         def work(tx: Tx) -> Run:
             self.rights.refuse(tx, TaskTarget(name))
             refuse_high_priority(tx, self.namespace, wanted.policies.priority)
-            run = tx.runs.get_run(tx.runs.enqueue(new_id(), self.namespace, wanted))
+            run_id = tx.runs.enqueue(new_id(), self.namespace, wanted, self.by or None)
+            run = tx.runs.get_run(run_id)
             if run.task != name:
                 raise Conflict(
                     f'key "{shorten(key)}" is already used by run {run.id} of task {run.task}'

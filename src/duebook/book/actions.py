@@ -54,7 +54,7 @@ def act(tx: Tx, audit: ScheduleAudit, action: Action, ids: Sequence[str], pause:
             return _resume(tx, audit, snapshots, _unreadable(tx, ids, snapshots, state))
         case "trigger":
             for snapshot in snapshots:
-                audit.told(tx, "trigger", snapshot, run_id=begin(tx, snapshot))
+                audit.told(tx, "trigger", snapshot, run_id=begin(tx, snapshot, None, audit.by))
         case "skip_next":
             return _skip_next(tx, audit, snapshots)
     return {snapshot.schedule_id for snapshot in snapshots}

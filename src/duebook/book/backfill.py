@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.book.held import held_of
 from duebook.errors import Invalid
-from duebook.model.plan import Fire, Lane
-from duebook.planner import DueTimes, ended_fire, instant_before
+from duebook.model.fields import whole
+from duebook.planner import DueTimes, ended_fire, instant_before, new_fire
 from duebook.settings import RETENTION
+from duebook.store.values import Filling
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
 
     from duebook.model.plan import Snapshot
     from duebook.model.run import Origin, Run
+    from duebook.model.schedule import ScheduleSpec
     from duebook.store.base import Tx
 
-__all__ = ["fill", "find_missing", "find_queued"]
+__all__ = ["MOST_BACKFILLED", "fill", "find_missing", "find_queued", "read_filling"]
 
 MOST_BACKFILLED: Final = 10_000
 
@@ -54,22 +56,41 @@ def find_missing(
     return missing, [run for run in runs if _shall_run_again(run, reprocess)]
 
 
+def read_filling(
+    spec: ScheduleSpec, concurrency: int | None, beside: bool, requested_by: str
+) -> Filling:
+    """How the runs of a backfill begin; raises Invalid for what the schedule does not allow."""
+    if concurrency is not None:
+        whole(1, MOST_BACKFILLED)("concurrency", concurrency)
+    allowed = beside or spec.overlap == "allow" or spec.instant
+    if concurrency is not None and concurrency > 1 and not allowed:
+        raise Invalid(
+            f"concurrency {concurrency}: runs of the schedule must not overlap (overlap is "
+            f"{spec.overlap}), so its backfill runs one at a time; set overlap to allow, or let "
+            "this backfill run beside everything else (beside)"
+        )
+    limit = concurrency if allowed else None
+    return Filling(requested_by or None, beside or limit is not None, limit)
+
+
 def fill(
     tx: Tx,
     snapshot: Snapshot,
     missing: Sequence[datetime],
-    again: Sequence[Run] = (),
+    again: Sequence[Run],
+    how: Filling,
     origin: Origin = "backfill",
 ) -> list[str]:
     """The ids of the runs that are made and opened again for them."""
+    fires = [new_fire(snapshot, at, origin) for at in missing]
     if snapshot.spec.instant:
-        fires = (Fire(at, origin) for at in missing)
-        ids = tx.runs.create_ended(snapshot, [ended_fire(f, snapshot, tx.now) for f in fires])
+        ended = [ended_fire(fire, snapshot, tx.now) for fire in fires]
+        ids = tx.runs.create_ended(snapshot, ended, requested_by=how.requested_by)
     else:
-        ids = tx.runs.create_backfill(snapshot, missing, origin)
-    for run in again:
-        tx.runs.reopen(run.id, Lane.BACKFILL)
-    return [*ids, *(run.id for run in again)]
+        ids = tx.runs.create_backfill(snapshot, fires, how)
+    reopened = [run.id for run in again]
+    tx.runs.reopen_backfill(snapshot, reopened, how)
+    return [*ids, *reopened]
 
 
 def find_queued(

@@ -15,6 +15,7 @@ from duebook.model.fields import whole
 from duebook.model.filters import check_page
 from duebook.model.listing import Listing, read_cursor, write_cursor
 from duebook.planner import newest_since, plan
+from duebook.store.values import Filling
 from duebook.timetext import format_instant, parse_instant
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Catchup:
                 return decision
             tx.held.replace(snapshot.schedule_id, [one.range for one in rest])
             record_rejected(tx, rejected)
-            _run(tx, snapshot, due_times)
+            _run(tx, snapshot, due_times, self._audit.by)
             times = {"start": decision.due_from, "end": decision.due_to}
             told = {"runs": len(due_times), "rejected": decision.rejected or None}
             self._audit.told(tx, "approve_catchup", snapshot, **times, **told)
@@ -183,9 +184,9 @@ def _approvable(snapshot: Snapshot, chosen: Chosen) -> list[datetime]:
     return due_times
 
 
-def _run(tx: Tx, snapshot: Snapshot, due_times: list[datetime]) -> None:
+def _run(tx: Tx, snapshot: Snapshot, due_times: list[datetime], approved_by: str) -> None:
     """Queue their runs; with the last that max_runs allows, the schedule completes."""
-    runs = fill(tx, snapshot, due_times, origin="catchup")
+    runs = fill(tx, snapshot, due_times, (), Filling(approved_by or None), "catchup")
     tx.held.note_approved(snapshot.schedule_id, len(runs))
     if not snapshot.spec.instant:  # of those it is told how they ended
         tx.lifecycle.record_run_events(runs, "run.late")

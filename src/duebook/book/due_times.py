@@ -31,12 +31,13 @@ def reschedule(
     refuse_decided(tx, snapshot, moment)
     moved = {_where_from(snapshot, next_due_at)}
     if next_due_at not in moved:
-        here = DueException(next_due_at, "moved_here")
-        tx.schedules.remove_exception(snapshot.schedule_id, here)
+        former = DueException(next_due_at, "moved_here")
+        tx.schedules.remove_exception(snapshot.schedule_id, former)
         if DueTimes.of(snapshot, tx.now).yields_itself(next_due_at):
             moved.add(next_due_at)  # it had been moved onto another one: both move on
     away = [DueException(at, "moved_away", moment) for at in sorted(moved)]
-    said = _say(tx, snapshot, *away, DueException(moment, "moved_here"))
+    here = DueException(moment, "moved_here", moved_from=max(moved))
+    said = _say(tx, snapshot, *away, here)
     audit.moved(tx, "reschedule", snapshot, next_due_at, moment)
     return said
 
@@ -93,5 +94,5 @@ def _say(tx: Tx, snapshot: Snapshot, *exceptions: DueException) -> Schedule:
 
 def _where_from(snapshot: Snapshot, due_at: datetime) -> datetime:
     """The trigger's own due time that was moved to `due_at`; itself when it was not moved."""
-    moved = (e.due_at for e in snapshot.exceptions if e.moved_to == due_at)
-    return next(moved, due_at)
+    here = (e.moved_from for e in snapshot.exceptions if e.due_at == due_at)
+    return next((at for at in here if at is not None), due_at)

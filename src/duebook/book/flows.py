@@ -183,9 +183,8 @@ class Flows:
             flow = self._flow(tx, kept)
             target = FlowTarget(kept.name, tuple(check_params(flow, given).items()))
             run_id = new_id()
-            tx.flow_runs.start_flow(
-                run_id, self._namespace, target, flow.policies.priority, "manual"
-            )
+            priority, by = flow.policies.priority, self._audit.by or None
+            tx.flow_runs.start_flow(run_id, self._namespace, target, priority, "manual", by)
             self._note(tx, "start", kept.name, run_id)
             return tx.runs.get_run(run_id)
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["begin"]
 
 
-def begin(tx: Tx, snapshot: Snapshot, payload: dict[str, Any] | None = None) -> str:
-    """A manual run of a schedule; returns its id."""
+def begin(tx: Tx, snapshot: Snapshot, payload: dict[str, Any] | None, by: str) -> str:
+    """A manual run of a schedule that `by` asks for; returns its id."""
     if snapshot.spec.instant:
         fire = ended_fire(Fire(tx.now, "manual"), snapshot, tx.now, payload)
-        (run_id,) = tx.runs.create_ended(snapshot, [fire], payload)
+        (run_id,) = tx.runs.create_ended(snapshot, [fire], payload, by or None)
     else:
-        tx.runs.create_run(snapshot, run_id := new_id(), payload)
+        tx.runs.create_run(snapshot, run_id := new_id(), payload, by or None)
     return run_id

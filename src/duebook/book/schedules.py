@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from duebook.book.actions import STATES, act, delete_all, refuse_past_end
 from duebook.book.audit import ScheduleAudit
-from duebook.book.backfill import fill, find_missing, find_queued
+from duebook.book.backfill import fill, find_missing, find_queued, read_filling
 from duebook.book.bulk import (
     Wanted,
     act_on,
@@ -33,7 +33,7 @@ from duebook.book.rights import UNLIMITED, Rights
 from duebook.book.schedule_reader import LAST, ScheduleReader, read_edit, read_range, with_latest
 from duebook.book.templates import find_template, target_of
 from duebook.errors import Conflict, Invalid, NotFound, shorten
-from duebook.model.acted import ACTIONS, Pause, Withdrawn
+from duebook.model.acted import ACTIONS, BackfillProgress, Pause, Withdrawn
 from duebook.model.aliases import read_enabled
 from duebook.model.definition import load_changes
 from duebook.model.edited import Drafted
@@ -351,7 +351,7 @@ class Schedules(ScheduleReader):
                     payload_variables(payload)
                 self._tasks.check(snapshot.spec.target, payload)
                 refuse_large_payload(tx, self._namespace, payload)
-            run_id = begin(tx, snapshot, payload)
+            run_id = begin(tx, snapshot, payload, self._audit.by)
             self._audit.told(tx, "trigger", snapshot, run_id=run_id)
             return tx.runs.get_run(run_id)
 
@@ -408,13 +408,19 @@ class Schedules(ScheduleReader):
         end: str | datetime,
         reprocess: str | None = None,
         dry_run: bool = False,
+        concurrency: int | None = None,
+        beside: bool = False,
     ) -> RunList | Moments:
         """Queue runs for past due times from `start` to `end` that have no run.
 
         `reprocess="failed"` or `"all"` also starts existing runs again, as new attempts. With
-        `dry_run` nothing is queued, and the due times that would run are returned. Raises Invalid
-        for a range that ends in the future, starts before the retention period, or has too many due
-        times.
+        `dry_run` nothing is queued, and the due times that would run are returned.
+
+        At most `concurrency` of them run at once; more than one needs `overlap="allow"`, or
+        `beside=True`, which lets them run beside each other and beside the schedule's other runs.
+
+        Raises Invalid for a range that ends in the future, starts before the retention period, or
+        has too many due times, and for a `concurrency` that the schedule does not allow.
         """
         since, until = read_range(start, end)
         if reprocess not in (None, "failed", "all"):
@@ -422,13 +428,14 @@ class Schedules(ScheduleReader):
 
         def work(tx: Tx) -> RunList | Moments:
             snapshot = tx.plans.snapshot(self._find(tx, name))
+            how = read_filling(snapshot.spec, concurrency, beside, self._audit.by)
             missing, again = find_missing(tx, snapshot, since, until, reprocess)
             if dry_run:
                 return sorted([*missing, *(run.due_at for run in again if run.due_at)])
-            if queued := fill(tx, snapshot, missing, again):
-                times = {"start": since, "end": until}
-                how = {"reprocess": reprocess, "runs": len(queued)}
-                self._audit.told(tx, "backfill", snapshot, **times, **how)
+            if queued := fill(tx, snapshot, missing, again, how):
+                told: dict[str, Any] = {"start": since, "end": until, "reprocess": reprocess}
+                told |= {"concurrency": concurrency, "beside": beside or None}
+                self._audit.told(tx, "backfill", snapshot, **told, runs=len(queued))
             return [tx.runs.get_run(run_id) for run_id in queued]
 
         return self._store.read(work) if dry_run else self._store.transact(work)
@@ -455,6 +462,24 @@ class Schedules(ScheduleReader):
             taken = self._store.transact(partial(self._withdraw, name=name, run_ids=some))
             cancelled, begun = cancelled + taken, begun + len(some) - taken
         return Withdrawn(cancelled, begun)
+
+    def backfill_progress(
+        self,
+        name: str,
+        start: str | datetime,
+        end: str | datetime,
+        queued_at: str | datetime,
+    ) -> BackfillProgress:
+        """Count the runs of a backfill from `start` to `end` by their status.
+
+        `queued_at` identifies the backfill, as in `undo_backfill`.
+        """
+        (since, until), moment = read_range(start, end), parse_instant(queued_at)
+        return self._store.read(
+            lambda tx: BackfillProgress(
+                **tx.runs.count_backfill(self._find(tx, name), since, until, moment)
+            )
+        )
 
     def _withdraw(self, tx: Tx, name: str, run_ids: Sequence[str]) -> int:
         snapshot = tx.plans.snapshot(self._find(tx, name))

@@ -40,7 +40,7 @@ __all__ = ["main"]
             "preview": "due_times:preview_command",
             "explain": "due_times:explain_command",
             "stats": "stats:stats_command",
-            "backfill": "due_times:backfill_command",
+            "backfill": "backfill:backfill_command",
             "catchup": "catchup:catchup_group",
             "template": "templates:template_group",
             "next": "times:next_command",

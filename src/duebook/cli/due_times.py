@@ -1,11 +1,8 @@
-"""The commands about due times, past and future: explain, preview, backfill."""
+"""The commands about due times, past and future: explain and preview."""
 
 from __future__ import annotations
 
 import re
-import sys
-from dataclasses import asdict
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -18,25 +15,24 @@ from duebook.cli.opening import open_book
 from duebook.cli.output import WIDEST_STEP, json_option, print_json, when, wrapped
 from duebook.cli.times import due_table
 from duebook.clock import utc_now
-from duebook.errors import NotFound, counted, printable
+from duebook.errors import NotFound, printable
 from duebook.explain import Explanation
 from duebook.explain.words import short_id
 from duebook.ids import looks_like_prefix
-from duebook.model.acted import Withdrawn
 from duebook.model.codec import encode
-from duebook.model.run import Run
 from duebook.timetext import format_instant
 from duebook.triggers.zones import local_datetime, zone_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from duebook.client import Client
     from duebook.model.due_time import DueTime
     from duebook.model.plan import DueException
     from duebook.model.schedule import Schedule
 
-__all__ = ["backfill_command", "explain_command", "preview_command"]
+__all__ = ["explain_command", "preview_command", "zone_of"]
 
 
 @command("explain")
@@ -79,7 +75,7 @@ def explain_command(
         if at is not None:
             answer = book.schedules.explain(name, at=_read_at(book, name, at), tz=tz)
         else:
-            shown = zone_name(tz) if tz is not None else _zone_of(book, name)
+            shown = zone_name(tz) if tz is not None else zone_of(book, name)
             since = read_past("--from", start or "now", shown)
             until = read_past("--to", end or "now", shown)
             answer = book.schedules.explain(name, start=since, end=until, tz=tz)
@@ -100,10 +96,10 @@ def _read_at(book: Client, name: str, text: str) -> str | datetime:
         return f"{text}T00:00"
     if _DAY.match(text):
         return text
-    return read_past("--at", text, _zone_of(book, name))
+    return read_past("--at", text, zone_of(book, name))
 
 
-def _zone_of(book: Client, name: str) -> str | None:
+def zone_of(book: Client, name: str) -> str | None:
     """The zone of a schedule; None, for that of the terminal, if it is deleted."""
     try:
         spec = book.schedules.get(name).spec
@@ -221,116 +217,3 @@ def _print_preview(
         click.echo("  no more due times")
     if schedule.status != "active":
         click.echo(f"note: the schedule is {schedule.status}", err=True)
-
-
-@command("backfill")
-@name_argument
-@click.option(
-    "--from",
-    "start",
-    metavar="TIME",
-    required=True,
-    help="The first due time: 7d ago, a date or time in the schedule's zone, or an instant.",
-)
-@click.option(
-    "--to", "end", metavar="TIME", help="The last due time, in the same way. [default: now]"
-)
-@click.option(
-    "--reprocess",
-    type=click.Choice(["failed", "all"]),
-    help="Also run due times again whose run failed, or all of them.",
-)
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
-@click.option("--dry-run", is_flag=True, help="Only print what would run.")
-@click.option(
-    "--undo",
-    "queued_at",
-    metavar="INSTANT",
-    help="Cancel the runs that the backfill at INSTANT queued and that have not started.",
-)
-@json_option
-def backfill_command(
-    name: str,
-    start: str,
-    end: str | None,
-    yes: bool,
-    dry_run: bool,
-    queued_at: str | None,
-    as_json: bool,
-    **options: Any,
-) -> None:
-    """Run past due times that have no run; or undo that.
-
-    Times without an offset are in the schedule's time zone, and a date means the
-    beginning of that day.
-
-    \b
-    Examples:
-      duebook backfill report --from 7d
-      duebook backfill report --from 2026-03-01 --to 2026-03-08 --dry-run
-      duebook backfill report --from 2026-03-01T00:00Z --to 2026-03-08T00:00Z \\
-        --undo 2026-03-09T08:15:02.113406Z
-    """
-    if queued_at is not None and (yes or dry_run or options["reprocess"]):
-        raise click.UsageError("--undo goes with --from, --to and --json only")
-    with open_book() as book:
-        shown = _zone_of(book, name)
-        since = read_past("--from", start, shown)
-        until = read_past("--to", end or "now", shown)
-        if queued_at is not None:
-            undone = book.schedules.undo_backfill(name, since, until, queued_at)
-            print_json(asdict(undone)) if as_json else _print_undone(undone)
-            return
-        found = book.schedules.backfill(name, since, until, dry_run=True, **options)
-        due_times = [due_at for due_at in found if isinstance(due_at, datetime)]
-        if dry_run and as_json:
-            print_json([format_instant(due_at) for due_at in due_times])
-            return
-        click.echo(_found(due_times, shown), err=as_json)
-        if not due_times and book.catchup.list(name, limit=1):
-            told = f"due times are held; to decide about them: duebook catchup approve {name}"
-            click.echo(f"note: {told}", err=True)
-        if dry_run or (due_times and not yes and not _agreed(len(due_times))):
-            return
-        runs = book.schedules.backfill(name, since, until, **options) if due_times else list[Run]()
-    if as_json:
-        print_json([encode(run) for run in runs if isinstance(run, Run)])
-    elif runs:
-        click.echo(f"queued {counted(len(runs), 'run')}; to see them: duebook runs {name}")
-        span = f"--from {format_instant(since)} --to {format_instant(until)}"
-        click.echo(f"to undo: duebook backfill {name} {span} --undo {_queued_at(runs)}")
-
-
-def _queued_at(runs: Sequence[Run | datetime]) -> str:
-    """The instant of a backfill, which identifies it."""
-    return next(format_instant(run.ready_at) for run in runs if isinstance(run, Run))
-
-
-def _print_undone(undone: Withdrawn) -> None:
-    if undone == Withdrawn(0, 0):
-        click.echo("nothing to undo: there was no backfill of that period at that instant")
-        return
-    left = f"; {counted(undone.begun, 'run')} had already started" if undone.begun else ""
-    click.echo(f"cancelled {counted(undone.cancelled, 'run')}{left}")
-
-
-def _found(due_times: Sequence[datetime], tz: str | None) -> str:
-    if not due_times:
-        return "nothing to backfill: every due time in that period has a run"
-    first, last = when(due_times[0], tz=tz), when(due_times[-1], tz=tz)
-    count = counted(len(due_times), "due time")
-    return f"{count}\n  first  {first}" + (f"\n  last   {last}" if len(due_times) > 1 else "")
-
-
-def _agreed(number: int) -> bool:
-    """Ask for confirmation; raises UsageError when there is no terminal to ask at."""
-    if not _at_terminal():
-        raise click.UsageError("cannot ask for confirmation here; add --yes")
-    if click.confirm(f"queue {counted(number, 'run')}?", err=True):
-        return True
-    click.echo("cancelled; nothing was queued", err=True)
-    return False
-
-
-def _at_terminal() -> bool:
-    return sys.stdin.isatty()

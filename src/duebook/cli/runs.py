@@ -177,6 +177,12 @@ def _output_words(run: Run) -> str:
     return "" if run.output is None else json.dumps(run.show_output(run.output), ensure_ascii=False)
 
 
+def _interval(run: Run) -> str:
+    if run.interval is None:
+        return ""
+    return f"{when(run.interval.start)} to {when(run.interval.end)}"
+
+
 def show_run(book: Client, text: str, as_json: bool) -> None:
     """One run, with its earlier attempts."""
     run = book.runs.get(text)
@@ -194,6 +200,9 @@ def show_run(book: Client, text: str, as_json: bool) -> None:
             ("task", run.task or ""),
             ("trigger", run.trigger),
             ("due", when(run.due_at) if run.due_at else ""),
+            ("interval", _interval(run)),
+            ("requested by", run.requested_by or ""),
+            ("planned by", run.planned_by or ""),
             ("status", status),
             ("progress", progress_words(run)),
             (

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, Protocol, Unpack, overload
 
+from duebook.book.backfill import MOST_BACKFILLED
 from duebook.book.schedules import Declared
 from duebook.client.arguments import (
     AT_ONCE,
@@ -18,8 +19,9 @@ from duebook.client.schedule_reader import Listed, Moments, ScheduleReaderClient
 from duebook.client.use_cases import needs_database, operation
 from duebook.errors import Invalid, shorten
 from duebook.model.access import Role
-from duebook.model.acted import Acted, Action, Withdrawn
+from duebook.model.acted import Acted, Action, BackfillProgress, Withdrawn
 from duebook.model.edited import Drafted
+from duebook.model.fields import whole
 from duebook.model.policies import Definition
 from duebook.model.run import Run
 from duebook.model.schedule import Schedule
@@ -169,11 +171,16 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
         end: str | datetime,
         reprocess: Literal["failed", "all"] | None = None,
         dry_run: bool = False,
+        concurrency: Annotated[
+            int | None, Given(ge=1, le=MOST_BACKFILLED, read=whole(1, MOST_BACKFILLED))
+        ] = None,
+        beside: bool = False,
     ) -> RunList | Moments:
         """Queue runs for the past due times from `start` to `end` that have none.
 
         `reprocess` also retries runs that exist: the failed ones, or all. With `dry_run` nothing is
-        queued.
+        queued. At most `concurrency` of them run at once; more than one needs `overlap: allow`, or
+        `beside`, which lets them run beside each other and beside the schedule's other runs.
         """
 
     @operation(
@@ -188,6 +195,18 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
         queued_at: Annotated[str | datetime, Given("The `ready_at` of the runs it queued.")],
     ) -> Withdrawn:
         """Cancel the runs of a backfill that have not started."""
+
+    @operation(
+        *("get_backfill", "GET", "/schedules/{name}/backfill", Role.VIEWER, "backfill"),
+    )
+    def backfill_progress(
+        self,
+        name: ScheduleName,
+        start: Annotated[str | datetime, Given("The first due time that was backfilled.")],
+        end: Annotated[str | datetime, Given("The last one.")],
+        queued_at: Annotated[str | datetime, Given("The `ready_at` of the runs it queued.")],
+    ) -> BackfillProgress:
+        """Count the runs of a backfill by their status."""
 
     @operation(
         *("create_schedules", "POST", "/bulk/schedules", Role.OPERATOR, "add"),

@@ -18,6 +18,7 @@ from duebook.targets.command import perform_command
 from duebook.targets.context import TaskStop
 from duebook.targets.event import perform_event
 from duebook.targets.hiding import hidden_outcome, variable_secrets
+from duebook.targets.output_refs import OutputRefs
 from duebook.targets.processes import Stop
 from duebook.targets.task import Tasks, perform_task
 from duebook.targets.task_process import TaskProcesses
@@ -65,6 +66,7 @@ class TargetPerformer:
         self._tasks = tasks or Tasks()
         self._desk = Desk(store, log_cap, clock or BooksClock())
         self._loop: EventLoop | None = None
+        self._refs = OutputRefs(spawner.setup.user)
         self._processes = TaskProcesses(spawner, self._tasks.process_env)
         self._passed = variable_secrets(spawner.setup.inherited.items())
         self._steps = StepPreparer(store, spawner, flow_cache or FlowCache())
@@ -188,7 +190,7 @@ class TargetPerformer:
 
     def _spawn(self, claim: Claim, stop: Stop, _reports: TaskReports, write: Write) -> Outcome:
         try:
-            return perform_command(claim, self._spawner, stop, write)
+            return perform_command(claim, self._spawner, stop, write, self._refs)
         except Unavailable:  # the spawner is gone, which says nothing about the work
             self._revive()
             return Outcome("cancelled", "spawner")
@@ -247,6 +249,7 @@ class TargetPerformer:
         if self._loop is not None:
             self._loop.close()
         self._processes.close()
+        self._refs.close()
 
 
 def _hiding(ended: Callable[[Claim, Outcome], None]) -> Callable[[Claim, Outcome], None]:

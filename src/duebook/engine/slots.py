@@ -514,4 +514,5 @@ class Slots(Generic[S]):
 def _is_counted(claim: Claim) -> bool:
     """Whether another run of its schedule may have waited for its end."""
     is_limited = claim.spec.overlap != "allow" or claim.spec.max_concurrent is not None
+    is_limited = is_limited or claim.run.origin == "backfill"
     return is_limited and claim.run.schedule_id is not None

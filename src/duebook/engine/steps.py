@@ -23,6 +23,7 @@ from duebook.model.target import CommandTarget, EventTarget
 from duebook.targets.command import environment, outcome_of
 from duebook.targets.hiding import hidden_outcome, variable_secrets
 from duebook.targets.processes import Stop, supervise
+from duebook.targets.templates import interval_texts
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -251,7 +252,10 @@ def _of_flow(claim: Claim, context: StepContext, secrets: set[str]) -> Claim:
     """With the schedule and the due time of its flow's run, for the step has none of its own."""
     due_at = context.due_at or context.created_at
     run = claim.run._replace(
-        schedule_id=context.schedule_id, schedule=context.schedule, due_at=due_at
+        schedule_id=context.schedule_id,
+        schedule=context.schedule,
+        due_at=due_at,
+        interval=context.interval,
     )
     return claim._replace(run=run, secrets=frozenset(secrets))
 
@@ -295,5 +299,7 @@ def _facts(claim: Claim, context: StepContext) -> dict[str, Any]:
         "now": format_instant(claim.started_at or claim.run.created_at),
         "namespace": claim.run.namespace,
         "user": claim.user,
+        "requested_by": claim.run.requested_by or "",
+        "interval": interval_texts(context.interval),
         "run": {"id": context.run_id, "origin": context.origin, "trigger": context.trigger},
     }

@@ -20,6 +20,7 @@ from duebook.model.flow_run import StepEnd
 from duebook.model.secret import hide_in_lines, show_payload
 from duebook.model.target import CommandTarget
 from duebook.targets.hiding import hide_in, hiding, variable_secrets
+from duebook.targets.templates import interval_texts
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ def dry_run(
         **dict.fromkeys(("due_at", "now"), moment),
         "namespace": "default",
         "user": user,
+        "requested_by": user,
+        "interval": interval_texts(None),
     }
     templates = [text for part in _parts(flow) for text in texts_of(part)]
     worker = {name: f"${{{name}}}" for text in templates for name in named_variables(text)}

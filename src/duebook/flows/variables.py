@@ -76,7 +76,8 @@ _FACTS: Final[dict[str, frozenset[str] | None]] = {
     "run": frozenset({"id", "origin", "trigger"}),
     "flow": frozenset({"name", "status"}),
     "step": frozenset({"name"}),
-    **dict.fromkeys(("due_at", "now", "namespace", "user"), frozenset()),
+    **dict.fromkeys(("due_at", "now", "namespace", "user", "requested_by"), frozenset()),
+    "interval": frozenset({"start", "end"}),
     "env": None,
     "vars": None,
     "data": None,
@@ -84,7 +85,7 @@ _FACTS: Final[dict[str, frozenset[str] | None]] = {
 }
 _FILE: Final = re.compile(r"""\{\{ files\["([^"]*)"\] \}\}""")
 _LOOSE: Final = re.compile(
-    r"\b(?:params|steps|data|env|vars|files|schedule|user|run(?!\.id\b))\b(?:\.\w+)?"
+    r"\b(?:params|steps|data|env|vars|files|schedule|user|requested_by|run(?!\.id\b))\b(?:\.\w+)?"
 )
 """Who starts a flow chooses these: an operator may give it a schedule of any name."""
 _ENDS: Final = ("output", "exit_code", "status")

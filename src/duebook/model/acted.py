@@ -10,7 +10,7 @@ from duebook.model.codec import Name, Shown, shown
 if TYPE_CHECKING:
     from datetime import datetime
 
-__all__ = ["ACTIONS", "Acted", "Action", "Pause", "Withdrawn"]
+__all__ = ["ACTIONS", "Acted", "Action", "BackfillProgress", "Pause", "Withdrawn"]
 
 Action = Literal["pause", "resume", "delete", "trigger", "skip_next"]
 ACTIONS: Final = get_args(Action)
@@ -43,3 +43,27 @@ class Withdrawn:
     cancelled: int
     begun: Annotated[int, Shown("Runs that had already started.")]
     """they go on, or have ended"""
+
+
+@shown()
+@dataclass(frozen=True, slots=True)
+class BackfillProgress:
+    """How many runs of a backfill have come how far."""
+
+    queued: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+    @property
+    def total(self) -> Annotated[int, Shown("All of its runs.")]:
+        return self.left + self.ended
+
+    @property
+    def left(self) -> Annotated[int, Shown("Those that have not ended.")]:
+        return self.queued + self.running
+
+    @property
+    def ended(self) -> int:
+        return self.succeeded + self.failed + self.cancelled

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from duebook.model.run import Origin, RunState, RunStatus
+    from duebook.model.run import Interval, Origin, RunState, RunStatus
 
 __all__ = [
     "MATCHED",
@@ -159,6 +159,7 @@ class FlowParent:
     options: str | None = None
     """of the step that called it: retry and timeout, as JSON"""
     steps: tuple[StepRow, ...] = ()
+    requested_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,3 +216,4 @@ class StepContext:
     schedule: str | None
     ends: Mapping[str, tuple[StepState, Any]]
     """of the steps that have ended, and what each returned; Apart where that is large"""
+    interval: Interval | None = None

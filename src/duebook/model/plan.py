@@ -12,6 +12,7 @@ from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 from duebook.model.codec import Shown, shown
+from duebook.model.run import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +34,7 @@ __all__ = [
     "DueException",
     "DueKind",
     "Fire",
+    "Handover",
     "Hold",
     "Kind",
     "Lane",
@@ -109,6 +111,8 @@ class Lane(IntEnum):
     """work beside those: manual, opened again by a person, or a backfill that has begun"""
     BACKFILL = 2
     """a backfill that has not begun: it gives way to everything else"""
+    BESIDE = 3
+    """a backfill that runs beside everything else, as many at once as its limit allows"""
 
 
 LANES: Final[dict[str, Lane]] = {
@@ -173,6 +177,19 @@ class DueException:
         Shown(json=Literal["skip", "moved_away", "moved_here"]),
     ]
     moved_to: datetime | None = None
+    moved_from: Annotated[
+        datetime | None,
+        Shown("For `moved_here`: the due time of the trigger that was moved there."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """What a definition was left by the one before it: up to where that counted, and the last due
+    time of its triggers by then, whatever became of it."""
+
+    at: datetime
+    last_due_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +262,8 @@ class Snapshot:
     """every stop and restart up to it is decided; None: none was, since the schedule began"""
     unattended: Unattended | None = None
     """the directory of the flow that it starts, while no node reads that"""
+    handover: Handover | None = None
+    """None: the definition is the schedule's first"""
 
     def decided_until(self, now: datetime) -> datetime:
         """The watermark; a missing one counts as new."""
@@ -263,6 +282,14 @@ class Fire:
     """the runs that give way to it"""
     ended: Ended | None = None
     """how the run ends at once, of a target that takes no time"""
+    since: datetime | None = None
+    """the due time before it, where the interval of its data starts; None: it has no interval"""
+    nominal_at: datetime | None = None
+    """the due time that it stands for, where that is another one: the end of its interval"""
+
+    @property
+    def interval(self) -> Interval | None:
+        return None if self.since is None else Interval(self.since, self.nominal_at or self.due_at)
 
     @property
     def emits(self) -> bool:
@@ -350,6 +377,8 @@ class Plan:
     controlled_until: datetime | None = None
     """up to where stops and restarts are decided; None: as before"""
     command: Command | None = None
+    handover: Handover | None = None
+    """of an edit: what it leaves to the new definition"""
 
     def deciding(self, decisions: tuple[Decision, ...]) -> Plan:
         """The same plan with other decisions; `replace` would take several times as long."""
@@ -370,6 +399,7 @@ class Plan:
             self.delay,
             self.controlled_until,
             self.command,
+            self.handover,
         )
 
     @property

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Attempt",
     "Claim",
+    "Interval",
     "LatestRun",
     "LogLine",
     "Origin",
@@ -47,6 +48,15 @@ _WHY: Final = {
     "flow_timeout": "its flow took longer than its timeout_sec",
 }
 Origin = Literal["schedule", "catchup", "backfill", "manual", "enqueue", "flow"]
+
+
+@shown()
+class Interval(NamedTuple):
+    """From the due time before to the run's own, as the triggers have them: the time whose data the
+    run works on."""
+
+    start: datetime
+    end: datetime
 
 
 @shown()
@@ -110,6 +120,17 @@ class Run(NamedTuple):
     ] = None
     output_secrets: Annotated[list[str] | None, NEVER_SHOWN] = None
     """what is hidden in its output where people see it"""
+    requested_by: Annotated[
+        str | None, Shown("Who asked for it; null for a due time.", example="token:deploy")
+    ] = None
+    planned_by: Annotated[str | None, Shown("The node that planned its due time.")] = None
+    interval: Annotated[
+        Interval | None,
+        Shown(
+            "From the due time before to its own, as the triggers have them; null without a due "
+            "time, and for the first of all."
+        ),
+    ] = None
 
     @property
     def is_active(self) -> bool:

@@ -11,6 +11,7 @@ from duebook.planner.controls import (
 from duebook.planner.due import DueTimes, instant_before
 from duebook.planner.events import ended_fire
 from duebook.planner.held import Held, newest_since
+from duebook.planner.intervals import new_fire
 from duebook.planner.lifecycle import (
     first_plan,
     plan_edit,
@@ -36,6 +37,7 @@ __all__ = [
     "first_plan",
     "instant_before",
     "mean_rate",
+    "new_fire",
     "newest_since",
     "next_control",
     "pause_unread",

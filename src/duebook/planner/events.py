@@ -30,4 +30,4 @@ def ended_fire(
 ) -> Fire:
     """With the event that it writes; nothing waits for its end."""
     ended = end_at_once(snapshot, fire, now, payload)
-    return Fire(fire.due_at, fire.origin, False, fire.cancels, ended)
+    return Fire(fire.due_at, fire.origin, False, fire.cancels, ended, fire.since, fire.nominal_at)

@@ -16,6 +16,7 @@ from duebook.planner.controls import (
     resume_controls,
 )
 from duebook.planner.due import DueTimes, instant_before
+from duebook.planner.intervals import handover_of
 from duebook.planner.walk import Walk
 
 if TYPE_CHECKING:
@@ -174,6 +175,7 @@ def plan_edit(snapshot: Snapshot, spec: ScheduleSpec, now: datetime) -> Plan:
         used=(*used, *planned.used, *_vanished(edited, renewed, now)),
         said=said,
         wake_at=now if pending and planned.status == "active" else planned.wake_at,
+        handover=handover_of(snapshot, planned.watermark),
     )
     return edit_controls(planned, snapshot, spec, now)
 

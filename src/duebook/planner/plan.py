@@ -10,6 +10,7 @@ from duebook.planner.backlog import pieces_until
 from duebook.planner.controls import decide_controls
 from duebook.planner.due import DueTimes
 from duebook.planner.events import with_events
+from duebook.planner.intervals import last_before
 from duebook.planner.lifecycle import plan_resume
 from duebook.planner.unattended import deferral
 from duebook.planner.walk import Walk
@@ -46,16 +47,20 @@ def _on_time(snapshot: Snapshot, now: datetime) -> Plan | None:
         return None
     if snapshot.active and spec.overlap != "allow":
         return None
-    due_at = spec.triggers[0].next_after(watermark)
+    trigger = spec.triggers[0]
+    due_at = trigger.next_after(watermark)
     if due_at is None or not now - spec.grace <= due_at <= now:
         return None
-    following = spec.triggers[0].next_after(due_at)
+    following = trigger.next_after(due_at)
     if following is None or following <= now:
         return None
+    since = trigger.previous_before(due_at)
+    if snapshot.handover is not None:
+        since = last_before(snapshot, due_at)
     return Plan(
         snapshot.schedule_id,
         snapshot.version,
-        (Fire(due_at, "schedule"),),
+        (Fire(due_at, "schedule", False, (), None, since),),
         "active",
         now,
         following,

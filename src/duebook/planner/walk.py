@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from duebook.model.plan import ActiveRun, Decision, Defer, Delay, Fire, Lane, Plan, Reason, Skip
 from duebook.planner.backlog import count_missed, remaining
 from duebook.planner.due import instant_before
+from duebook.planner.intervals import new_fire
 from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
@@ -356,7 +357,8 @@ class Walk:
 
     def _fire(self, due_at: datetime, origin: Origin) -> bool:
         wakes = self._overlap in ("queue", "latest") or self._spec.catchup == "all"
-        fire = Fire(due_at, origin, wakes or self._lag > _NOTHING, self._gives_way)
+        wakes = wakes or self._lag > _NOTHING
+        fire = new_fire(self._snapshot, due_at, origin, wakes, self._gives_way)
         self._decisions.append(fire)
         self._judged += 1
         if not self._spec.instant:

@@ -98,9 +98,12 @@ class RemoteSchedules(Part, SchedulesClient):
         end: str | datetime,
         reprocess: str | None = None,
         dry_run: bool = False,
+        concurrency: int | None = None,
+        beside: bool = False,
     ) -> RunList | Moments:
         given = {"start": start, "end": end, "reprocess": reprocess, "dry_run": dry_run}
-        form = self.ask("backfill_schedule", name=name, **given)
+        how = {"concurrency": concurrency, "beside": beside}
+        form = self.ask("backfill_schedule", name=name, **given, **how)
         if dry_run:
             return [parse_instant(at) for at in form["due_times"]]
         return [decode(Run, run) for run in form["runs"]]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CLOCK_BEHIND",
     "FIRST",
+    "IN_TURN",
     "NO_DELAY",
     "START",
     "WHOLE_QUEUE",
@@ -37,6 +38,7 @@ __all__ = [
     "BegunWith",
     "Broken",
     "BrokenFile",
+    "Filling",
     "FlowCommand",
     "FlowControl",
     "FlowWake",
@@ -469,6 +471,17 @@ class Page:
     seq: int
 
 
+class Filling(NamedTuple):
+    """Who asks for the runs of a backfill, and how they begin."""
+
+    requested_by: str | None = None
+    beside: bool = False
+    """whether they run beside each other and beside all others of the schedule"""
+    limit: int | None = None
+    """how many that run beside others may do so at once; None: as many as workers take"""
+
+
+IN_TURN: Final = Filling()
 START: Final = Page(0, 0)
 CLOCK_BEHIND: Final = timedelta(seconds=30)
 """From when on people are told that this machine's clock is behind the books."""

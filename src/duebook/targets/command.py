@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from duebook.errors import Invalid
 from duebook.model.run import Outcome
 from duebook.model.target import CommandTarget, payload_variables
+from duebook.targets.output_refs import VARIABLE
 from duebook.targets.processes import Stop, supervise
+from duebook.targets.templates import interval_texts
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from duebook.model.run import Claim
+    from duebook.targets.output_refs import OutputRefs
     from duebook.targets.processes import Exit
     from duebook.targets.spawner import Spawner
 
@@ -38,6 +41,7 @@ def perform_command(
     spawner: Spawner,
     stop: Stop,
     output: Callable[[Literal["stdout", "stderr"], bytes], None],
+    refs: OutputRefs,
 ) -> Outcome:
     """Run the command to its end; its whole family of processes ends with it."""
     target = claim.spec.target
@@ -45,7 +49,8 @@ def perform_command(
     argv = target.argv if target.shell is None else ("/bin/sh", "-c", target.shell)
     timeout = claim.spec.timeout
     try:
-        process = spawner.spawn(argv, environment(claim, spawner.setup.inherited), target.cwd)
+        variables = environment(claim, spawner.setup.inherited) | {VARIABLE: refs.path(claim)}
+        process = spawner.spawn(argv, variables, target.cwd)
     except Invalid as error:
         return Outcome("failed", "invalid", str(error))
     ended = supervise(
@@ -55,7 +60,8 @@ def perform_command(
         timeout=None if timeout is None else timeout.total_seconds(),
         grace=GRACE,
     )
-    return _with_hint(outcome_of(ended), claim, argv, spawner.setup.inherited)
+    outcome = refs.outcome(outcome_of(ended), variables[VARIABLE])
+    return _with_hint(outcome, claim, argv, spawner.setup.inherited)
 
 
 def _with_hint(
@@ -108,7 +114,7 @@ def environment(claim: Claim, inherited: Mapping[str, str]) -> dict[str, str]:
     Payload values arrive as variables and are never pasted into a command.
     """
     run = claim.run
-    payload = claim.payload
+    payload, interval = claim.payload, interval_texts(run.interval)
     variables = dict(inherited)
     if isinstance(claim.spec.target, CommandTarget):
         variables |= dict(claim.spec.target.env)
@@ -116,7 +122,13 @@ def environment(claim: Claim, inherited: Mapping[str, str]) -> dict[str, str]:
         "DUEBOOK_RUN_ID": run.id,
         "DUEBOOK_ATTEMPT": str(run.attempt),
         "DUEBOOK_SCHEDULE": run.schedule or "",
+        "DUEBOOK_NAMESPACE": run.namespace,
         "DUEBOOK_DUE_AT": format_instant(run.due_at or run.created_at),
+        "DUEBOOK_INTERVAL_START": interval["start"] or "",
+        "DUEBOOK_INTERVAL_END": interval["end"] or "",
+        "DUEBOOK_NOW": format_instant(claim.started_at or run.created_at),
+        "DUEBOOK_USER": claim.user,
+        "DUEBOOK_REQUESTED_BY": run.requested_by or "",
         "DUEBOOK_PAYLOAD": json.dumps(payload),
     }
     names = payload_variables(payload)

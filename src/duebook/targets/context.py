@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.event import Draft
-    from duebook.model.run import Outcome, Run, Token
+    from duebook.model.run import Interval, Outcome, Run, Token
 
 __all__ = ["Context", "DueSchedule", "Reports", "TaskStop"]
 
@@ -124,6 +124,19 @@ class Context:
     @property
     def namespace(self) -> str:
         return self.run.namespace
+
+    @property
+    def interval(self) -> Interval | None:
+        """From the due time before to this one, as the triggers have them: `start` and `end`.
+
+        None for runs without a due time, one-offs, and the first due time of all.
+        """
+        return self.run.interval
+
+    @property
+    def requested_by(self) -> str | None:
+        """Who asked for the run, such as `token:deploy`; None for a due time."""
+        return self.run.requested_by
 
     @property
     def attempt(self) -> int:

@@ -46,7 +46,9 @@ def end_at_once(
             fire.origin,
         )
         return Ended(run_id, _draft(snapshot, target, target.fixed, meta))
-    run = new_run(snapshot, run_id, now, fire.origin, due_at, payload)
+    run = new_run(snapshot, run_id, now, fire.origin, due_at, payload)._replace(
+        interval=fire.interval
+    )
     claim = Claim(run, Token(run_id, 1, ""), snapshot.spec, snapshot.owner.user)
     try:
         return Ended(run_id, make_draft(claim))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import ssl
 import time
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,7 @@ from duebook.model.run import Outcome
 from duebook.targets.hiding import hiding_run
 from duebook.targets.http_response import HttpResponse
 from duebook.targets.outbound import Interrupted, OutboundConnections, Refused, resolve
+from duebook.targets.outcomes import LONGEST_REF
 from duebook.timetext import format_instant
 from duebook.version import __version__
 
@@ -41,6 +43,8 @@ LONGEST_TIMEOUT: Final = 864_000.0
 MOST_REDIRECTS: Final = 5
 MOST_READ: Final = 1_000_000
 """Bytes of an answer that are read; the connection is closed then."""
+OUTPUT_REF: Final = "Duebook-Output-Ref"
+"""The header of an answer that says where its result is."""
 _OURS: Final = ("accept-encoding", "connection", "content-length", "duebook-", "idempotency-key")
 
 
@@ -89,10 +93,19 @@ def perform_http(
     answer.show(hide, output, note)
     kept = answer.kept(hide)
     if target.accepts(answer.status):
-        return Outcome("succeeded", exit_code=answer.status, output=kept)
+        return _with_ref(Outcome("succeeded", exit_code=answer.status, output=kept), answer, hide)
     wanted = ", ".join(map(str, target.expect))
     told = f"returned {answer.status_line}; expected {wanted}"
     return Outcome("failed", "http_status", hide(told), answer.status, kept)
+
+
+def _with_ref(outcome: Outcome, answer: HttpResponse, hide: Callable[[str], str]) -> Outcome:
+    """With the reference to a result that the answer names, as a task returns one."""
+    ref = hide(str(answer.headers.get(OUTPUT_REF, "")).strip())
+    if len(ref) > LONGEST_REF:
+        told = f"header {OUTPUT_REF} has more than {LONGEST_REF:,} characters"
+        return replace(outcome, status="failed", reason="output", error=told)
+    return replace(outcome, output_ref=ref) if ref else outcome
 
 
 @cache

@@ -27,7 +27,7 @@ from duebook.timetext import format_instant
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from duebook.model.run import Claim
+    from duebook.model.run import Claim, Interval
     from duebook.model.schedule import ScheduleSpec
     from duebook.model.target import Target
 
@@ -38,6 +38,7 @@ __all__ = [
     "TemplateFailed",
     "check_templates",
     "has_templates",
+    "interval_texts",
     "render_target",
     "render_value",
     "rendered",
@@ -51,6 +52,8 @@ _NAMES: Final[dict[str, frozenset[str] | None]] = {
     "now": _TEXT,
     "namespace": _TEXT,
     "user": _TEXT,
+    "requested_by": _TEXT,
+    "interval": frozenset({"start", "end"}),
     "run": frozenset({"id", "origin", "trigger"}),
 }
 _IN_PAYLOAD: Final = {name: parts for name, parts in _NAMES.items() if name != "payload"}
@@ -127,8 +130,17 @@ def _context(claim: Claim) -> dict[str, Any]:
         "now": format_instant(claim.started_at or run.created_at),
         "namespace": run.namespace,
         "user": claim.user,
+        "requested_by": run.requested_by or "",
+        "interval": interval_texts(run.interval),
         "run": {"id": run.id, "origin": run.origin, "trigger": run.trigger},
     }
+
+
+def interval_texts(interval: Interval | None) -> dict[str, str | None]:
+    """As templates and commands have it; null where a run has none."""
+    if interval is None:
+        return {"start": None, "end": None}
+    return {"start": format_instant(interval.start), "end": format_instant(interval.end)}
 
 
 def rendered(claim: Claim) -> Claim:

@@ -119,6 +119,9 @@ class WallTimeline:
         # a tick asks twice, for what is due and what follows; the next tick, or the next schedule
         # with an equal trigger, asks about the same stretches again
         self._stretch = self._stretch_before = (0, 0)
+        # of two due times in a row, the earlier and the later one
+        self._pair = self._pair_before = (0, 0)
+        self.latest: tuple[datetime | None, datetime | None] = (None, None)
 
     def next(self, second: int) -> int | None:
         start, due = self._stretch
@@ -129,11 +132,22 @@ class WallTimeline:
             return due
         found = self.line.next(self.pattern, second)
         if found is not None:
+            if second == self._stretch[1]:
+                self._pair, self._pair_before = (second, found), self._pair
             self._stretch, self._stretch_before = (second, found), self._stretch
         return found
 
     def previous(self, second: int) -> int | None:
-        return self.line.previous(self.pattern, second)
+        due, following = self._pair_before
+        if following == second and due:
+            return due
+        due, following = self._pair
+        if following == second and due:
+            return due
+        found = self.line.previous(self.pattern, second)
+        if found is not None:
+            self._pair_before = (found, second)
+        return found
 
     def count(self, after: int, until: int) -> int:
         return self.line.count(self.pattern, after, until, COUNT_LIMIT)
@@ -258,8 +272,16 @@ class TimelineTrigger(Trigger):
         return None if due is None else EPOCH + timedelta(0, due)  # the hot path: no further call
 
     def previous_before(self, instant: datetime) -> datetime | None:
-        due = self.timeline.previous(to_seconds(instant) + (instant.microsecond > 0))
-        return None if due is None else from_seconds(due)
+        timeline = self.timeline
+        if isinstance(timeline, WallTimeline):
+            asked, answer = timeline.latest
+            if asked == instant:
+                return answer
+        due = timeline.previous(to_seconds(instant) + (instant.microsecond > 0))
+        found = None if due is None else from_seconds(due)
+        if isinstance(timeline, WallTimeline):
+            timeline.latest = (instant, found)
+        return found
 
     def count(self, start: datetime, end: datetime) -> Count:
         after, until = to_seconds(start), to_seconds(end)

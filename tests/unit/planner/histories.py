@@ -154,6 +154,7 @@ class History:
             fired=planned.fired,
             paused_until=self.snapshot.paused_until if planned.status == "paused" else None,
             delay=planned.delay,
+            handover=planned.handover or self.snapshot.handover,
         )
 
     # -- runs

@@ -24,7 +24,7 @@ from duebook.client import PARTS
 from duebook.explain import Explanation
 from duebook.explain.flow_runs import FlowExplanation
 from duebook.model.access import AccessToken, Role
-from duebook.model.acted import Acted, Withdrawn
+from duebook.model.acted import Acted, BackfillProgress, Withdrawn
 from duebook.model.change import Change
 from duebook.model.codec import alternatives, encode
 from duebook.model.consumer import Consumer, DeadLetter, Lag, Partition
@@ -38,7 +38,7 @@ from duebook.model.plan import DueException
 from duebook.model.queue import Queue, QueueLoad, Rate
 from duebook.model.quota import NamespaceUse, Quota
 from duebook.model.readiness import CHECKS, Problem, Readiness
-from duebook.model.run import Attempt, LatestRun, LogLine, Run
+from duebook.model.run import Attempt, Interval, LatestRun, LogLine, Run
 from duebook.model.schedule import Revision, Schedule
 from duebook.model.serving import ALL, NONE, Serving
 from duebook.model.template import ScheduleTemplate
@@ -74,6 +74,7 @@ _STRATEGIES: Final[dict[Any, st.SearchStrategy[Any]]] = {
     Any: values,
     dict[str, Any]: objects,
     dict[str, str]: st.dictionaries(keys, texts, max_size=3),
+    Interval: st.builds(Interval, instants, instants),
     Role: st.sampled_from(list(Role)),
     Serving: st.sampled_from([ALL, NONE, Serving(("billing", "shop"))]),
 }
@@ -193,6 +194,7 @@ PAIRS: Final[dict[Any, tuple[st.SearchStrategy[Any], Callable[..., Any]]]] = {
     DeadLetter: (made(DeadLetter, event=events), encode),
     Readiness: (readiness, encode),
     Withdrawn: (made(Withdrawn), encode),
+    BackfillProgress: (made(BackfillProgress), encode),
 }
 OTHERWISE: Final = {DueTime, Edited, EventPage, FlowExplanation, FlowView, Lag, Queue}
 """Results of which a server shows less, or more, or that other tests look at."""

@@ -9,8 +9,9 @@ import pytest
 
 from duebook.errors import Invalid
 from duebook.model.fields import MOST_NESTED
+from duebook.model.run import Interval
 from duebook.targets.templates import TemplateFailed, check_templates, rendered
-from tests.support.targets import NOW, claim_of, spec_of
+from tests.support.targets import AT, NOW, claim_of, spec_of
 
 
 def argv(*words: str, **more: Any) -> list[str]:
@@ -31,6 +32,16 @@ def test_templates_name_the_schedule_the_run_and_the_times() -> None:
         "team ann",
         "run-1 schedule schedule:0 9 * * *",
     ]
+
+
+def test_a_template_names_the_interval_of_its_run_and_who_asked_for_it() -> None:
+    command = ["echo", "{{ interval.start | time }}/{{ interval.end }}", "{{ requested_by }}"]
+    claim = claim_of({"command": command})
+    with pytest.raises(TemplateFailed, match="null; use default"):
+        rendered(claim)
+    run = claim.run._replace(interval=Interval(AT - timedelta(days=1), AT), requested_by="token:ci")
+    target = rendered(claim._replace(run=run)).spec.target
+    assert target.to_json() == {"command": ["echo", "2026-03-28/2026-03-29T00:30:00Z", "token:ci"]}
 
 
 @pytest.mark.parametrize("text", ["$(id)", "a b; c", "'\"", "a\nb", "-o", "", "{{ user }}", "{%"])

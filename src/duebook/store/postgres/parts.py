@@ -21,7 +21,7 @@ from duebook.store.sql.flow_runs import FlowRuns, LimitKey, columns_of_flows
 from duebook.store.sql.ledger import Ledger
 from duebook.store.sql.lifecycle import LISTENERS
 from duebook.store.sql.plans import Plans, moved_row
-from duebook.store.sql.rows import NewRun, clean, inline
+from duebook.store.sql.rows import NewRun, clean, inline, read_interval
 from duebook.store.sql.statements import Ask
 from duebook.store.sql.wakes import Wakes
 from duebook.store.values import News
@@ -185,6 +185,8 @@ def _started(
         new.expires_at,
         node,
         task=new.task,
+        planned_by=new.planned_by,
+        interval=fire.interval,
     )
     return Claim(run, Token(run.id, 1, session_id), definition.spec, definition.owner.user)
 
@@ -312,6 +314,10 @@ def _turn(row: Row) -> tuple[int, datetime, int]:
     return -row[8], row[14], row[20]
 
 
+def _as_it_is(moment: datetime) -> datetime:
+    return moment
+
+
 def _claimed(row: Row, definition: Definition | None, node: str, at: datetime) -> Run:
     """What is known needs no query: this node, this time, and the schedule's name."""
     (id_, namespace, schedule_id, version, due_at, origin, trigger, queue, priority) = row[:9]
@@ -343,6 +349,9 @@ def _claimed(row: Row, definition: Definition | None, node: str, at: datetime) -
         parent_run_id=row[17],
         step=row[18],
         flow=row[19],
+        requested_by=row[24],
+        planned_by=row[25],
+        interval=read_interval(row[22], row[23], due_at, _as_it_is),
     )
 
 
@@ -350,10 +359,8 @@ class PostgresFlowRuns(FlowRuns):
     """Begins flows under locks, and ends many with one statement."""
 
     def _alone_with_schedules(self, keys: set[LimitKey]) -> set[LimitKey]:
-        return {
-            LimitKey(id_)
-            for id_ in _locked(self._db, "lock_exclusive", {key.owner for key in keys})
-        }
+        locked = _locked(self._db, "lock_exclusive", {key.owner for key in keys})
+        return {key for key in keys if key.owner in locked}
 
     def _decided_schedules(self, keys: set[LimitKey]) -> set[LimitKey]:
         return {

@@ -39,7 +39,8 @@ WHERE NOT EXISTS (
 
 -- name: list_definitions
 -- The definitions of the given ids, each with the version at the same place.
-SELECT wanted.id, wanted.version, s.namespace, s.name, r.spec, s.created_by
+SELECT wanted.id, wanted.version, s.namespace, s.name, r.spec, s.created_by, r.handover_at,
+    r.last_due_at
 FROM unnest(:ids::text[], :versions::integer[]) AS wanted (id, version)
 JOIN schedules AS s ON s.id = wanted.id
 LEFT JOIN schedule_revisions AS r ON r.schedule_id = wanted.id AND r.version = wanted.version
@@ -51,11 +52,11 @@ SELECT r.schedule_id, r.id, r.due_at, coalesce(r.started_at, r.created_at), r.or
 FROM unnest(:ids::text[]) AS wanted (id)
 CROSS JOIN LATERAL (
     (SELECT schedule_id, id, due_at, started_at, created_at, origin, status, lane FROM active_runs
-        WHERE schedule_id = wanted.id AND status = 'running'
+        WHERE schedule_id = wanted.id AND status = 'running' AND lane < 3
         ORDER BY lane, created_at LIMIT 1)
     UNION ALL
     (SELECT schedule_id, id, due_at, started_at, created_at, origin, status, lane FROM active_runs
-        WHERE schedule_id = wanted.id AND status = 'queued'
+        WHERE schedule_id = wanted.id AND status = 'queued' AND lane < 3
         ORDER BY lane, created_at LIMIT 1)
     ORDER BY status DESC LIMIT 1) AS r
 
@@ -137,15 +138,19 @@ WHERE st.schedule_id = v.schedule_id AND st.version = v.version
 WITH new AS MATERIALIZED (
     SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload,
         v.created_at, v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, v.priority, v.task,
-        v.exclusive, v.max_concurrent, v.max_takeovers
+        v.exclusive, v.max_concurrent, v.max_takeovers, v.interval_start, v.interval_end,
+        v.requested_by, v.planned_by, v.backfill_limit
     FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
         :origin::text[], :lane::integer[], :wakes::boolean[], :payload::text[],
         :created_at::timestamptz[], :ready_at::timestamptz[], :expires_at::timestamptz[],
         :namespace::text[], :trigger::text[], :queue::text[], :priority::integer[], :task::text[],
-        :exclusive::boolean[], :max_concurrent::integer[], :max_takeovers::integer[])
+        :exclusive::boolean[], :max_concurrent::integer[], :max_takeovers::integer[],
+        :interval_start::timestamptz[], :interval_end::timestamptz[], :requested_by::text[],
+        :planned_by::text[], :backfill_limit::integer[])
         AS v (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
             expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-            max_takeovers)),
+            max_takeovers, interval_start, interval_end, requested_by, planned_by,
+            backfill_limit)),
 keys AS (
     INSERT INTO due_keys (schedule_id, due_at, run_id)
     SELECT schedule_id, due_at, id FROM new WHERE due_at IS NOT NULL
@@ -153,11 +158,12 @@ keys AS (
     RETURNING run_id)
 INSERT INTO active_runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at,
     ready_at, expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-    max_takeovers, status)
+    max_takeovers, interval_start, interval_end, requested_by, planned_by, backfill_limit, status)
 SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload, v.created_at,
     v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, least(v.priority, (
         SELECT q.max_priority FROM quotas AS q WHERE q.namespace = v.namespace)), v.task, v.exclusive,
-    v.max_concurrent, v.max_takeovers, 'queued'
+    v.max_concurrent, v.max_takeovers, v.interval_start, v.interval_end, v.requested_by,
+    v.planned_by, v.backfill_limit, 'queued'
 FROM new AS v
 WHERE v.due_at IS NULL OR v.id IN (SELECT run_id FROM keys)
 
@@ -166,18 +172,22 @@ WHERE v.due_at IS NULL OR v.id IN (SELECT run_id FROM keys)
 WITH new AS MATERIALIZED (
     SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload,
         v.created_at, v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, v.priority, v.task,
-        v.exclusive, v.max_concurrent, v.max_takeovers, v.status, v.reason, v.error, v.session_id,
+        v.exclusive, v.max_concurrent, v.max_takeovers, v.interval_start, v.interval_end,
+        v.requested_by, v.planned_by, v.backfill_limit, v.status, v.reason, v.error, v.session_id,
         v.failures, v.claimed_at, v.started_at, v.finished_at
     FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
         :origin::text[], :lane::integer[], :wakes::boolean[], :payload::text[],
         :created_at::timestamptz[], :ready_at::timestamptz[], :expires_at::timestamptz[],
         :namespace::text[], :trigger::text[], :queue::text[], :priority::integer[], :task::text[],
         :exclusive::boolean[], :max_concurrent::integer[], :max_takeovers::integer[],
+        :interval_start::timestamptz[], :interval_end::timestamptz[], :requested_by::text[],
+        :planned_by::text[], :backfill_limit::integer[],
         :status::text[], :reason::text[], :error::text[], :session_id::text[], :failures::integer[],
         :claimed_at::timestamptz[], :started_at::timestamptz[], :finished_at::timestamptz[])
         AS v (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
             expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-            max_takeovers, status, reason, error, session_id, failures, claimed_at, started_at,
+            max_takeovers, interval_start, interval_end, requested_by, planned_by,
+            backfill_limit, status, reason, error, session_id, failures, claimed_at, started_at,
             finished_at)),
 keys AS (
     INSERT INTO due_keys (schedule_id, due_at, run_id)
@@ -186,11 +196,13 @@ keys AS (
     RETURNING run_id)
 INSERT INTO ended_runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at,
     ready_at, expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-    max_takeovers, status, reason, error, session_id, failures, claimed_at, started_at, finished_at,
+    max_takeovers, interval_start, interval_end, requested_by, planned_by, backfill_limit, status,
+    reason, error, session_id, failures, claimed_at, started_at, finished_at,
     attempt)
 SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload, v.created_at,
     v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, v.priority, v.task, v.exclusive,
-    v.max_concurrent, v.max_takeovers, v.status, v.reason, v.error, v.session_id, v.failures,
+    v.max_concurrent, v.max_takeovers, v.interval_start, v.interval_end, v.requested_by,
+    v.planned_by, v.backfill_limit, v.status, v.reason, v.error, v.session_id, v.failures,
     v.claimed_at, v.started_at, v.finished_at, 1
 FROM new AS v
 WHERE v.due_at IS NULL OR v.id IN (SELECT run_id FROM keys)
@@ -203,10 +215,10 @@ WITH keys AS (
     ON CONFLICT DO NOTHING
     RETURNING run_id)
 INSERT INTO active_runs (id, namespace, origin, trigger, queue, priority, task, exclusive, wakes,
-    max_takeovers, payload, status, created_at, ready_at, expires_at, key, options)
+    max_takeovers, payload, status, created_at, ready_at, expires_at, key, options, requested_by)
 SELECT :id, :namespace, 'enqueue', 'enqueue', :queue, least(:priority::integer, (
         SELECT max_priority FROM quotas WHERE namespace = :namespace)), :task, false, false,
-    :max_takeovers, :payload, 'queued', :now, :ready_at, :expires_at, :key, :options
+    :max_takeovers, :payload, 'queued', :now, :ready_at, :expires_at, :key, :options, :requested_by
 WHERE :key::text IS NULL OR EXISTS (SELECT 1 FROM keys)
 RETURNING id
 
@@ -223,16 +235,20 @@ WITH me AS MATERIALIZED (
 new AS MATERIALIZED (
     SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload,
         v.created_at, v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, v.priority, v.task,
-        v.exclusive, v.max_concurrent, v.max_takeovers, v.begins
+        v.exclusive, v.max_concurrent, v.max_takeovers, v.interval_start, v.interval_end,
+        v.requested_by, v.planned_by, v.backfill_limit, v.begins
     FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
         :origin::text[], :lane::integer[], :wakes::boolean[], :payload::text[],
         :created_at::timestamptz[], :ready_at::timestamptz[], :expires_at::timestamptz[],
         :namespace::text[], :trigger::text[], :queue::text[], :priority::integer[], :task::text[],
         :exclusive::boolean[], :max_concurrent::integer[], :max_takeovers::integer[],
+        :interval_start::timestamptz[], :interval_end::timestamptz[], :requested_by::text[],
+        :planned_by::text[], :backfill_limit::integer[],
         :begins::boolean[])
         AS v (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
             expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-            max_takeovers, begins)),
+            max_takeovers, interval_start, interval_end, requested_by, planned_by,
+            backfill_limit, begins)),
 keys AS (
     INSERT INTO due_keys (schedule_id, due_at, run_id)
     SELECT schedule_id, due_at, id FROM new WHERE due_at IS NOT NULL
@@ -240,11 +256,13 @@ keys AS (
     RETURNING run_id)
 INSERT INTO active_runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at,
     ready_at, expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-    max_takeovers, status, attempt, session_id, claimed_at, started_at)
+    max_takeovers, interval_start, interval_end, requested_by, planned_by, backfill_limit, status,
+    attempt, session_id, claimed_at, started_at)
 SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload, v.created_at,
     v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, least(v.priority, (
         SELECT q.max_priority FROM quotas AS q WHERE q.namespace = v.namespace)), v.task, v.exclusive,
-    v.max_concurrent, v.max_takeovers, CASE WHEN begun.id IS NULL THEN 'queued' ELSE 'running' END,
+    v.max_concurrent, v.max_takeovers, v.interval_start, v.interval_end, v.requested_by,
+    v.planned_by, v.backfill_limit, CASE WHEN begun.id IS NULL THEN 'queued' ELSE 'running' END,
     CASE WHEN begun.id IS NULL THEN 0 ELSE 1 END, begun.id, begun.at, begun.at
 FROM new AS v
 LEFT JOIN LATERAL (
@@ -415,9 +433,10 @@ SELECT clock_timestamp()
 
 -- name: list_claimable
 -- Ready work in order, within its limits, and whether it may be buffered. IS NULL, for EXISTS may read a table.
-SELECT r.id, r.schedule_id, r.lane, r.exclusive, r.max_concurrent IS NOT NULL AS limited,
-    NOT r.exclusive AND r.max_concurrent IS NULL AND r.max_takeovers > 0 AND r.early_losses = 0
-        AS bufferable,
+SELECT r.id, r.schedule_id, r.lane, r.exclusive, r.max_concurrent IS NOT NULL
+        OR r.backfill_limit IS NOT NULL AS limited,
+    NOT r.exclusive AND r.max_concurrent IS NULL AND r.backfill_limit IS NULL
+        AND r.max_takeovers > 0 AND r.early_losses = 0 AS bufferable,
     -r.priority AS rank, r.ready_at, r.place
 FROM active_runs AS r
 WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace = :namespace AND r.ready_at <= :now
@@ -426,7 +445,7 @@ WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace = :namespace AND 
     AND (r.needs IS NULL OR :labels::jsonb @> r.needs::jsonb)
     AND (NOT r.exclusive OR NOT EXISTS (
         SELECT 1 FROM active_runs AS other
-        WHERE other.schedule_id = r.schedule_id
+        WHERE other.schedule_id = r.schedule_id AND other.lane < 3
             AND (other.status = 'running' OR other.lane < r.lane
                 OR (other.lane = r.lane AND other.attempt > 0 AND r.attempt = 0)
                 OR (other.lane = r.lane AND other.exclusive AND other.queue = r.queue
@@ -449,6 +468,9 @@ WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace = :namespace AND 
     AND (r.exclusive OR r.max_concurrent IS NULL OR r.max_concurrent > (
         SELECT count(*) FROM active_runs AS other
         WHERE other.schedule_id = r.schedule_id AND other.status = 'running'))
+    AND (r.backfill_limit IS NULL OR r.backfill_limit > (
+        SELECT count(*) FROM active_runs AS other
+        WHERE other.schedule_id = r.schedule_id AND other.status = 'running' AND other.lane = 3))
 ORDER BY -r.priority, r.ready_at, r.place
 LIMIT :limit
 
@@ -548,7 +570,7 @@ straight AS MATERIALIZED (
     SELECT rank, ready_at, place FROM taken WHERE turn = :straight),
 given AS (
     UPDATE active_runs AS r
-    SET status = 'running', attempt = r.attempt + 1, lane = least(r.lane, 1),
+    SET status = 'running', attempt = r.attempt + 1, lane = CASE WHEN r.lane = 2 THEN 1 ELSE r.lane END,
         session_id = :session_id, claimed_at = :at, progress = NULL, progress_text = NULL,
         beat_at = NULL, started_at = CASE
             WHEN :straight = 0 OR (-r.priority, r.ready_at, r.place) > (
@@ -560,20 +582,23 @@ given AS (
             AND (ending.turn IS NULL OR taken.turn < ending.turn)))
     RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
         r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
-        r.expires_at, r.task, r.parent_run_id, r.step, r.flow, r.place, r.started_at)
+        r.expires_at, r.task, r.parent_run_id, r.step, r.flow, r.place, r.started_at,
+        r.interval_start, r.interval_end, r.requested_by, r.planned_by)
 SELECT me.node, me.limited, ending.turn IS NOT NULL, (
         SELECT json_agg(json_build_array(id, schedule_id, lane, exclusive)) FROM taken
         WHERE (exclusive OR limited) AND turn <= :straight),
     given.id, given.namespace, given.schedule_id, given.version, given.due_at, given.origin,
     given.trigger, given.queue, given.priority, given.attempt, given.failures, given.losses,
     given.payload, given.created_at, given.ready_at, given.expires_at, given.task,
-    given.parent_run_id, given.step, given.flow, given.place, given.started_at
+    given.parent_run_id, given.step, given.flow, given.place, given.started_at, given.interval_start,
+    given.interval_end, given.requested_by, given.planned_by
 FROM me CROSS JOIN ending LEFT JOIN given ON true
 
 -- name: claim_limited
 -- The given runs become this session's, as far as the limits of their schedules allow now.
 UPDATE active_runs AS r
-SET status = 'running', attempt = r.attempt + 1, lane = least(r.lane, 1), session_id = :session_id,
+SET status = 'running', attempt = r.attempt + 1,
+    lane = CASE WHEN r.lane = 2 THEN 1 ELSE r.lane END, session_id = :session_id,
     claimed_at = :at, started_at = :at, progress = NULL, progress_text = NULL, beat_at = NULL
 FROM (
     SELECT c.id, CASE WHEN c.exclusive THEN 1 ELSE c.max_concurrent END AS most,
@@ -581,10 +606,17 @@ FROM (
             PARTITION BY c.schedule_id
             ORDER BY c.lane, c.attempt > 0 DESC, c.priority DESC, c.ready_at, c.place) AS rank,
         (SELECT count(*) FROM active_runs AS other
-            WHERE other.schedule_id = c.schedule_id AND other.status = 'running') AS running
+            WHERE other.schedule_id = c.schedule_id AND other.status = 'running'
+                AND (NOT c.exclusive OR other.lane < 3)) AS running,
+        c.backfill_limit, row_number() OVER (
+            PARTITION BY c.schedule_id, c.lane ORDER BY c.priority DESC, c.ready_at, c.place) AS turn,
+        (SELECT count(*) FROM active_runs AS other
+            WHERE other.schedule_id = c.schedule_id AND other.status = 'running'
+                AND other.lane = 3 AND c.backfill_limit IS NOT NULL) AS filling
     FROM active_runs AS c WHERE c.id = ANY (:ids::text[])) AS ranked
 WHERE r.id = ranked.id AND r.status || '' = 'queued'
-    AND ranked.running + ranked.rank <= ranked.most
+    AND (ranked.most IS NULL OR ranked.running + ranked.rank <= ranked.most)
+    AND (ranked.backfill_limit IS NULL OR ranked.filling + ranked.turn <= ranked.backfill_limit)
     AND (r.lane = 0 OR NOT r.exclusive OR NOT EXISTS (
         SELECT 1 FROM active_runs AS other
         WHERE other.schedule_id = r.schedule_id AND other.status = 'queued'
@@ -598,7 +630,8 @@ WHERE r.id = ranked.id AND r.status || '' = 'queued'
                         AND e.due_at <= :now))) IS NULL)
 RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
     r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
-    r.expires_at, r.task, r.parent_run_id, r.step, r.flow, r.place, r.started_at
+    r.expires_at, r.task, r.parent_run_id, r.step, r.flow, r.place, r.started_at,
+    r.interval_start, r.interval_end, r.requested_by, r.planned_by
 
 -- name: settle_run
 -- Only the current token ends a run; says also whether others waited for that.
@@ -611,7 +644,7 @@ WHERE r.id = :run_id AND r.attempt = :attempt AND r.session_id = :session_id
     AND r.status || '' = 'running'
 RETURNING r.wakes, r.schedule_id, r.parent_run_id,
     EXISTS (SELECT 1 FROM queues AS q WHERE q.name = r.queue AND q.concurrency IS NOT NULL)
-    OR (r.exclusive OR r.max_concurrent IS NOT NULL) AND EXISTS (
+    OR (r.exclusive OR r.max_concurrent IS NOT NULL OR r.backfill_limit IS NOT NULL) AND EXISTS (
         SELECT 1 FROM active_runs AS other
         WHERE other.schedule_id = r.schedule_id AND other.status = 'queued')
 
@@ -632,7 +665,7 @@ WHERE r.id = ANY (:run_id::text[])
     AND CASE WHEN r.status = 'running' THEN true ELSE false END
 RETURNING r.id, r.attempt, r.wakes, r.schedule_id, r.parent_run_id, r.status = 'succeeded',
     r.queue IN (SELECT q.name FROM queues AS q WHERE q.concurrency IS NOT NULL)
-    OR (r.exclusive OR r.max_concurrent IS NOT NULL) AND EXISTS (
+    OR (r.exclusive OR r.max_concurrent IS NOT NULL OR r.backfill_limit IS NOT NULL) AND EXISTS (
         SELECT 1 FROM active_runs AS other
         WHERE other.schedule_id = r.schedule_id AND other.status = 'queued')
 
@@ -983,22 +1016,23 @@ FROM unnest(:namespaces::text[], :flows::text[]) AS v (namespace, flow)
 
 -- name: begin_flow_run
 -- Runs of flows begin; they are nobody's.
-UPDATE active_runs SET status = 'running', attempt = attempt + 1, lane = least(lane, 1), session_id = '',
+UPDATE active_runs SET status = 'running', attempt = attempt + 1, lane = CASE WHEN lane = 2 THEN 1 ELSE lane END,
+    session_id = '',
     claimed_at = :now, started_at = :now
 WHERE id = ANY (:ids::text[]) AND status || '' = 'queued'
 
 -- name: insert_step_run
 -- Steps that begin; whoever inserts them has locked the run of their flow.
 INSERT INTO active_runs (id, namespace, origin, trigger, parent_run_id, step, flow, queue, priority,
-    task, needs, options, exclusive, wakes, max_takeovers, status, created_at, ready_at)
+    task, needs, options, exclusive, wakes, max_takeovers, status, created_at, ready_at, requested_by)
 SELECT v.id, v.namespace, 'flow', v.trigger, v.parent_run_id, v.step, v.flow, v.queue, least(v.priority, (
         SELECT q.max_priority FROM quotas AS q WHERE q.namespace = v.namespace)),
-    v.task, v.needs, v.options, false, true, 3, 'queued', v.now, v.now
+    v.task, v.needs, v.options, false, true, 3, 'queued', v.now, v.now, v.requested_by
 FROM unnest(:id::text[], :namespace::text[], :trigger::text[], :parent_run_id::text[],
     :step::text[], :flow::text[], :queue::text[], :priority::integer[], :task::text[],
-    :needs::text[], :options::text[], :now::timestamptz[])
+    :needs::text[], :options::text[], :now::timestamptz[], :requested_by::text[])
     AS v (id, namespace, trigger, parent_run_id, step, flow, queue, priority, task, needs, options,
-        now)
+        now, requested_by)
 WHERE NOT EXISTS (
     SELECT 1 FROM ended_runs AS e WHERE e.parent_run_id = v.parent_run_id AND e.step = v.step)
 ON CONFLICT (parent_run_id, step) WHERE parent_run_id IS NOT NULL DO NOTHING
@@ -1022,7 +1056,7 @@ FROM unnest(:id::text[], :status::text[], :reason::text[], :error::text[], :outp
     AS v (id, status, reason, error, output)
 WHERE r.id = ANY (:id::text[]) AND r.id = v.id AND r.session_id = '' AND r.status || '' = 'running'
 RETURNING r.id, r.wakes, r.schedule_id, r.parent_run_id, r.status = 'succeeded',
-    r.exclusive OR r.max_concurrent IS NOT NULL
+    r.exclusive OR r.max_concurrent IS NOT NULL OR r.backfill_limit IS NOT NULL
 
 -- name: rest_flow
 -- When runs of flows want to be looked at next, should nothing happen before.

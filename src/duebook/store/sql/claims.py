@@ -12,7 +12,7 @@ from duebook.model.flow_run import StepContext, StepState, step_state
 from duebook.model.run import Claim, Run, Token
 from duebook.model.serving import ALL, Serving
 from duebook.store.sql.definitions import UNREADABLE_AGAIN, DefinitionReader
-from duebook.store.sql.rows import read_limiter, read_output
+from duebook.store.sql.rows import read_interval, read_limiter, read_output
 from duebook.store.sql.statements import Part, Row, Statements
 from duebook.store.values import WHOLE_QUEUE, Labels, OwnRun, QueuePart, Work
 
@@ -198,7 +198,8 @@ class Claims(Part, ABC):
             ends[parent_id][step] = (step_state(status, reason, code), read_output(*kept))
         found = {}
         for id_, flow, digest, params, parent_id, origin, trigger, *rest in rows:
-            due_at, created_at, schedule_id, schedule, user, options = rest
+            due_at, created_at, schedule_id, schedule, user, options, start, end = rest
+            due = self._db.time(due_at)
             context = StepContext(
                 flow,
                 digest,
@@ -206,11 +207,12 @@ class Claims(Part, ABC):
                 parent_id,
                 origin,
                 trigger,
-                self._db.time(due_at),
+                due,
                 self._db.time(created_at),
                 schedule_id,
                 schedule,
                 ends[parent_id],
+                read_interval(start, end, due, self._db.time),
             )
             found[id_] = (context, user, options)
         return found

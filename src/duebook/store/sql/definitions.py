@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from duebook.model.plan import Owner, Plan, Snapshot
+from duebook.model.plan import Handover, Owner, Plan, Snapshot
 from duebook.model.schedule import InvalidSchedule, ScheduleSpec
 from duebook.model.unreadable import describe_unreadable, missing_definition, read_spec
 from duebook.store.sql.rows import Copied, copied
@@ -31,6 +31,7 @@ class Definition(NamedTuple):
     copied: Copied
     heeds_runs: bool
     owner: Owner
+    handover: Handover | None = None
 
 
 Definitions = dict[tuple[str, int], Definition]
@@ -44,6 +45,7 @@ class Unread(NamedTuple):
     text: str | None
     """None when it is missing"""
     problem: str
+    handover: Handover | None = None
 
     @property
     def title(self) -> str:
@@ -90,15 +92,23 @@ class DefinitionReader(Part):
         return Ask("list_definitions", {"ids": ids, "versions": versions})
 
     def learn(self, rows: Sequence[Row]) -> None:
-        for id_, version, namespace, name, spec, user in rows:
+        for id_, version, namespace, name, spec, user, *former in rows:
+            handover = self._handover(*former)
             try:
                 if spec is None:
                     raise missing_definition()
-                self._db.learned[id_, version] = _definition(spec, namespace, name, user)
+                found = _definition(spec, namespace, name, user)
+                if handover is not None:
+                    found = found._replace(handover=handover)
+                self._db.learned[id_, version] = found
             except InvalidSchedule as error:  # a newer node may allow what this one does not
                 problem = describe_unreadable(error.problems)
                 owner = Owner(namespace, user)
-                self.unreadable[id_, version] = Unread(owner, name, spec, problem)
+                self.unreadable[id_, version] = Unread(owner, name, spec, problem, handover)
+
+    def _handover(self, at: Any, last_due_at: Any) -> Handover | None:
+        time = self._db.time
+        return None if at is None else Handover(time(at), time(last_due_at))
 
     def of(self, owner: Plan | Snapshot) -> Definition:
         """What was read when the schedule was taken."""

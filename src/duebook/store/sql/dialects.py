@@ -71,6 +71,7 @@ _COLUMNS: Final = """
     failures losses early_losses session_id created_at ready_at claimed_at started_at finished_at
     expires_at cancel_requested_at reason error exit_code output output_ref output_size
     output_secrets progress progress_text beat_at key options
+    interval_start interval_end requested_by planned_by backfill_limit
 """
 RUN_COLUMNS: Final = tuple(_COLUMNS.split())
 """Of both tables of runs, in their order."""

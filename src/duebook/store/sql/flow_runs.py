@@ -43,6 +43,7 @@ class Waiting(NamedTuple):
     priority: int
     ready_at: Any
     created_at: Any
+    backfill_limit: int | None
 
     @property
     def fills(self) -> bool:
@@ -60,6 +61,8 @@ class LimitKey(NamedTuple):
     owner: str
     """the id of the schedule, or the namespace of the flow"""
     flow: str | None = None
+    beside: bool = False
+    """of a schedule: whether it is about backfills that run beside the other runs"""
 
 
 class FlowRuns(Part, ABC):
@@ -117,7 +120,7 @@ class FlowRuns(Part, ABC):
         free |= self._alone_with_flows(all_keys - schedules) if all_keys - schedules else set()
         filling = {LimitKey(row.schedule_id) for row in rows if row.schedule_id and row.fills}
         free -= filling - self._decided_schedules(filling)
-        busy = self._count_under_way(free)
+        busy = self._count_under_way(free, {row.schedule_id for row in rows if row.exclusive})
         extra = [row.id for row in rows if row.lane > Lane.OWN]
         yielding = self._db.all("list_yielding", ids=extra, now=self._db.now) if extra else []
         gives_way = {id_ for (id_,) in yielding}
@@ -135,11 +138,15 @@ class FlowRuns(Part, ABC):
             self._db.run("begin_flow_run", ids=begun, now=self._db.now)
         return Begun(set(begun), held)
 
-    def _count_under_way(self, keys: set[LimitKey]) -> Counter[LimitKey]:
+    def _count_under_way(
+        self, keys: set[LimitKey], exclusive: set[str | None]
+    ) -> Counter[LimitKey]:
+        """Of schedules whose runs exclude each other, only those that do."""
         busy: Counter[LimitKey] = Counter()
-        if schedules := sorted(key.owner for key in keys if key.flow is None):
-            counted = self._db.all("count_under_way", ids=schedules)
-            busy.update({LimitKey(id_): count for id_, count in counted})
+        if schedules := sorted({key.owner for key in keys if key.flow is None}):
+            for id_, count, beside in self._db.all("count_under_way", ids=schedules):
+                busy[LimitKey(id_, beside=True)] = beside
+                busy[LimitKey(id_)] = count - beside if id_ in exclusive else count
         if flows := [(key.owner, key.flow) for key in keys if key.flow is not None]:
             counted = self._db.all("count_flows_under_way", **columns_of_flows(flows))
             busy.update({LimitKey(namespace, flow): count for namespace, flow, count in counted})
@@ -232,6 +239,7 @@ class FlowRuns(Part, ABC):
             "queue": "default",
             "priority": parent.priority,
             "now": self._db.now,
+            "requested_by": parent.requested_by,
         }
 
     @abstractmethod
@@ -310,6 +318,7 @@ class FlowRuns(Part, ABC):
         target: FlowTarget,
         priority: int,
         trigger: str,
+        requested_by: str | None = None,
     ) -> None:
         """A run of a flow, by the limits of the schedule of its name if that starts it."""
         schedule = self._schedule_of(namespace, target.name)
@@ -327,6 +336,7 @@ class FlowRuns(Part, ABC):
             max_concurrent=None if limits is None else limits.max_concurrent,
             wakes=schedule is not None,
             now=self._db.now,
+            requested_by=clean(requested_by),
         )
         self._wakes.follow_flows([(run_id, target.name, dict(target.params))])
 
@@ -387,6 +397,8 @@ def _limits_of(row: Waiting, limit: int | None) -> dict[LimitKey, int]:
         limits[LimitKey(row.schedule_id)] = 1
     elif row.schedule_id is not None and row.max_concurrent is not None:
         limits[LimitKey(row.schedule_id)] = row.max_concurrent
+    if row.schedule_id is not None and row.backfill_limit is not None:
+        limits[LimitKey(row.schedule_id, beside=True)] = row.backfill_limit
     if limit is not None:
         limits[LimitKey(row.namespace, row.flow)] = limit
     return limits
@@ -394,7 +406,7 @@ def _limits_of(row: Waiting, limit: int | None) -> dict[LimitKey, int]:
 
 def _parent(row: Row, time: Any, steps: Mapping[str, Sequence[StepRow]]) -> FlowParent:
     id_, namespace, flow, digest, params, depth, status, stop, begun_at, priority, *rest = row
-    caller, ready_at, failures, options = rest
+    caller, ready_at, failures, options, requested_by = rest
     return FlowParent(
         run_id=id_,
         namespace=namespace,
@@ -411,4 +423,5 @@ def _parent(row: Row, time: Any, steps: Mapping[str, Sequence[StepRow]]) -> Flow
         failures=failures,
         options=options,
         steps=tuple(steps.get(id_, ())),
+        requested_by=requested_by,
     )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.model.plan import LANES, Fire, Plan, Reason, Skip, Snapshot
 from duebook.store.sql.rows import NewRun, clean
 from duebook.store.sql.statements import Part, Row, Statements
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
 
     from duebook.model.event import Draft
     from duebook.store.sql.definitions import Definition, DefinitionReader
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Firing", "NewRuns", "new_run"]
 
+MOST_NODES: Final = 100
+_NODES: Final[dict[str, str]] = {}
+"""The names of nodes by their sessions: mostly one, which this process is."""
 Firing = tuple[str, Plan | Snapshot, Fire]
 """The id of a run, whose it is, and its due time."""
 
@@ -40,6 +44,19 @@ class NewRuns(Part):
         self._wakes = wakes
         self._events = events
         self._lifecycle = lifecycle
+
+    def node_of(self, session_id: str | None) -> str | None:
+        """The name of the node that a session is of, which never changes."""
+        if session_id is None:
+            return None
+        name = _NODES.get(session_id)
+        if name is None:
+            name = self._db.value("get_node_name", id=session_id)
+            if name is not None:
+                if len(_NODES) >= MOST_NODES:
+                    _NODES.clear()
+                _NODES[session_id] = name
+        return name
 
     def insert(self, rows: Sequence[Row]) -> int:
         """New runs, with no higher priority than their namespaces may have; how many there were
@@ -69,15 +86,17 @@ class NewRuns(Part):
         session_id: str | None,
         payload: str | None = None,
         counted: Mapping[str, int] | None = None,
+        requested_by: str | None = None,
     ) -> list[tuple[tuple[str, int], Skip]]:
         """Write runs that have ended, and their events; returns those whose due time had a run.
 
         The schedules are locked, so that the versions of their events have no gaps.
         """
         wanted = Counter(owner.schedule_id for _, owner, fire in fires if fire.emits)
-        now = self._db.stamp(self._db.now)
+        now, planned_by = self._db.stamp(self._db.now), self.node_of(session_id)
+        asked = payload, requested_by
         rows = [
-            self._ended_run(id_, owner, fire, now, session_id, payload)
+            self._ended_run(id_, owner, fire, now, (session_id, planned_by), asked)
             for id_, owner, fire in fires
         ]
         doubled: list[tuple[tuple[str, int], Skip]] = []
@@ -122,15 +141,22 @@ class NewRuns(Part):
         owner: Plan | Snapshot,
         fire: Fire,
         now: Any,
-        session_id: str | None,
-        payload: str | None,
+        planner: tuple[str | None, str | None],
+        asked: tuple[str | None, str | None],
     ) -> Row:
-        """The values of `insert_ended_run`: those of a new run, and how it ended."""
+        """The values of `insert_ended_run`: those of a new run, and how it ended. `planner` is a
+        session and the name of its node; `asked` the payload, and by whom."""
+        (session_id, planned_by), (payload, requested_by) = planner, asked
         is_manual = fire.origin == "manual"
         due_at = None if is_manual else self._db.stamp(fire.due_at)
-        run = new_run(id_, self._definitions.of(owner), owner, fire, due_at, now, None)
-        if is_manual or fire.wakes or payload is not None:
-            made = NewRun._make(run)._replace(wakes=False, payload=payload)
+        times = due_at, now, None
+        run = new_run(
+            id_, self._definitions.of(owner), owner, fire, times, self._db.stamp, planned_by
+        )
+        if is_manual or fire.wakes or payload is not None or requested_by is not None:
+            made = NewRun._make(run)._replace(
+                wakes=False, payload=payload, requested_by=requested_by
+            )
             run = made._replace(trigger="manual") if is_manual else made
         error = None if fire.ended is None else fire.ended.error
         if error is None:
@@ -143,11 +169,13 @@ def new_run(
     definition: Definition,
     owner: Plan | Snapshot,
     fire: Fire,
-    due_at: Any,
-    now: Any,
-    expires_at: Any,
+    times: tuple[Any, Any, Any],
+    stamp: Callable[[datetime | None], Any],
+    planned_by: str | None,
 ) -> Row:
-    """The values of a NewRun for a due time; its times are stamped."""
+    """The values of a NewRun for a due time; when it is due, now, and when it expires are stamped
+    already."""
+    due_at, now, expires_at = times
     own = (
         id_,
         owner.schedule_id,
@@ -161,4 +189,6 @@ def new_run(
         now,
         expires_at,
     )
-    return own + definition.copied
+    nominal_at = fire.nominal_at
+    end = None if nominal_at is None else stamp(nominal_at)
+    return own + definition.copied + (stamp(fire.since), end, None, planned_by, None)

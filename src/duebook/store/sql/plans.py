@@ -144,7 +144,14 @@ class Plans(Part):
         found = [self._definitions.unreadable[row[0], row[1]] for row in rows]
         kept = [salvage(unread.text, unread.name) for unread in found]
         definitions = [
-            Definition(unread.name, spec, copied(unread.owner.namespace, spec), True, unread.owner)
+            Definition(
+                unread.name,
+                spec,
+                copied(unread.owner.namespace, spec),
+                True,
+                unread.owner,
+                unread.handover,
+            )
             for unread, (spec, _, _) in zip(found, kept, strict=True)
         ]
         return [
@@ -170,7 +177,7 @@ class Plans(Part):
             ],
         )
         fires, ended, skips, waited_for, holds = _by_outcome(plans)
-        inserted = self._insert_runs(fires)
+        inserted = self._insert_runs(fires, session_id) if fires else 0
         doubled = self._new_runs.doubled(fires) if inserted < len(fires) else []
         if ended:
             doubled += self._new_runs.insert_ended(ended, session_id, counted=counted)
@@ -207,15 +214,16 @@ class Plans(Part):
             told[id_] = dict(zip(about, (*ends, about["count"] + hold.count), strict=True))
         self._lifecycle.record_schedule_events(list(told), "catchup_held", told)
 
-    def _insert_runs(self, fires: Sequence[Firing]) -> int:
+    def _insert_runs(self, fires: Sequence[Firing], session_id: str | None) -> int:
         """How many due times had no run yet."""
         stamp, at, definition_of = self._db.stamp, self._db.now, self._definitions.of
-        now, rows = stamp(at), []
+        now, node, rows = stamp(at), self._new_runs.node_of(session_id), []
         for id_, plan, fire in fires:
             definition = definition_of(plan)
             expires = definition.spec.expire_after
-            due_at, expires_at = stamp(fire.due_at), stamp(at + expires) if expires else None
-            rows.append(new_run(id_, definition, plan, fire, due_at, now, expires_at))
+            expires_at = stamp(at + expires) if expires else None
+            times = stamp(fire.due_at), now, expires_at
+            rows.append(new_run(id_, definition, plan, fire, times, stamp, node))
         return self._insert_rows(fires, rows)
 
     def _insert_rows(self, fires: Sequence[Firing], rows: Sequence[Row]) -> int:

@@ -54,7 +54,7 @@ SELECT schedule_id, decided_until FROM schedule_controls WHERE schedule_id = ANY
 
 -- name: list_exceptions
 -- What people said about single due times of the given schedules.
-SELECT schedule_id, due_at, kind, moved_to
+SELECT schedule_id, due_at, kind, moved_to, moved_from
 FROM schedule_exceptions
 WHERE schedule_id = ANY (:ids::text[])
 
@@ -79,9 +79,9 @@ ON CONFLICT (namespace, name) WHERE deleted_at IS NULL DO NOTHING
 
 -- name: insert_revision
 -- Definitions that come into force.
-INSERT INTO schedule_revisions (schedule_id, version, spec, valid_from, by)
+INSERT INTO schedule_revisions (schedule_id, version, spec, valid_from, by, handover_at, last_due_at)
 VALUES (:schedule_id::text[], :version::integer[], :spec::text[], :valid_from::timestamptz[],
-    :by::text[])
+    :by::text[], :handover_at::timestamptz[], :last_due_at::timestamptz[])
 
 -- name: insert_state
 -- The states that schedules begin with.
@@ -97,9 +97,10 @@ VALUES (:schedule_id::text[], :label::text[], :value::text[], :namespace::text[]
 
 -- name: insert_exception
 -- What a person says about one due time; saying it again changes it.
-INSERT INTO schedule_exceptions (schedule_id, due_at, kind, moved_to)
-VALUES (:schedule_id, :due_at, :kind, :moved_to)
-ON CONFLICT (schedule_id, due_at, kind) DO UPDATE SET moved_to = excluded.moved_to
+INSERT INTO schedule_exceptions (schedule_id, due_at, kind, moved_to, moved_from)
+VALUES (:schedule_id, :due_at, :kind, :moved_to, :moved_from)
+ON CONFLICT (schedule_id, due_at, kind) DO UPDATE
+SET moved_to = excluded.moved_to, moved_from = excluded.moved_from
 
 -- name: wake_schedule
 -- Look at this schedule again now.
@@ -414,6 +415,10 @@ INSERT INTO node_sessions (id, node, pid, roles, version, tzdata, started_at, ex
 VALUES (:id, :node, :pid, :roles, :version, :tzdata, :now, :expires_at, :now, :tasks, :queues,
     :namespaces, :labels, :clock_ahead, :machine, :process_started)
 
+-- name: get_node_name
+-- The node that a session is of.
+SELECT node FROM node_sessions WHERE id = :id
+
 -- name: list_neighbours
 -- The other sessions of a node's machine that have not ended.
 SELECT n.id, n.pid, n.process_started FROM node_sessions AS n
@@ -501,7 +506,7 @@ UPDATE queues SET begun = :begun WHERE name = :queue
 -- name: list_step_contexts
 -- What the steps of the given runs may know of their flows' runs.
 SELECT r.id, p.flow, f.digest, f.params, p.id, p.origin, p.trigger, p.due_at, p.created_at,
-    p.schedule_id, s.name, coalesce(s.created_by, ''), r.options
+    p.schedule_id, s.name, coalesce(s.created_by, ''), r.options, p.interval_start, p.interval_end
 FROM runs AS r
 JOIN runs AS p ON p.id = r.parent_run_id
 JOIN flow_runs AS f ON f.run_id = p.id
@@ -806,11 +811,18 @@ WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND statu
 -- name: reopen_run
 -- A person opens a run again that had ended, as another attempt; due times may wait for it.
 MOVE ended_runs TO active_runs
-SET status = 'queued', lane = :lane, wakes = wakes OR schedule_id IS NOT NULL,
+SET status = 'queued', lane = CASE WHEN :lane = 1 AND lane = 3 THEN 3 ELSE :lane END,
+    wakes = wakes OR schedule_id IS NOT NULL,
     session_id = NULL, claimed_at = NULL, started_at = NULL, finished_at = NULL, failures = 0, losses = 0, early_losses = 0, ready_at = :now, reason = NULL, error = NULL,
     exit_code = NULL, output = NULL, output_ref = NULL, output_size = NULL,
     output_secrets = NULL, cancel_requested_at = NULL, expires_at = NULL
 WHERE id = :id AND status IN ('succeeded', 'failed', 'cancelled')
+
+-- name: fill_again
+-- How runs begin that a backfill opened again.
+UPDATE active_runs
+SET lane = :lane, exclusive = :exclusive, max_concurrent = :max_concurrent, backfill_limit = :limit
+WHERE id = ANY (:ids::text[]) AND status || '' = 'queued'
 
 -- name: keep_output
 -- An output that is too large for the row of its run.
@@ -854,7 +866,7 @@ WHERE parent_run_id = ANY (:ids::text[]) AND step IS NOT NULL
 -- The given runs of flows.
 SELECT r.id, r.namespace, r.flow, f.digest, f.params, f.depth, r.status,
     r.cancel_requested_at IS NOT NULL, r.started_at, r.priority, c.status, r.ready_at, r.failures,
-    CASE WHEN r.parent_run_id IS NOT NULL THEN r.options END
+    CASE WHEN r.parent_run_id IS NOT NULL THEN r.options END, r.requested_by
 FROM flow_runs AS f
 JOIN runs AS r ON r.id = f.run_id
 LEFT JOIN runs AS c ON c.id = r.parent_run_id
@@ -863,7 +875,7 @@ WHERE f.run_id = ANY (:ids::text[])
 -- name: lock_beginning
 -- Runs of flows that wait to begin, with the limits of their schedules.
 SELECT id, namespace, flow, schedule_id, lane, exclusive, max_concurrent, priority, ready_at,
-    created_at
+    created_at, backfill_limit
 FROM active_runs
 WHERE id = ANY (:ids::text[]) AND status || '' = 'queued'
 ORDER BY id
@@ -877,7 +889,7 @@ WHERE r.id = ANY (:ids::text[]) AND r.lane > 0 AND (
         SELECT 1 FROM runs AS other
         WHERE other.schedule_id = r.schedule_id AND other.status = 'queued'
             AND other.status IN ('queued', 'running') AND other.lane < r.lane
-            AND (r.exclusive OR (r.lane = 2 AND other.ready_at <= :now)))
+            AND (r.exclusive OR (r.lane >= 2 AND other.lane < 2 AND other.ready_at <= :now)))
     OR (r.exclusive AND r.lane = 2 AND EXISTS (
         SELECT 1 FROM schedule_state AS st
         WHERE st.schedule_id = r.schedule_id AND st.status = 'active'
@@ -887,8 +899,8 @@ WHERE r.id = ANY (:ids::text[]) AND r.lane > 0 AND (
                         AND e.due_at <= :now)))))
 
 -- name: count_under_way
--- How many runs of the given schedules are under way.
-SELECT schedule_id, count(*) FROM runs
+-- How many runs of the given schedules are under way, and how many of them beside the others.
+SELECT schedule_id, count(*), sum(CASE WHEN lane = 3 THEN 1 ELSE 0 END) FROM runs
 WHERE schedule_id = ANY (:ids::text[]) AND status = 'running' AND status IN ('queued', 'running')
 GROUP BY schedule_id
 
@@ -1042,6 +1054,7 @@ RETURNING wakes, schedule_id, parent_run_id
 -- What waits follows the limits of the definition in force; by the words of the index runs_active.
 UPDATE active_runs SET exclusive = :exclusive, max_concurrent = :max_concurrent
 WHERE schedule_id = :id AND status IN ('queued', 'running') AND status = 'queued'
+    AND lane < 3
 
 -- name: request_cancel
 -- The owner of a running run is asked to end it, and why.
@@ -1082,6 +1095,13 @@ SELECT * FROM run_details
 WHERE schedule_id = :schedule_id AND due_at >= :since AND due_at <= :until
 ORDER BY due_at
 LIMIT :limit
+
+-- name: count_backfill
+-- The runs that a backfill created at an instant, or opened again, by status.
+SELECT status, count(*) FROM runs
+WHERE schedule_id = :schedule_id AND due_at >= :since AND due_at <= :until
+    AND ((origin = 'backfill' AND created_at = :at) OR (created_at < :at AND ready_at = :at))
+GROUP BY status
 
 -- name: list_ledger
 -- The entries about a schedule's due times, the newest first.
@@ -2158,12 +2178,13 @@ SELECT digest, params FROM flow_runs WHERE run_id = :id
 -- name: insert_flow_start
 -- A run of a flow that somebody starts.
 INSERT INTO active_runs (id, namespace, schedule_id, version, origin, trigger, flow, queue, priority,
-    exclusive, max_concurrent, wakes, lane, max_takeovers, status, created_at, ready_at)
+    exclusive, max_concurrent, wakes, lane, max_takeovers, status, created_at, ready_at,
+    requested_by)
 VALUES (:id, :namespace, :schedule_id, :version, 'manual', :trigger, :flow, '@flow', CASE
         WHEN :priority > (SELECT max_priority FROM quotas WHERE namespace = :namespace)
         THEN (SELECT max_priority FROM quotas WHERE namespace = :namespace)
         ELSE :priority END,
-    :exclusive, :max_concurrent, :wakes, 1, 0, 'queued', :now, :now)
+    :exclusive, :max_concurrent, :wakes, 1, 0, 'queued', :now, :now, :requested_by)
 
 -- name: insert_called
 -- The flow that a step called: of the caller's file, or the newest there is.

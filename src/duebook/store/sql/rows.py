@@ -13,7 +13,7 @@ from duebook.model.flow_run import Apart
 from duebook.model.flow_target import FLOW_QUEUE, FlowTarget
 from duebook.model.plan import Delay, Stretch
 from duebook.model.queue import Begun, Queue, QueueLimiter, Rate
-from duebook.model.run import Run
+from duebook.model.run import Interval, Run
 from duebook.model.schedule import InvalidSchedule, Schedule
 from duebook.model.stored_spec import read_stored
 from duebook.model.target import EventTarget, HttpTarget, TaskTarget
@@ -45,6 +45,7 @@ __all__ = [
     "micros",
     "moment",
     "read_delay",
+    "read_interval",
     "read_limiter",
     "read_output",
     "read_run",
@@ -66,6 +67,7 @@ LAST_PLACE: Final = 2**62
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)
 _RUN_TIMES: Final = [place for place, name in enumerate(Run._fields) if name.endswith("_at")]
+_DUE: Final = Run._fields.index("due_at")
 _RUN_JSON: Final = [Run._fields.index(name) for name in ("payload", "output", "output_secrets")]
 
 
@@ -118,6 +120,12 @@ class NewRun(NamedTuple):
     exclusive: bool
     max_concurrent: int | None
     max_takeovers: int
+    interval_start: Any = None
+    interval_end: Any = None
+    """None: its due time"""
+    requested_by: str | None = None
+    planned_by: str | None = None
+    backfill_limit: int | None = None
 
 
 def copied(namespace: str, spec: ScheduleSpec) -> Copied:
@@ -211,14 +219,24 @@ def read_template(row: Sequence[Any], time: Callable[[Any], Any]) -> ScheduleTem
 
 
 def read_run(row: Sequence[Any], time: Callable[[Any], Any]) -> Run:
-    """A row of run_details, whose columns are those of a Run."""
+    """A row of run_details, whose columns are those of a Run; its interval, the last, has two."""
     values: list[Any] = list(row[: len(Run._fields)])
     for place in _RUN_TIMES:
         values[place] = time(values[place])
     for place in _RUN_JSON:
         if values[place] is not None:
             values[place] = json.loads(values[place])
+    values[-1] = read_interval(values[-1], row[len(values)], values[_DUE], time)
     return Run(*values)
+
+
+def read_interval(
+    start: Any, end: Any, due_at: datetime | None, time: Callable[[Any], Any]
+) -> Interval | None:
+    """As runs have it: the end is kept where it is not the due time."""
+    if start is None or due_at is None:
+        return None
+    return Interval(time(start), due_at if end is None else time(end))
 
 
 def read_stretches(text: str | None) -> tuple[Stretch, ...]:

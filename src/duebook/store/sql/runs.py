@@ -12,15 +12,14 @@ from duebook.model.plan import Fire, Lane, Snapshot
 from duebook.model.run import Attempt, LogLine, Run
 from duebook.store.sql.new_runs import NewRuns, new_run
 from duebook.store.sql.rows import NewRun, clean, read_run
-from duebook.store.sql.statements import Part, Statements
-from duebook.store.values import News, Page
+from duebook.store.sql.statements import Part, Statements, Values
+from duebook.store.values import IN_TURN, Filling, News, Page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from duebook.model.enqueued import Enqueued
-    from duebook.model.run import Origin
     from duebook.store.sql.definitions import DefinitionReader
     from duebook.store.sql.run_ends import RunEnds
     from duebook.store.sql.wakes import Wakes
@@ -45,25 +44,39 @@ class Runs(Part):
         self._ends = ends
         self._new_runs = new_runs
 
-    def create_run(self, snapshot: Snapshot, run_id: str, payload: dict[str, Any] | None) -> None:
+    def create_run(
+        self,
+        snapshot: Snapshot,
+        run_id: str,
+        payload: dict[str, Any] | None,
+        requested_by: str | None = None,
+    ) -> None:
         """A manual run of a schedule, ready now."""
         row = self._new_run(run_id, snapshot, Fire(self._db.now, "manual", wakes=True))
         text = None if payload is None else json.dumps(payload)
-        self._new_runs.insert([row._replace(due_at=None, trigger="manual", payload=text)])
+        row = row._replace(due_at=None, trigger="manual", payload=text)
+        self._new_runs.insert([row._replace(requested_by=clean(requested_by))])
         self._follow([run_id], snapshot, payload)
         self._db.notify(News.WORK)
 
     def create_ended(
-        self, snapshot: Snapshot, fires: Sequence[Fire], payload: dict[str, Any] | None = None
+        self,
+        snapshot: Snapshot,
+        fires: Sequence[Fire],
+        payload: dict[str, Any] | None = None,
+        requested_by: str | None = None,
     ) -> list[str]:
         """Runs that have ended, with their events; returns the ids of those whose due time had
         none."""
         text = None if payload is None else json.dumps(payload)
         firing = [(fire.ended.run_id, snapshot, fire) for fire in fires if fire.ended is not None]
-        had = {skip.due_from for _, skip in self._new_runs.insert_ended(firing, None, text)}
+        doubled = self._new_runs.insert_ended(firing, None, text, requested_by=clean(requested_by))
+        had = {skip.due_from for _, skip in doubled}
         return [id_ for id_, _, fire in firing if fire.due_at not in had]
 
-    def enqueue(self, run_id: str, namespace: str, wanted: Enqueued) -> str:
+    def enqueue(
+        self, run_id: str, namespace: str, wanted: Enqueued, requested_by: str | None = None
+    ) -> str:
         """A run without a schedule; returns its id, or that of the run that has its key.
 
         Raises Conflict when that one was made by a transaction which this one cannot see.
@@ -84,6 +97,7 @@ class Runs(Part):
             expires_at=None if expires is None else now + wanted.delay + expires,
             key=wanted.key,
             options=wanted.options,
+            requested_by=clean(requested_by),
         )
         if made is not None:
             self._db.notify(News.WORK)
@@ -97,14 +111,18 @@ class Runs(Part):
         return str(found)
 
     def create_backfill(
-        self, snapshot: Snapshot, due_times: Sequence[datetime], origin: Origin = "backfill"
+        self, snapshot: Snapshot, fires: Sequence[Fire], how: Filling = IN_TURN
     ) -> list[str]:
         """Runs for due times that have none, which give way to all others; returns their ids."""
-        lane = int(Lane.BACKFILL)
         rows = [
-            self._new_run(new_id(), snapshot, Fire(due_at, origin, wakes=True))._replace(lane=lane)
-            for due_at in due_times
+            self._new_run(new_id(), snapshot, fire)._replace(
+                lane=int(Lane.BACKFILL), wakes=True, requested_by=clean(how.requested_by)
+            )
+            for fire in fires
         ]
+        if how.beside:
+            begins = self._beginning(snapshot, how)
+            rows = [row._replace(wakes=False, **begins) for row in rows]
         ids = [row.id for row in rows]
         self._db.notify(News.WORK)
         made = self._new_runs.insert(rows)
@@ -113,6 +131,26 @@ class Runs(Part):
             return ids
         missing = {row[0] for row in self._db.all("list_missing_runs", ids=ids)}
         return [id_ for id_ in ids if id_ not in missing]
+
+    def reopen_backfill(self, snapshot: Snapshot, run_ids: Sequence[str], how: Filling) -> None:
+        """Queue runs again that have ended, as `create_backfill` queues new ones."""
+        for run_id in run_ids:
+            self.reopen(run_id, Lane.BACKFILL)
+        if run_ids:
+            begins = self._beginning(snapshot, how)
+            limit = begins.pop("backfill_limit")
+            self._db.run("fill_again", ids=list(run_ids), limit=limit, **begins)
+
+    def _beginning(self, snapshot: Snapshot, how: Filling) -> Values:
+        """What decides when a run of a backfill may begin."""
+        limits = self._definitions.of(snapshot).copied
+        most = None if limits.exclusive and how.beside else limits.max_concurrent
+        return {
+            "lane": int(Lane.BESIDE if how.beside else Lane.BACKFILL),
+            "exclusive": limits.exclusive and not how.beside,
+            "max_concurrent": most,
+            "backfill_limit": how.limit,
+        }
 
     def _follow(
         self, run_ids: Sequence[str], snapshot: Snapshot, payload: dict[str, Any] | None
@@ -126,11 +164,8 @@ class Runs(Part):
     def _new_run(self, run_id: str, snapshot: Snapshot, fire: Fire) -> NewRun:
         definition, stamp = self._definitions.of(snapshot), self._db.stamp
         # what people ask for is never dropped, so it does not expire
-        return NewRun._make(
-            new_run(
-                run_id, definition, snapshot, fire, stamp(fire.due_at), stamp(self._db.now), None
-            )
-        )
+        times = stamp(fire.due_at), stamp(self._db.now), None
+        return NewRun._make(new_run(run_id, definition, snapshot, fire, times, stamp, None))
 
     def reopen(self, run_id: str, lane: Lane = Lane.EXTRA) -> None:
         """Queue a run again that has ended, as another attempt; raises NotFound and Conflict.
@@ -228,6 +263,15 @@ class Runs(Part):
             limit=limit,
         )
         return [read_run(row, self._db.time) for row in rows]
+
+    def count_backfill(
+        self, schedule_id: str, since: datetime, until: datetime, queued_at: datetime
+    ) -> dict[str, int]:
+        """The runs that the backfill of that instant created or opened again, by status."""
+        rows = self._db.all(
+            "count_backfill", schedule_id=schedule_id, since=since, until=until, at=queued_at
+        )
+        return dict(rows)
 
     def list_log(self, run_id: str, after: Page, limit: int) -> list[tuple[Page, LogLine]]:
         rows = self._db.all(

@@ -74,8 +74,8 @@ class Schedules(Part):
         stamp, at, maker = self._db.stamp, self._db.stamp(now), clean(by)
         if self._db.insert("insert_schedule", [_row(new, at, maker) for new in made]) < len(made):
             self._refuse_taken(made)
-        texts = [(new.id, 1, json.dumps(new.spec.to_json()), at, maker) for new in made]
-        for new, (_, _, text, _, _) in zip(made, texts, strict=True):
+        texts = [(new.id, 1, json.dumps(new.spec.to_json()), at, maker, None, None) for new in made]
+        for new, (_, _, text, *_) in zip(made, texts, strict=True):
             self._quotas.note_use(new.namespace, 1, len(text))
         states = [
             (
@@ -134,8 +134,11 @@ class Schedules(Part):
         text = json.dumps(spec.to_json())
         self._quotas.note_gone([id_])
         self._quotas.note_use(schedule.namespace, 1, len(text))
+        stamp, handover = self._db.stamp, plan.handover
+        moments = (None, None) if handover is None else (handover.at, handover.last_due_at)
+        left = map(stamp, moments)
         self._db.insert(
-            "insert_revision", [(id_, plan.version, text, self._db.stamp(now), clean(by))]
+            "insert_revision", [(id_, plan.version, text, stamp(now), clean(by), *left)]
         )
         found: Values = {"labels": labels, "target": target_text(spec), "title": spec.title}
         self._db.run("update_schedule", id=id_, version=plan.version, **found)
@@ -245,6 +248,7 @@ class Schedules(Part):
             due_at=exception.due_at,
             kind=exception.kind,
             moved_to=exception.moved_to,
+            moved_from=exception.moved_from,
         )
 
     def remove_exception(self, schedule_id: str, exception: DueException) -> None:

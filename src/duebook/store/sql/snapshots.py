@@ -100,6 +100,7 @@ class Snapshots(Part):
                 time(until),
                 definition.owner,
                 None if delay is None else read_delay(delay),
+                handover=definition.handover,
             )
             for (id_, version, status, watermark, seen, considered_at, fired, until, delay), (
                 definition
@@ -178,8 +179,9 @@ class Snapshots(Part):
     def exceptions(self, ids: Sequence[str]) -> dict[str, list[DueException]]:
         """What people said about due times, by schedule."""
         exceptions: dict[str, list[DueException]] = {}
-        for schedule_id, due_at, kind, moved_to in self._db.all("list_exceptions", ids=ids):
-            said = DueException(self._db.time(due_at), kind, self._db.time(moved_to))
+        time = self._db.time
+        for schedule_id, due_at, kind, to, origin in self._db.all("list_exceptions", ids=ids):
+            said = DueException(time(due_at), kind, time(to), time(origin))
             exceptions.setdefault(schedule_id, []).append(said)
         return exceptions
 

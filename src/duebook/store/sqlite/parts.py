@@ -15,7 +15,7 @@ from duebook.store.sql.checks import Checks
 from duebook.store.sql.claims import Claims, Taken, Wanted
 from duebook.store.sql.flow_runs import FlowRuns
 from duebook.store.sql.new_runs import NewRuns
-from duebook.store.sql.rows import NewRun, clean, from_micros, inline, moment
+from duebook.store.sql.rows import NewRun, clean, from_micros, inline, moment, read_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -178,14 +178,14 @@ def _claimed(row: Row, definition: Definition | None, node: str, at: datetime) -
     schedule's name."""
     (_, id_, namespace, schedule_id, version, due_at, origin, trigger, queue, priority) = row[:10]
     attempt, failures, losses, payload, created_at, ready_at, begun_at, expires_at = row[10:18]
-    created = moment(created_at)
+    created, due = moment(created_at), from_micros(due_at)
     return Run(
         id_,
         namespace,
         schedule_id,
         definition.name if definition else None,
         version,
-        from_micros(due_at),
+        due,
         origin,
         trigger,
         queue,
@@ -206,6 +206,9 @@ def _claimed(row: Row, definition: Definition | None, node: str, at: datetime) -
         parent_run_id=row[19],
         step=row[20],
         flow=row[21],
+        requested_by=row[24],
+        planned_by=row[25],
+        interval=read_interval(row[22], row[23], due, moment),
     )
 
 
@@ -259,13 +262,17 @@ def _before_limited(found: list[Row], limit: int) -> tuple[list[Row], bool]:
 
 
 def _within_limits(found: list[Row]) -> list[int]:
-    """The runs that may begin together: (place, schedule, most at once, under way, …) of each."""
+    """The runs that may begin together: (place, schedule, most at once, under way, most of its
+    backfill, of which under way, …) of each."""
     begun: Counter[str] = Counter()
+    filled: Counter[str] = Counter()
     places = []
-    for place, schedule_id, most, busy, _ in found:
-        if most is None:
-            places.append(place)
-        elif busy + begun[schedule_id] < most:
-            begun[schedule_id] += 1
-            places.append(place)
+    for place, schedule_id, most, busy, limit, filling, _ in found:
+        if most is not None and busy + begun[schedule_id] >= most:
+            continue
+        if limit is not None and filling + filled[schedule_id] >= limit:
+            continue
+        begun[schedule_id] += most is not None
+        filled[schedule_id] += limit is not None
+        places.append(place)
     return places

@@ -23,7 +23,8 @@ WHERE NOT EXISTS (
 
 -- name: list_definitions
 -- The definitions of the given ids, each with the version at the same place.
-SELECT wanted.value, latest.value, s.namespace, s.name, r.spec, s.created_by
+SELECT wanted.value, latest.value, s.namespace, s.name, r.spec, s.created_by, r.handover_at,
+    r.last_due_at
 FROM json_each(:ids) AS wanted
 JOIN json_each(:versions) AS latest ON latest.key = wanted.key
 JOIN schedules AS s ON s.id = wanted.value
@@ -36,10 +37,11 @@ SELECT r.schedule_id, r.id, r.due_at, coalesce(r.started_at, r.created_at), r.or
 FROM json_each(:ids) AS wanted
 JOIN runs AS r ON r.rowid = coalesce((
     SELECT busy.rowid FROM runs AS busy INDEXED BY runs_busy
-    WHERE busy.schedule_id = wanted.value AND busy.status = 'running'
+    WHERE busy.schedule_id = wanted.value AND busy.status = 'running' AND busy.lane < 3
     ORDER BY busy.lane, busy.created_at LIMIT 1), (
     SELECT oldest.rowid FROM runs AS oldest INDEXED BY runs_active
     WHERE oldest.schedule_id = wanted.value AND oldest.status IN ('queued', 'running')
+        AND oldest.lane < 3
     ORDER BY oldest.lane, oldest.created_at LIMIT 1))
 
 -- name: list_all_active
@@ -98,10 +100,12 @@ SELECT namespace, max_priority FROM quotas WHERE max_priority IS NOT NULL
 -- A due time that fires becomes a run, once.
 INSERT INTO runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
     expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-    max_takeovers, status)
+    max_takeovers, interval_start, interval_end, requested_by, planned_by, backfill_limit,
+    status)
 VALUES (:id, :schedule_id, :version, :due_at, :origin, :lane, :wakes, :payload, :created_at, :ready_at,
     :expires_at, :namespace, :trigger, :queue, :priority, :task, :exclusive, :max_concurrent,
-    :max_takeovers, 'queued')
+    :max_takeovers, :interval_start, :interval_end, :requested_by, :planned_by, :backfill_limit,
+    'queued')
 ON CONFLICT (schedule_id, due_at) DO NOTHING
 
 -- name: count_events
@@ -174,7 +178,11 @@ SELECT rowid, schedule_id, CASE WHEN exclusive = 1 THEN 1 ELSE max_concurrent EN
     CASE WHEN exclusive = 1 OR max_concurrent IS NULL THEN 0 ELSE (
         SELECT count(*) FROM runs AS other INDEXED BY runs_busy
         WHERE other.schedule_id = r.schedule_id AND other.status = 'running') END,
-    exclusive = 0 AND max_concurrent IS NULL AND max_takeovers > 0 AND early_losses = 0
+    backfill_limit, CASE WHEN backfill_limit IS NULL THEN 0 ELSE (
+        SELECT count(*) FROM runs AS other INDEXED BY runs_busy
+        WHERE other.schedule_id = r.schedule_id AND other.status = 'running' AND other.lane = 3) END,
+    exclusive = 0 AND max_concurrent IS NULL AND backfill_limit IS NULL AND max_takeovers > 0
+        AND early_losses = 0
 FROM runs AS r
 WHERE status = 'queued' AND queue = :queue AND namespace = :namespace AND ready_at <= :now
     AND (expires_at IS NULL OR expires_at > :now OR attempt > 0)
@@ -186,7 +194,7 @@ WHERE status = 'queued' AND queue = :queue AND namespace = :namespace AND ready_
     AND (exclusive = 0 OR NOT EXISTS (
         SELECT 1 FROM runs AS other INDEXED BY runs_active
         WHERE other.schedule_id = r.schedule_id AND other.status IN ('queued', 'running')
-            AND (other.status = 'running' OR other.lane < r.lane
+            AND other.lane < 3 AND (other.status = 'running' OR other.lane < r.lane
                 OR (other.lane = r.lane AND other.attempt > 0 AND r.attempt = 0)
                 OR (other.lane = r.lane AND other.exclusive = 1 AND other.queue = r.queue
                     AND other.ready_at <= :now AND (other.attempt > 0 OR r.attempt = 0)
@@ -208,18 +216,21 @@ WHERE status = 'queued' AND queue = :queue AND namespace = :namespace AND ready_
     AND (exclusive = 1 OR max_concurrent IS NULL OR max_concurrent > (
         SELECT count(*) FROM runs AS other INDEXED BY runs_busy
         WHERE other.schedule_id = r.schedule_id AND other.status = 'running'))
+    AND (backfill_limit IS NULL OR backfill_limit > (
+        SELECT count(*) FROM runs AS other INDEXED BY runs_busy
+        WHERE other.schedule_id = r.schedule_id AND other.status = 'running' AND other.lane = 3))
 ORDER BY -priority, ready_at, rowid
 LIMIT :limit
 
 -- name: claim_runs
 -- The runs are this session's until they settle; in any order.
 UPDATE runs
-SET status = 'running', attempt = attempt + 1, lane = min(lane, 1), session_id = :session_id,
+SET status = 'running', attempt = attempt + 1, lane = CASE WHEN lane = 2 THEN 1 ELSE lane END, session_id = :session_id,
     claimed_at = :now, started_at = :begun_at, progress = NULL, progress_text = NULL, beat_at = NULL
 WHERE rowid IN (SELECT value FROM json_each(:places)) AND status || '' = 'queued'
 RETURNING rowid, id, namespace, schedule_id, version, due_at, origin, trigger, queue, priority,
     attempt, failures, losses, payload, created_at, ready_at, started_at, expires_at,
-    task, parent_run_id, step, flow
+    task, parent_run_id, step, flow, interval_start, interval_end, requested_by, planned_by
 
 -- name: settle_run
 -- Only the current token ends a run; who waits for its end hears of every commit anyway.
@@ -298,13 +309,15 @@ RETURNING finished_at
 -- Due times that only write an event become runs that have ended, once.
 INSERT INTO runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
     expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-    max_takeovers, status, reason, error, session_id, failures, claimed_at, started_at,
+    max_takeovers, interval_start, interval_end, requested_by, planned_by, backfill_limit,
+    status, reason, error, session_id, failures, claimed_at, started_at,
     finished_at, attempt)
 VALUES (:id, :schedule_id, :version, :due_at,
     :origin, :lane, :wakes, :payload,
     :created_at, :ready_at, :expires_at,
     :namespace, :trigger, :queue, :priority, :task,
-    :exclusive, :max_concurrent, :max_takeovers, :status,
+    :exclusive, :max_concurrent, :max_takeovers, :interval_start, :interval_end, :requested_by,
+    :planned_by, :backfill_limit, :status,
     :reason, :error, :session_id, :failures,
     :claimed_at, :started_at, :finished_at, 1)
 ON CONFLICT (schedule_id, due_at) WHERE due_at IS NOT NULL DO NOTHING
@@ -312,12 +325,12 @@ ON CONFLICT (schedule_id, due_at) WHERE due_at IS NOT NULL DO NOTHING
 -- name: enqueue_run
 -- A run without a schedule, unless another has its key.
 INSERT INTO runs (id, namespace, origin, trigger, queue, priority, task, exclusive, wakes,
-    max_takeovers, payload, status, created_at, ready_at, expires_at, key, options)
+    max_takeovers, payload, status, created_at, ready_at, expires_at, key, options, requested_by)
 VALUES (:id, :namespace, 'enqueue', 'enqueue', :queue, CASE
         WHEN :priority > (SELECT max_priority FROM quotas WHERE namespace = :namespace)
         THEN (SELECT max_priority FROM quotas WHERE namespace = :namespace)
         ELSE :priority END, :task, false, false,
-    :max_takeovers, :payload, 'queued', :now, :ready_at, :expires_at, :key, :options)
+    :max_takeovers, :payload, 'queued', :now, :ready_at, :expires_at, :key, :options, :requested_by)
 ON CONFLICT (namespace, key) WHERE key IS NOT NULL DO NOTHING
 RETURNING id
 
@@ -609,17 +622,17 @@ FROM json_each(:namespaces) AS n JOIN json_each(:flows) AS f ON f.key = n.key
 
 -- name: begin_flow_run
 -- Runs of flows begin; they are nobody's.
-UPDATE runs SET status = 'running', attempt = attempt + 1, lane = min(lane, 1), session_id = '',
-    claimed_at = :now, started_at = :now
+UPDATE runs SET status = 'running', attempt = attempt + 1,
+    lane = CASE WHEN lane = 2 THEN 1 ELSE lane END, session_id = '', claimed_at = :now, started_at = :now
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'queued'
 
 -- name: insert_step_run
 -- Steps that begin.
 INSERT INTO runs (id, namespace, origin, trigger, parent_run_id, step, flow, queue, priority, task,
-    needs, options, exclusive, wakes, max_takeovers, status, created_at, ready_at)
+    needs, options, exclusive, wakes, max_takeovers, status, created_at, ready_at, requested_by)
 VALUES (:id, :namespace, 'flow', :trigger, :parent_run_id, :step, :flow, :queue, min(:priority, coalesce(
         (SELECT max_priority FROM quotas WHERE namespace = :namespace), :priority)), :task,
-    :needs, :options, 0, 1, 3, 'queued', :now, :now)
+    :needs, :options, 0, 1, 3, 'queued', :now, :now, :requested_by)
 ON CONFLICT (parent_run_id, step) WHERE parent_run_id IS NOT NULL DO NOTHING
 
 -- name: end_flow_run
@@ -631,7 +644,7 @@ SET status = :status, finished_at = :now, error = :error, output = :output,
     failures = failures + CASE WHEN :status = 'failed' THEN 1 ELSE 0 END
 WHERE id = :id AND session_id = '' AND status = 'running'
 RETURNING id, wakes, schedule_id, parent_run_id, :status = 'succeeded',
-    exclusive OR max_concurrent IS NOT NULL
+    exclusive OR max_concurrent IS NOT NULL OR backfill_limit IS NOT NULL
 
 -- name: rest_flow
 -- When runs of flows want to be looked at next, should nothing happen before.

@@ -16,6 +16,7 @@ from duebook.clock import utc_now
 from duebook.engine.due_cursor import DueCursor
 from duebook.engine.ticker import Ticker
 from duebook.errors import DuebookError, Unavailable
+from duebook.model.plan import Fire
 from duebook.model.run import LogLine, Outcome, Progress
 from duebook.planner import plan
 from duebook.store.postgres import PostgresStore, beginning
@@ -530,7 +531,8 @@ def test_of_a_plan_and_the_claim_of_a_backfill_one_sees_what_the_other_did(
         settle(store, claim(store)[0].token)
         tick(store)
         before = clock.now - MINUTE
-        store.transact(lambda tx: tx.runs.create_backfill(tx.plans.snapshot(job), [before]))
+        filled = [Fire(before, "backfill")]
+        store.transact(lambda tx: tx.runs.create_backfill(tx.plans.snapshot(job), filled))
 
         def plan_first(tx: Tx) -> None:
             clock.advance(MINUTE)

@@ -4,7 +4,8 @@ SELECT r.id, r.namespace, r.schedule_id, s.name AS schedule, r.version, r.due_at
     r.created_at, r.ready_at, r.claimed_at, r.started_at, r.finished_at, r.expires_at, n.node,
     r.cancel_requested_at, r.reason, r.error, r.exit_code, r.task, r.output, r.output_ref,
     r.progress, r.progress_text, r.beat_at, r.parent_run_id, r.step, r.flow,
-    r.output_size, r.output_secrets, r.rowid AS place
+    r.output_size, r.output_secrets, r.requested_by, r.planned_by, r.interval_start, r.interval_end,
+    r.rowid AS place
 FROM runs AS r
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
 LEFT JOIN node_sessions AS n ON n.id = r.session_id;
@@ -348,7 +349,7 @@ CREATE TABLE runs (
     priority INTEGER NOT NULL,
     task TEXT,
     exclusive INTEGER NOT NULL CHECK (exclusive IN (0, 1)),
-    lane INTEGER NOT NULL DEFAULT 0 CHECK (lane IN (0, 1, 2)), -- the lower ones of a schedule go first
+    lane INTEGER NOT NULL DEFAULT 0 CHECK (lane IN (0, 1, 2, 3)), -- the lower ones of a schedule go first
     max_concurrent INTEGER CHECK (max_concurrent >= 1),
     wakes INTEGER NOT NULL CHECK (wakes IN (0, 1)),
     max_takeovers INTEGER NOT NULL,
@@ -380,6 +381,11 @@ CREATE TABLE runs (
     beat_at INTEGER,
     key TEXT, -- of what was enqueued at most once
     options TEXT CHECK (options IS NULL OR json_valid(options)), -- the policies of a run without a schedule
+    interval_start INTEGER, -- the due time before its own, by the triggers
+    interval_end INTEGER, -- its own by the triggers, where that is not due_at
+    requested_by TEXT, -- who asked for it, where that is not a due time
+    planned_by TEXT, -- the node that planned its due time
+    backfill_limit INTEGER CHECK (backfill_limit >= 1), -- how many like it may run at once
     UNIQUE (schedule_id, due_at),
     CHECK (status <> 'running' OR (session_id IS NOT NULL AND claimed_at IS NOT NULL)),
     CHECK (status <> 'queued' OR session_id IS NULL),
@@ -406,8 +412,10 @@ CREATE TABLE schedule_exceptions (
     due_at INTEGER NOT NULL,
     kind TEXT NOT NULL CHECK (kind IN ('skip', 'moved_away', 'moved_here', 'done')),
     moved_to INTEGER,
+    moved_from INTEGER,
     PRIMARY KEY (schedule_id, due_at, kind),
-    CHECK ((kind = 'moved_away') = (moved_to IS NOT NULL))
+    CHECK ((kind = 'moved_away') = (moved_to IS NOT NULL)),
+    CHECK (moved_from IS NULL OR kind = 'moved_here')
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE schedule_labels (
@@ -426,6 +434,8 @@ CREATE TABLE schedule_revisions (
     valid_from INTEGER NOT NULL,
     by TEXT NOT NULL DEFAULT '',
     fires_per_minute REAL, -- in the mean, known where a quota asked for it
+    handover_at INTEGER, -- up to where the revision before it counted
+    last_due_at INTEGER, -- the last due time up to there, by the triggers
     PRIMARY KEY (schedule_id, version)
 ) STRICT;
 

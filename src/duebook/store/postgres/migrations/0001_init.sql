@@ -49,6 +49,8 @@ CREATE TABLE schedule_revisions (
     valid_from timestamptz NOT NULL,
     by text NOT NULL DEFAULT '',
     fires_per_minute double precision, -- in the mean, known where a quota asked for it
+    handover_at timestamptz, -- up to where the revision before it counted
+    last_due_at timestamptz, -- the last due time up to there, by the triggers
     PRIMARY KEY (schedule_id, version)
 );
 
@@ -93,8 +95,10 @@ CREATE TABLE schedule_exceptions (
     due_at timestamptz NOT NULL,
     kind text NOT NULL CHECK (kind IN ('skip', 'moved_away', 'moved_here', 'done')),
     moved_to timestamptz,
+    moved_from timestamptz,
     PRIMARY KEY (schedule_id, due_at, kind),
-    CHECK ((kind = 'moved_away') = (moved_to IS NOT NULL))
+    CHECK ((kind = 'moved_away') = (moved_to IS NOT NULL)),
+    CHECK (moved_from IS NULL OR kind = 'moved_here')
 );
 
 -- Missed due times that wait for an operator: all that the definition of that version has from the
@@ -298,7 +302,7 @@ CREATE TABLE active_runs (
     priority integer NOT NULL,
     task text COLLATE "C",
     exclusive boolean NOT NULL,
-    lane smallint NOT NULL DEFAULT 0 CHECK (lane IN (0, 1, 2)), -- the lower ones of a schedule go first
+    lane smallint NOT NULL DEFAULT 0 CHECK (lane IN (0, 1, 2, 3)), -- the lower ones of a schedule go first
     max_concurrent integer CHECK (max_concurrent >= 1),
     wakes boolean NOT NULL,
     max_takeovers integer NOT NULL,
@@ -328,6 +332,11 @@ CREATE TABLE active_runs (
     beat_at timestamptz,
     key text COLLATE "C", -- of what was enqueued at most once
     options text CHECK (options IS NULL OR options::json IS NOT NULL), -- the policies of a run without a schedule
+    interval_start timestamptz, -- the due time before its own, by the triggers
+    interval_end timestamptz, -- its own by the triggers, where that is not due_at
+    requested_by text, -- who asked for it, where that is not a due time
+    planned_by text, -- the node that planned its due time
+    backfill_limit integer CHECK (backfill_limit >= 1), -- how many like it may run at once
     CHECK (status IN ('queued', 'running')),
     CHECK (finished_at IS NULL),
     CHECK (status <> 'running' OR (session_id IS NOT NULL AND claimed_at IS NOT NULL)),
@@ -421,7 +430,8 @@ SELECT r.id, r.namespace, r.schedule_id, s.name AS schedule, r.version, r.due_at
     r.created_at, r.ready_at, r.claimed_at, r.started_at, r.finished_at, r.expires_at, n.node,
     r.cancel_requested_at, r.reason, r.error, r.exit_code, r.task, r.output, r.output_ref,
     r.progress, r.progress_text, r.beat_at, r.parent_run_id, r.step, r.flow,
-    r.output_size, r.output_secrets, r.place
+    r.output_size, r.output_secrets, r.requested_by, r.planned_by, r.interval_start, r.interval_end,
+    r.place
 FROM runs AS r
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
 LEFT JOIN node_sessions AS n ON n.id = r.session_id;
