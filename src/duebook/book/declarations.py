@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from duebook.book import Book
-    from duebook.book.schedules import Declared
+    from duebook.book.defining import Declared
     from duebook.targets.task import Isolation
 
 __all__ = ["Declarations", "declare_schedules", "refuse_declaration"]
@@ -47,13 +47,13 @@ def declare_schedules(book: Book, by: str, prune: bool) -> Declarations:
     for task in declared:
         try:
             definition = _definition(task.name, task.schedule, task.policies)
-            schedule, what = book.schedules.declare(task.name, by, **definition)
+            schedule, what = book.schedules.declare_one(task.name, by, **definition)
             found[what].append(task.name)
             for note in schedule.notes:
                 log.info("schedule %s: %s", task.name, note.message)
         except (Invalid, Conflict) as error:
             refused.append((task.name, str(error)))
-    made = book.store.read(lambda tx: tx.schedules.list_made_by(book.namespace, by))
+    made = book.store.read(lambda tx: tx.schedules.list_owned(book.namespace, by))
     removed = [name for name in made if name not in {task.name for task in declared}]
     if prune:
         for name in removed:
