@@ -184,10 +184,7 @@ class Declaring:
     def _look(self, tx: Tx, wanted: Sequence[Wanted]) -> tuple[Declaration, Difference]:
         difference = self._compare(tx, wanted)
         self._rights.refuse_all(tx, _targets(difference))
-        ids = [one.schedule.id for one in difference.edits]
-        ids += [one.id for one in difference.gone] if self._asked.prune else []
-        snapshots = {one.schedule_id: one for one in _snapshots(tx, ids)}
-        foreseen, compared = self._foresee(tx, difference, snapshots)
+        foreseen, compared = self._foresee(tx, difference) if self._asked.days else ({}, True)
         told = [
             *(self._created(one, foreseen) for one in difference.created),
             *(self._changed(one, foreseen) for one in difference.changed),
@@ -270,12 +267,11 @@ class Declaring:
                 f'"{self._asked.owner}": {names}; to take over, use adopt'
             )
 
-    def _foresee(
-        self, tx: Tx, difference: Difference, snapshots: Mapping[str, Snapshot]
-    ) -> tuple[dict[str, Foreseen], bool]:
+    def _foresee(self, tx: Tx, difference: Difference) -> tuple[dict[str, Foreseen], bool]:
         """What becomes of due times, by the names of schedules, and whether all were compared."""
-        if not self._asked.days:
-            return {}, True
+        ids = [one.schedule.id for one in difference.edits]
+        ids += [one.id for one in difference.gone] if self._asked.prune else []
+        snapshots = {one.schedule_id: one for one in tx.plans.snapshots(ids)} if ids else {}
         now, budget = difference.now, Budget(LONGEST)
         until = now + timedelta(days=self._asked.days)
         looked_at, found = 0, dict[str, Foreseen]()
@@ -346,7 +342,7 @@ class Declaring:
         if self._asked.prune:
             told = DeclaredSchedule(schedule.name, "remove", schedule.version)
             return _with(told, foreseen.get(schedule.name))
-        left = Note("left", "it is no longer declared, but stays in force; prune deletes it")
+        left = Note("left", "it is no longer declared, but stays as it is; prune deletes it")
         return DeclaredSchedule(schedule.name, "leave", schedule.version, notes=(left,))
 
     def _fingerprint(self, found: Difference) -> str:
@@ -377,23 +373,27 @@ class Declaring:
         if adopted:
             tx.schedules.change_owner([one.id for one in adopted], self._asked.owner)
             self._audit.adopted(tx, adopted, self._asked.owner)
-        made = [new for _, _, new in found.created]
+        made = sorted((new for _, _, new in found.created), key=lambda new: new.name)
         if made:
-            tx.schedules.create_schedules(made, self._audit.by, found.now)
+            self._create(tx, made, found.now)
             self._audit.created(tx, made, self._audit.by)
         admit(tx, self._namespace, [*written, *((new.name, new.spec, None) for new in made)])
         done = {"created": len(made), "changed": len(found.changed), "removed": len(gone)}
         self._audit.note(tx, "declare", "declaration", self._asked.owner, after=done)
+
+    def _create(self, tx: Tx, made: Sequence[NewSchedule], now: datetime) -> None:
+        try:
+            tx.schedules.create_schedules(made, self._audit.by, now)
+        except Conflict:  # somebody else created one of them just now
+            raise _Moved from None
 
     def _refuse_moved(self, tx: Tx, found: Difference, touched: Sequence[Schedule]) -> None:
         """The states of what there is are locked: nobody changes them from now on."""
         names = [one.name for _, one, _ in found.created]
         if names and tx.schedules.list_taken(self._namespace, names):
             raise _Moved
-        current = {
-            one.id: _basis(one) for one in tx.schedules.get_schedules([t.id for t in touched])
-        }
-        if any(current.get(one.id) != _basis(one) for one in touched):
+        bases = tx.schedules.list_bases([one.id for one in touched])
+        if any(bases.get(one.id) != (one.version, one.owner) for one in touched):
             raise _Moved
         owned = tx.schedules.list_owned(self._namespace, self._asked.owner)
         known = {one.name for one in (*touched, *found.gone)} | set(found.unchanged)
@@ -418,10 +418,6 @@ class Declaring:
                 tx, [(edit.schedule, edit.was, edit.spec) for edit in planned if edit.was]
             )
         return [(edit.schedule.name, edit.spec, edit.was) for edit in planned]
-
-
-def _snapshots(tx: Tx, ids: Sequence[str]) -> list[Snapshot]:
-    return tx.plans.snapshots(ids) if ids else []
 
 
 def _basis(schedule: Schedule) -> tuple[str, int, str]:

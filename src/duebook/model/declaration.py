@@ -31,7 +31,7 @@ DeclaredAction = Literal["create", "change", "remove", "leave"]
 
 @shown()
 class FieldChange(NamedTuple):
-    """A field of a definition before and after; null: it is at its default, or there is none."""
+    """A field of a definition before and after; null stands for the default."""
 
     field: Annotated[str, Shown(example="retry")]
     before: Any = None

@@ -29,7 +29,7 @@ from duebook.remote.needs import NeedsDatabase
 OF_THE_DATABASE = {
     "enqueue",
     "schedules.act_on",
-    "schedules.declare",
+    "schedules.declare_one",
     "schedules.preview_create",
     "tokens.check",
     "tokens.look_up",

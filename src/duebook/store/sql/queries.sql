@@ -284,6 +284,10 @@ SELECT name, id FROM schedules
 WHERE namespace = :namespace AND owner = :owner AND deleted_at IS NULL AND owner <> ''
 ORDER BY name
 
+-- name: list_bases
+-- What changes of the given schedules are based on.
+SELECT id, version, owner FROM schedules WHERE id = ANY (:ids::text[]) AND deleted_at IS NULL
+
 -- name: change_owner
 -- Schedules are declared by another owner from now on.
 UPDATE schedules SET owner = :owner WHERE id = ANY (:ids::text[])

@@ -170,6 +170,11 @@ class Schedules(Part):
         """The names of the schedules that an owner declares, in order, with their ids."""
         return dict(self._db.all("list_owned", namespace=namespace, owner=clean(owner)))
 
+    def list_bases(self, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
+        """The version and the owner of each that is not deleted."""
+        rows = self._db.all("list_bases", ids=list(ids))
+        return {id_: (version, owner) for id_, version, owner in rows}
+
     def change_owner(self, ids: Sequence[str], owner: str) -> None:
         """They are declared by `owner` from now on."""
         self._db.run("change_owner", ids=list(ids), owner=clean(owner))
