@@ -100,7 +100,7 @@ def test_hidden_values_stay_as_they_are(book: Book) -> None:
 
 
 def test_due_times_of_the_next_days_appear_disappear_and_move(book: Book) -> None:
-    noon = {"trigger": {"daily": "14:00"}}
+    noon: dict[str, Any] = {"trigger": {"daily": "14:00"}}
     book.schedules.declare([hourly(**noon), hourly("gone", **noon)], OWNER)
     later = [hourly(trigger={"daily": "15:00"}), hourly("new", **noon)]
     planned = book.schedules.declare(later, OWNER, prune=True, dry_run=True, days=2)
@@ -148,7 +148,7 @@ def test_a_change_that_drops_waiting_due_times_says_how_many(
 
 
 def test_a_time_that_does_not_exist_is_a_warning(book: Book) -> None:
-    night = {"trigger": {"daily": "02:30", "tz": "Europe/Brussels"}}
+    night: dict[str, Any] = {"trigger": {"daily": "02:30", "tz": "Europe/Brussels"}}
     planned = book.schedules.declare([hourly(**night)], OWNER, dry_run=True)
     assert "dst_gap" in codes(planned)
     assert (

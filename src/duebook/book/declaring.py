@@ -58,6 +58,8 @@ LONGEST: Final = 5.0
 MOST_WIDENED: Final = 100
 """Changes for which due times that were recorded as missed are looked for."""
 TRIES: Final = 3
+AT_ONCE: Final = 500
+"""Schedules that one statement reads."""
 FLOWS: Final = "flows:"
 
 
@@ -271,7 +273,7 @@ class Declaring:
         """What becomes of due times, by the names of schedules, and whether all were compared."""
         ids = [one.schedule.id for one in difference.edits]
         ids += [one.id for one in difference.gone] if self._asked.prune else []
-        snapshots = {one.schedule_id: one for one in tx.plans.snapshots(ids)} if ids else {}
+        snapshots = _snapshots(tx, ids)
         now, budget = difference.now, Budget(LONGEST)
         until = now + timedelta(days=self._asked.days)
         looked_at, found = 0, dict[str, Foreseen]()
@@ -364,10 +366,10 @@ class Declaring:
         """Raises _Moved when a schedule is no longer what it was compared with."""
         gone = found.gone if self._asked.prune else []
         touched = [*(one.schedule for one in found.changed), *gone]
-        snapshots = {one.schedule_id: one for one in tx.plans.snapshots([s.id for s in touched])}
+        snapshots = _snapshots(tx, [one.id for one in touched])
         self._refuse_moved(tx, found, touched)
-        if gone:
-            delete_all(tx, self._audit, [one.id for one in gone])
+        for part in _parts([one.id for one in gone]):
+            delete_all(tx, self._audit, part)
         written = self._edit(tx, found.edits, snapshots)
         adopted = [one.schedule for one in found.changed if one.schedule.owner != self._asked.owner]
         if adopted:
@@ -418,6 +420,18 @@ class Declaring:
                 tx, [(edit.schedule, edit.was, edit.spec) for edit in planned if edit.was]
             )
         return [(edit.schedule.name, edit.spec, edit.was) for edit in planned]
+
+
+def _parts(ids: Sequence[str]) -> Iterator[list[str]]:
+    """In the order in which everybody locks them."""
+    found = sorted(ids)
+    for first in range(0, len(found), AT_ONCE):
+        yield found[first : first + AT_ONCE]
+
+
+def _snapshots(tx: Tx, ids: Sequence[str]) -> dict[str, Snapshot]:
+    """Schedules as the planner sees them, by id; without those that cannot be read."""
+    return {one.schedule_id: one for part in _parts(ids) for one in tx.plans.snapshots(part)}
 
 
 def _basis(schedule: Schedule) -> tuple[str, int, str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from duebook.book import Book
 from duebook.cli.bulk import agreed
 from duebook.cli.commands import command
 from duebook.cli.declaration_files import read_files, write_toml, write_yaml
@@ -270,7 +271,7 @@ def export_command(
     """
     wanted = read_filter(options)
     with open_book() as book:
-        if secrets and not hasattr(book, "store"):
+        if secrets and not isinstance(book, Book):
             raise Invalid("--secrets needs the database itself; a server hides these values")
         found = gather(
             lambda place, most: book.schedules.list(cursor=place, limit=min(most, 1_000), **wanted),
