@@ -4,105 +4,59 @@ change, and changes it in one transaction."""
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
-from datetime import timedelta
-from hashlib import sha256
+from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.actions import delete_all
 from duebook.book.bulk import Problems, first_state
 from duebook.book.checks import refuse_circle, refuse_past
+from duebook.book.declaration_plan import (
+    Changed,
+    Difference,
+    Facts,
+    plan_declaration,
+    whose,
+)
 from duebook.book.editing import put_in_force
 from duebook.book.quotas import admit
 from duebook.book.widening import find_missed, widens
-from duebook.budget import Budget
-from duebook.errors import Conflict, Invalid, OverBudget, counted, quoted, shorten
+from duebook.errors import Conflict, Invalid, counted, quoted, shorten
 from duebook.ids import check_name
 from duebook.model.declaration import (
     DEFAULT_OWNER,
     Declaration,
-    DeclaredSchedule,
-    FieldChange,
-    field_changes,
 )
 from duebook.model.definition import load_changes
 from duebook.model.hidden import keep_hidden
-from duebook.model.note import Note
 from duebook.model.schedule import InvalidSchedule
 from duebook.model.secret import HIDDEN, keep_secrets
-from duebook.planner import Foreseen, foresee_change, foresee_end, foresee_new, plan_edit
+from duebook.planner import plan_edit
 from duebook.store.values import Edit
 from duebook.targets.task import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from duebook.book.audit import ScheduleAudit
     from duebook.book.bulk import Wanted
+    from duebook.book.declaration_plan import Asked
     from duebook.book.rights import Rights
     from duebook.model.plan import Snapshot
     from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.store.base import Store, Tx
     from duebook.store.values import NewSchedule
 
-__all__ = ["DAYS", "MOST_DAYS", "Asked", "Declaring", "check_owner", "read_days", "whose"]
+__all__ = ["MOST_DAYS", "Declaring", "check_owner", "read_days"]
 
-DAYS: Final = 7
 MOST_DAYS: Final = 366
-MOST_LOOKED_AT: Final = 100_000
-"""Due times that one declaration computes for its comparison."""
-LONGEST: Final = 5.0
-"""Seconds of processor time for it."""
 MOST_WIDENED: Final = 100
 """Changes for which due times that were recorded as missed are looked for."""
 TRIES: Final = 3
 AT_ONCE: Final = 500
 """Schedules that one statement reads."""
 FLOWS: Final = "flows:"
-
-
-class Asked(NamedTuple):
-    """How schedules are declared."""
-
-    owner: str
-    prune: bool = False
-    adopt: bool = False
-    dry_run: bool = False
-    expect: str | None = None
-    days: int = DAYS
-
-
-class Changed(NamedTuple):
-    """A schedule that gets another definition, or another owner."""
-
-    number: int
-    """its place in the list"""
-    wanted: Wanted
-    schedule: Schedule
-    spec: ScheduleSpec
-    """as it will be stored"""
-
-    @property
-    def is_edit(self) -> bool:
-        return self.schedule.spec != self.spec
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """What there is against what is wanted."""
-
-    now: datetime
-    created: list[tuple[int, Wanted, NewSchedule]]
-    changed: list[Changed]
-    gone: list[Schedule]
-    """of the owner, and no longer wanted"""
-    unchanged: list[str]
-
-    @property
-    def edits(self) -> list[Changed]:
-        return [one for one in self.changed if one.is_edit]
 
 
 class _Moved(Exception):
@@ -119,15 +73,6 @@ def read_days(days: Any) -> int:
     if isinstance(days, int) and not isinstance(days, bool) and 0 <= days <= MOST_DAYS:
         return days
     raise Invalid(f"days {quoted(days)} is not a number from 0 to {MOST_DAYS}")
-
-
-def whose(schedule: Schedule) -> str:
-    """Who declares a schedule, or made it."""
-    if schedule.owner:
-        return f'is declared by "{schedule.owner}"'
-    return (
-        f'was created by "{schedule.created_by}"' if schedule.created_by else "was created manually"
-    )
 
 
 class Declaring:
@@ -163,59 +108,44 @@ class Declaring:
     def declare(self, wanted: Sequence[Wanted]) -> Declaration:
         """Say what changes, and change it unless only that was asked for."""
         for _ in range(TRIES):
-            told, difference = self._store.read(lambda tx: self._look(tx, wanted))
-            if self._asked.expect not in (None, told.fingerprint):
-                raise Conflict(
-                    "the schedules are no longer as they were when this was planned; look at the "
-                    "changes again"
-                )
-            if self._asked.dry_run:
-                return told
-            self._refuse_others(difference)
-            if not told.changes:
-                return replace(told, applied=True)
             try:
-                self._store.transact(lambda tx, found=difference: self._apply(tx, found))  # type: ignore[misc]
+                return self._try(wanted)
             except _Moved:
                 continue
-            return replace(told, applied=True)
         raise Conflict("others keep changing these schedules; try again")
 
-    # -- what would change
+    def _try(self, wanted: Sequence[Wanted]) -> Declaration:
+        told, difference = self._look(wanted)
+        if self._asked.expect not in (None, told.fingerprint):
+            raise Conflict(
+                "the schedules are no longer as they were when this was planned; look at the "
+                "changes again"
+            )
+        if self._asked.dry_run:
+            return told
+        self._refuse_others(difference)
+        if told.changes:
+            self._store.transact(lambda tx: self._apply(tx, difference))
+        return replace(told, applied=True)
 
-    def _look(self, tx: Tx, wanted: Sequence[Wanted]) -> tuple[Declaration, Difference]:
-        difference = self._compare(tx, wanted)
-        self._rights.refuse_all(tx, _targets(difference))
-        foreseen, compared = self._foresee(tx, difference) if self._asked.days else ({}, True)
-        told = [
-            *(self._created(one, foreseen) for one in difference.created),
-            *(self._changed(one, foreseen) for one in difference.changed),
-            *(self._gone(one, foreseen) for one in difference.gone),
-        ]
-        return Declaration(
-            self._asked.owner,
-            self._namespace,
-            applied=False,
-            fingerprint=self._fingerprint(difference),
-            at=difference.now,
-            until=difference.now + timedelta(days=self._asked.days),
-            schedules=tuple(sorted(told, key=lambda one: one.name)),
-            unchanged=tuple(difference.unchanged),
-            compared=compared,
-        ), difference
+    # -- what would change: nothing is computed while a transaction is open
 
-    def _compare(self, tx: Tx, wanted: Sequence[Wanted]) -> Difference:
+    def _look(self, wanted: Sequence[Wanted]) -> tuple[Declaration, Difference]:
+        difference = self._compare(wanted)
+        facts = self._store.read(lambda tx: self._read_facts(tx, difference))
+        return plan_declaration(self._namespace, self._asked, difference, facts), difference
+
+    def _compare(self, wanted: Sequence[Wanted]) -> Difference:
         """Raises InvalidSchedule for what nobody could put in force."""
         owner = self._asked.owner
-        known = self._named(tx, [one.name for one in wanted])
-        gone = self._owned(tx, {one.name for one in wanted})
-        found = Difference(tx.now, [], [], gone, [])
+        now, known, gone = self._store.read(lambda tx: self._read_known(tx, wanted))
+        found = Difference(now, [], [], gone, [])
         problems = Problems()
         for number, one in enumerate(wanted):
             schedule = known.get(one.name)
             try:
                 if schedule is None:
-                    new = first_state(one, self._namespace, tx.now, owner)
+                    new = first_state(one, self._namespace, now, owner)
                     found.created.append((number, one, new))
                     continue
                 spec = one.spec.anchored(schedule.created_at)
@@ -223,33 +153,57 @@ class Declaring:
                     found.unchanged.append(one.name)
                     continue
                 if schedule.spec is None or schedule.spec.triggers != spec.triggers:
-                    refuse_past(spec, tx.now)
+                    refuse_past(spec, now)
                 found.changed.append(Changed(number, one, schedule, spec))
             except InvalidSchedule as error:
                 problems.add(number, error.problems)
-        self._refuse_circles(tx, found, problems)
         problems.refuse()
         return found
 
+    def _read_known(
+        self, tx: Tx, wanted: Sequence[Wanted]
+    ) -> tuple[datetime, dict[str, Schedule], list[Schedule]]:
+        """The time, the schedules of these names, and those of the owner that have other names."""
+        known = self._named(tx, [one.name for one in wanted])
+        owned = tx.schedules.list_owned(self._namespace, self._asked.owner)
+        names = {one.name for one in wanted}
+        gone = _schedules(tx, [id_ for name, id_ in owned.items() if name not in names])
+        return tx.now, known, sorted(gone, key=lambda one: one.name)
+
     def _named(self, tx: Tx, names: Sequence[str]) -> dict[str, Schedule]:
         ids = tx.schedules.list_taken(self._namespace, names)
-        return {one.name: one for one in tx.schedules.get_schedules(list(ids.values()))}
+        return {one.name: one for one in _schedules(tx, list(ids.values()))}
 
-    def _owned(self, tx: Tx, wanted: set[str]) -> list[Schedule]:
-        """Those that the owner declared before, and does not any more."""
-        owned = tx.schedules.list_owned(self._namespace, self._asked.owner)
-        gone = [id_ for name, id_ in owned.items() if name not in wanted]
-        return sorted(tx.schedules.get_schedules(gone), key=lambda one: one.name)
+    def _read_facts(self, tx: Tx, difference: Difference) -> Facts:
+        """Raises Forbidden, InvalidSchedule for circles, and _Moved."""
+        self._rights.refuse_all(tx, _targets(difference))
+        self._refuse_circles(tx, difference)
+        if not self._asked.days:
+            return Facts({}, {})
+        ids = [one.schedule.id for one in difference.edits]
+        ids += [one.id for one in difference.gone] if self._asked.prune else []
+        snapshots = _snapshots(tx, ids)
+        notes = {}
+        for one in _widened(difference.edits):
+            snapshot = snapshots.get(one.schedule.id)
+            if snapshot is not None and snapshot.version != one.schedule.version:
+                raise _Moved
+            missed = snapshot and find_missed(tx, one.schedule, snapshot, one.spec)
+            if missed:
+                notes[one.wanted.name] = missed.note
+        return Facts(snapshots, notes)
 
-    def _refuse_circles(self, tx: Tx, found: Difference, problems: Problems) -> None:
+    def _refuse_circles(self, tx: Tx, found: Difference) -> None:
         written = [(number, one.name, one.spec) for number, one, _ in found.created]
         written += [(one.number, one.wanted.name, one.spec) for one in found.edits]
         known = {name: [d.schedule for d in spec.depends_on] for _, name, spec in written}
+        problems = Problems()
         for number, name, spec in written:
             try:
                 refuse_circle(tx, self._namespace, name, spec, known)
             except InvalidSchedule as error:
                 problems.add(number, error.problems)
+        problems.refuse()
 
     def _refuse_others(self, difference: Difference) -> None:
         """Raises Conflict for schedules that are not this owner's to change."""
@@ -269,125 +223,44 @@ class Declaring:
                 f'"{self._asked.owner}": {names}; to take over, use adopt'
             )
 
-    def _foresee(self, tx: Tx, difference: Difference) -> tuple[dict[str, Foreseen], bool]:
-        """What becomes of due times, by the names of schedules, and whether all were compared."""
-        ids = [one.schedule.id for one in difference.edits]
-        ids += [one.id for one in difference.gone] if self._asked.prune else []
-        snapshots = _snapshots(tx, ids)
-        now, budget = difference.now, Budget(LONGEST)
-        until = now + timedelta(days=self._asked.days)
-        looked_at, found = 0, dict[str, Foreseen]()
-        for name, look in self._looks(tx, difference, snapshots, until, budget):
-            if looked_at > MOST_LOOKED_AT:
-                return found, False
-            try:
-                found[name] = look()
-            except OverBudget:
-                return found, False
-            looked_at += found[name].looked_at
-        return found, True
-
-    def _looks(
-        self,
-        tx: Tx,
-        difference: Difference,
-        snapshots: Mapping[str, Snapshot],
-        until: datetime,
-        budget: Budget,
-    ) -> Iterator[tuple[str, Callable[[], Foreseen]]]:
-        """The changes first, which matter most, then what is removed and what is new."""
-        now = difference.now
-        widened = _widened(difference.edits)
-        for one in difference.edits:
-            if (snapshot := snapshots.get(one.schedule.id)) is None:
-                continue  # it cannot be read
-
-            def change(one: Changed = one, snapshot: Snapshot = snapshot) -> Foreseen:
-                seen = foresee_change(snapshot, one.spec, now, until, budget)
-                if one.schedule.id not in widened:
-                    return seen
-                missed = find_missed(tx, one.schedule, snapshot, one.spec)
-                return replace(seen, notes=(*seen.notes, missed.note)) if missed else seen
-
-            yield one.wanted.name, change
-        for schedule in difference.gone:
-            if (found := snapshots.get(schedule.id)) is not None:
-                yield schedule.name, lambda of=found: foresee_end(of, now, until, budget)  # type: ignore[misc]
-        for _, _, new in difference.created:
-            yield new.name, lambda new=new: foresee_new(new.name, new.spec, now, until, budget)  # type: ignore[misc]
-
-    def _created(
-        self, one: tuple[int, Wanted, NewSchedule], foreseen: Mapping[str, Foreseen]
-    ) -> DeclaredSchedule:
-        _, wanted, new = one
-        fields = field_changes(None, wanted.spec)
-        notes = (Note("paused", "it is created paused"),) if new.paused else ()
-        told = DeclaredSchedule(new.name, "create", None, fields, notes=notes)
-        return _with(told, foreseen.get(new.name))
-
-    def _changed(self, one: Changed, foreseen: Mapping[str, Foreseen]) -> DeclaredSchedule:
-        schedule, owner = one.schedule, self._asked.owner
-        fields: tuple[FieldChange, ...] = ()
-        notes: tuple[Note, ...] = ()
-        if one.is_edit:
-            fields = field_changes(schedule.spec, one.spec)
-        if schedule.spec is None:
-            notes = (Note("unreadable", schedule.problem or "its definition cannot be read"),)
-        if schedule.owner != owner:
-            fields = (FieldChange("owner", schedule.owner or None, owner), *fields)
-            needs = "" if self._asked.adopt else "; to take it over, use adopt"
-            notes = (*notes, Note("adopt", f"it {whose(schedule)}{needs}"))
-        told = DeclaredSchedule(schedule.name, "change", schedule.version, fields, notes=notes)
-        return _with(told, foreseen.get(schedule.name))
-
-    def _gone(self, schedule: Schedule, foreseen: Mapping[str, Foreseen]) -> DeclaredSchedule:
-        if self._asked.prune:
-            told = DeclaredSchedule(schedule.name, "remove", schedule.version)
-            return _with(told, foreseen.get(schedule.name))
-        left = Note("left", "it is no longer declared, but stays as it is; prune deletes it")
-        return DeclaredSchedule(schedule.name, "leave", schedule.version, notes=(left,))
-
-    def _fingerprint(self, found: Difference) -> str:
-        """Of what is done, and to which versions."""
-        rows: list[Any] = [["create", one.name, one.spec.to_json()] for _, one, _ in found.created]
-        rows += [
-            ["change", one.wanted.name, *_basis(one.schedule), one.wanted.spec.to_json()]
-            for one in found.changed
-        ]
-        if self._asked.prune:
-            rows += [["remove", one.name, *_basis(one)] for one in found.gone]
-        whole = [self._namespace, self._asked.owner, sorted(rows, key=lambda row: row[1])]
-        text = json.dumps(whole, sort_keys=True, ensure_ascii=False)
-        return sha256(text.encode(errors="replace")).hexdigest()[:32]
-
     # -- the change itself
 
     def _apply(self, tx: Tx, found: Difference) -> None:
-        """Raises _Moved when a schedule is no longer what it was compared with."""
+        """In parts: a database ends a transaction in which nothing happens for some seconds.
+
+        Raises _Moved when a schedule is no longer what it was compared with.
+        """
         gone = found.gone if self._asked.prune else []
         touched = [*(one.schedule for one in found.changed), *gone]
-        snapshots = _snapshots(tx, [one.id for one in touched])
+        tx.plans.lock([one.id for one in touched])
         self._refuse_moved(tx, found, touched)
         for part in _parts([one.id for one in gone]):
             delete_all(tx, self._audit, part)
-        written = self._edit(tx, found.edits, snapshots)
-        adopted = [one.schedule for one in found.changed if one.schedule.owner != self._asked.owner]
-        if adopted:
-            tx.schedules.change_owner([one.id for one in adopted], self._asked.owner)
-            self._audit.adopted(tx, adopted, self._asked.owner)
+        edits = {one.schedule.id: one for one in found.edits}
+        written: list[tuple[str, ScheduleSpec, ScheduleSpec | None]] = []
+        for part in _parts(list(edits)):
+            written += self._edit(tx, [edits[id_] for id_ in part])
+        self._adopt(tx, found)
         made = sorted((new for _, _, new in found.created), key=lambda new: new.name)
-        if made:
-            self._create(tx, made, found.now)
-            self._audit.created(tx, made, self._audit.by)
+        for first in range(0, len(made), AT_ONCE):
+            self._create(tx, made[first : first + AT_ONCE], found.now)
         admit(tx, self._namespace, [*written, *((new.name, new.spec, None) for new in made)])
         done = {"created": len(made), "changed": len(found.changed), "removed": len(gone)}
         self._audit.note(tx, "declare", "declaration", self._asked.owner, after=done)
+
+    def _adopt(self, tx: Tx, found: Difference) -> None:
+        owner = self._asked.owner
+        adopted = [one.schedule for one in found.changed if one.schedule.owner != owner]
+        if adopted:
+            tx.schedules.change_owner([one.id for one in adopted], owner)
+            self._audit.adopted(tx, adopted, owner)
 
     def _create(self, tx: Tx, made: Sequence[NewSchedule], now: datetime) -> None:
         try:
             tx.schedules.create_schedules(made, self._audit.by, now)
         except Conflict:  # somebody else created one of them just now
             raise _Moved from None
+        self._audit.created(tx, made, self._audit.by)
 
     def _refuse_moved(self, tx: Tx, found: Difference, touched: Sequence[Schedule]) -> None:
         """The states of what there is are locked: nobody changes them from now on."""
@@ -403,9 +276,10 @@ class Declaring:
             raise _Moved
 
     def _edit(
-        self, tx: Tx, edits: Sequence[Changed], snapshots: Mapping[str, Snapshot]
+        self, tx: Tx, edits: Sequence[Changed]
     ) -> list[tuple[str, ScheduleSpec, ScheduleSpec | None]]:
         """Put other definitions in force; returns them with those that were, for quotas."""
+        snapshots = _snapshots(tx, [one.schedule.id for one in edits])
         unread = [one for one in edits if one.schedule.id not in snapshots]
         for one in unread:  # each is repaired by itself
             put_in_force(tx, one.schedule, one.spec, Tasks(), self._rights, self._audit)
@@ -429,13 +303,13 @@ def _parts(ids: Sequence[str]) -> Iterator[list[str]]:
         yield found[first : first + AT_ONCE]
 
 
+def _schedules(tx: Tx, ids: Sequence[str]) -> list[Schedule]:
+    return [one for part in _parts(ids) for one in tx.schedules.get_schedules(part)]
+
+
 def _snapshots(tx: Tx, ids: Sequence[str]) -> dict[str, Snapshot]:
     """Schedules as the planner sees them, by id; without those that cannot be read."""
     return {one.schedule_id: one for part in _parts(ids) for one in tx.plans.snapshots(part)}
-
-
-def _basis(schedule: Schedule) -> tuple[str, int, str]:
-    return schedule.id, schedule.version, schedule.owner
 
 
 def _targets(difference: Difference) -> Iterator[tuple[Any, Any]]:
@@ -448,23 +322,10 @@ def _targets(difference: Difference) -> Iterator[tuple[Any, Any]]:
             yield changed.spec.target, None if spec is None else spec.target
 
 
-def _with(told: DeclaredSchedule, seen: Foreseen | None) -> DeclaredSchedule:
-    if seen is None:
-        return told
-    return replace(
-        told,
-        appear=seen.appear,
-        disappear=seen.disappear,
-        move=seen.move,
-        more=seen.more,
-        notes=(*told.notes, *seen.notes),
-    )
-
-
-def _widened(edits: Sequence[Changed]) -> set[str]:
-    """The schedules whose catch-up keeps more than before."""
-    found = (e.schedule.id for e in edits if e.schedule.spec and widens(e.schedule.spec, e.spec))
-    return set(islice(found, MOST_WIDENED))
+def _widened(edits: Sequence[Changed]) -> list[Changed]:
+    """Those whose catch-up keeps more than before; not too many of them."""
+    found = (e for e in edits if e.schedule.spec and widens(e.schedule.spec, e.spec))
+    return list(islice(found, MOST_WIDENED))
 
 
 def _hides(form: Mapping[str, Any]) -> bool:

@@ -11,7 +11,8 @@ from duebook.book.actions import STATES, act
 from duebook.book.audit import ScheduleAudit
 from duebook.book.bulk import Wanted, as_made, create_all, first_state, read_all
 from duebook.book.checks import check_definition, named_spec, refuse_circle, refuse_payload
-from duebook.book.declaring import DAYS, Asked, Declaring, check_owner, read_days, whose
+from duebook.book.declaration_plan import DAYS, Asked, whose
+from duebook.book.declaring import Declaring, check_owner, read_days
 from duebook.book.editing import current_spec, form_after, put_in_force
 from duebook.book.quotas import admit
 from duebook.book.rights import UNLIMITED, Rights

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, Protocol, Unpack, overload
 
-from duebook.book.declaring import DAYS, MOST_DAYS
+from duebook.book.declaration_plan import DAYS
+from duebook.book.declaring import MOST_DAYS
 from duebook.book.defining import Declared
 from duebook.client.arguments import (
     AT_ONCE,

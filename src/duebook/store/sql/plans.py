@@ -126,6 +126,10 @@ class Plans(Part):
             raise Conflict(f'schedule "{found.name}": {found.problem}')
         return snapshots[0]
 
+    def lock(self, schedule_ids: Sequence[str]) -> None:
+        """Nobody else changes them before this transaction ends; in the order of all who do so."""
+        self._db.lock_states(sorted(schedule_ids))
+
     def snapshots(self, schedule_ids: Sequence[str]) -> list[Snapshot]:
         """As `snapshot`, of those that are not deleted and can be read, by id."""
         return self._snapshots.read(self._db.lock_states(sorted(schedule_ids)))
