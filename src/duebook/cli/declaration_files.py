@@ -44,6 +44,8 @@ class Entry:
     """0: unknown"""
     lines: dict[str, int] = field(default_factory=dict)
     """of its fields"""
+    completed: bool = False
+    """whether it is a whole schedule, as lists print it, that is completed"""
 
     @property
     def name(self) -> str:
@@ -61,6 +63,8 @@ class DeclaredFiles:
     owner: str | None
     """None: none of them says"""
     entries: Sequence[Entry]
+    completed: Sequence[str] = ()
+    """schedules that are left out: they would start again"""
 
     @property
     def definitions(self) -> list[Any]:
@@ -94,8 +98,10 @@ def read_files(paths: Sequence[str]) -> DeclaredFiles:
     if len(owners) > 1:
         told = " and ".join(f'"{owner}" in {file}' for owner, file in list(owners.items())[:2])
         raise Invalid(f"the files have different owners: {told}; use --owner, or one at a time")
-    _refuse_twice(entries)
-    return DeclaredFiles(next(iter(owners), None), entries)
+    kept = [entry for entry in entries if not entry.completed]
+    _refuse_twice(kept)
+    completed = [entry.name for entry in entries if entry.completed]
+    return DeclaredFiles(next(iter(owners), None), kept, completed)
 
 
 def _refuse_twice(entries: Sequence[Entry]) -> None:
@@ -208,13 +214,14 @@ def _entries(found: Any, file: str) -> Iterator[Entry]:
 
 
 def _entry(item: Any, file: str) -> Entry:
-    form = _plain(item)
+    form, completed = _plain(item), False
     if isinstance(form, dict):
+        completed = form.get("status") == "completed" and "id" in form
         form = definition_of(form)
     if not isinstance(item, Node):
-        return Entry(form, file)
+        return Entry(form, file, completed=completed)
     lines = {key: node.line for key, node in item.keys.items()}
-    return Entry(form, file, item.line, lines)
+    return Entry(form, file, item.line, lines, completed)
 
 
 def _plain(value: Any) -> Any:

@@ -86,7 +86,7 @@ def diff_command(files: tuple[str, ...], check: bool, as_json: bool, **options: 
       duebook diff schedules/*.yaml --owner billing --prune --days 30
       duebook diff schedules.toml --check
     """
-    declared = read_files(files)
+    declared = _read(files)
     with open_book(create=True) as book:
         planned = _declare(book, declared, options, dry_run=True)
     print_json(encode(planned)) if as_json else _print_plan(planned)
@@ -117,7 +117,9 @@ def apply_command(
       duebook apply schedules.yaml
       duebook apply schedules/*.yaml --owner billing --prune --yes
     """
-    declared = read_files(files)
+    if as_json and not yes:
+        raise click.UsageError("--json does not ask for confirmation; add --yes")
+    declared = _read(files)
     with open_book(create=True) as book:
         planned = _declare(book, declared, options, dry_run=True, expect=expect)
         if not as_json:
@@ -133,6 +135,15 @@ def apply_command(
         print_json(encode(replace(planned, applied=True)))
     elif planned.changes:
         click.echo("applied")
+
+
+def _read(files: Sequence[str]) -> DeclaredFiles:
+    declared = read_files(files)
+    if declared.completed:
+        names = shorten(", ".join(declared.completed), LONGEST)
+        number = counted(len(declared.completed), "completed schedule")
+        click.echo(wrapped(f"note: {number} left out: {printable(names)}"), err=True)
+    return declared
 
 
 def _declare(

@@ -47,6 +47,12 @@ def test_wrong_definitions_are_named_by_their_place(api: Api) -> None:
     api.refused(422, "PUT", "declarations/Billing!", body())
 
 
+def test_it_takes_as_large_a_body_as_other_operations_for_many(api: Api) -> None:
+    many = [HELLO | {"name": f"job-{n}", "payload": {"text": "x" * 9_000}} for n in range(300)]
+    planned = api.ok("PUT", PATH, {"schedules": many}, params={"dry_run": "true", "days": 0})
+    assert len(planned["schedules"]) == 300
+
+
 def test_only_an_admin_declares_commands(app: App, api: Api) -> None:
     operator = Api(app, "operator")
     command = {"schedules": [HELLO | {"target": {"command": ["true"]}}]}

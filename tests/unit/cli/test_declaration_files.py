@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from typing import TYPE_CHECKING, Any
 
@@ -112,6 +113,14 @@ def test_problems_are_placed_where_they_are(tmp_path: Path) -> None:
         f"{path}:3: schedules[1]: 5 is not an object",
         "and 3 more problems",
     ]
+
+
+def test_completed_schedules_of_a_list_are_left_out(tmp_path: Path) -> None:
+    whole = {"id": "1", "version": 1, "name": "done", "status": "completed", "target": "x"}
+    text = json.dumps([whole, whole | {"name": "going", "status": "paused", "enabled": False}])
+    found = read(tmp_path, "a.json", text)
+    assert found.definitions == [{"name": "going", "enabled": False, "target": "x"}]
+    assert found.completed == ["done"]
 
 
 def test_an_empty_file_declares_nothing(tmp_path: Path) -> None:
