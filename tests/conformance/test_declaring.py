@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duebook.book import Book
+from duebook.book.declaring import Declaring
 from duebook.errors import Conflict, Invalid, NotFound, QuotaReached
 from duebook.model.declaration import DueMove
 from duebook.model.schedule import InvalidSchedule
@@ -17,6 +18,8 @@ from tests.support.builders import BEGIN, MINUTE, VirtualClock, get_ledger, tick
 from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from duebook.model.declaration import Declaration, DeclaredSchedule
     from duebook.store.base import Store
     from tests.support.backends import Backend
@@ -253,31 +256,55 @@ def test_a_plan_is_refused_when_a_schedule_it_changes_has_changed(book: Book) ->
     assert book.schedules.declare(wanted, OWNER, expect=renewed.fingerprint).applied
 
 
-def test_a_schedule_that_appears_meanwhile_is_seen_before_anything_is_written(
+def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Somebody acts once, after schedules were compared and before they are changed."""
+    waiting, refuse = [act], Declaring._refuse_others
+
+    def late(self: Declaring, *given: Any) -> None:
+        refuse(self, *given)
+        while waiting:
+            waiting.pop()()
+
+    monkeypatch.setattr(Declaring, "_refuse_others", late)
+
+
+def test_a_schedule_that_appears_meanwhile_is_not_overwritten(
     book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from duebook.book import declaring
-
-    look = declaring.Declaring._look
-    raced: list[str] = []
-
-    def late(self: Any, *given: Any) -> Any:
-        found = look(self, *given)
-        raced.append("looked")
-        return found
-
-    monkeypatch.setattr(declaring.Declaring, "_look", late)
-    refuse = declaring.Declaring._refuse_others
-
-    def meanwhile(self: Any, *given: Any) -> None:
-        if len(raced) == 1:
-            book.schedules.create("job", trigger={"every": "1h"}, target="report")
-        refuse(self, *given)
-
-    monkeypatch.setattr(declaring.Declaring, "_refuse_others", meanwhile)
+    by_hand: dict[str, Any] = {"trigger": {"every": "1h"}, "target": "report"}
+    meanwhile(monkeypatch, lambda: book.schedules.create("job", **by_hand))
     with pytest.raises(Conflict, match="not declared by"):
-        book.schedules.declare([hourly()], OWNER)
-    assert raced == ["looked", "looked"]
+        book.schedules.declare([hourly("other"), hourly()], OWNER)
+    assert names(book) == ["job"]
+
+
+def test_a_pause_that_begins_meanwhile_stays(book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
+    book.schedules.declare([hourly()], OWNER)
+    meanwhile(monkeypatch, lambda: book.schedules.pause("job", reason="now"))
+    book.schedules.declare([hourly(priority=3)], OWNER)
+    paused = book.schedules.get("job")
+    assert (paused.status, paused.pause_reason, paused.version) == ("paused", "now", 2)
+
+
+def test_an_edit_that_happens_meanwhile_is_planned_again(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book.schedules.declare([hourly()], OWNER)
+    meanwhile(monkeypatch, lambda: book.schedules.update("job", title="Other"))
+    declared = book.schedules.declare([hourly(priority=3)], OWNER)
+    assert told_of(declared).version == 2
+    assert book.schedules.get("job").version == 3
+
+
+def test_what_was_planned_is_not_applied_when_an_edit_happens_meanwhile(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book.schedules.declare([hourly()], OWNER)
+    planned = book.schedules.declare([hourly(priority=3)], OWNER, dry_run=True)
+    meanwhile(monkeypatch, lambda: book.schedules.update("job", title="Other"))
+    with pytest.raises(Conflict, match="no longer as they were"):
+        book.schedules.declare([hourly(priority=3)], OWNER, expect=planned.fingerprint)
+    assert book.schedules.get("job").version == 2
 
 
 def test_programs_that_declare_at_once_create_each_schedule_once(backend: Backend) -> None:

@@ -183,11 +183,12 @@ class Declaring:
         ids = [one.schedule.id for one in difference.edits]
         ids += [one.id for one in difference.gone] if self._asked.prune else []
         snapshots = _snapshots(tx, ids)
+        versions = {one.schedule.id: one.schedule.version for one in difference.edits}
+        if any(versions.get(id_, one.version) != one.version for id_, one in snapshots.items()):
+            raise _Moved
         notes = {}
         for one in _widened(difference.edits):
             snapshot = snapshots.get(one.schedule.id)
-            if snapshot is not None and snapshot.version != one.schedule.version:
-                raise _Moved
             missed = snapshot and find_missed(tx, one.schedule, snapshot, one.spec)
             if missed:
                 notes[one.wanted.name] = missed.note
@@ -280,14 +281,16 @@ class Declaring:
     ) -> list[tuple[str, ScheduleSpec, ScheduleSpec | None]]:
         """Put other definitions in force; returns them with those that were, for quotas."""
         snapshots = _snapshots(tx, [one.schedule.id for one in edits])
-        unread = [one for one in edits if one.schedule.id not in snapshots]
-        for one in unread:  # each is repaired by itself
-            put_in_force(tx, one.schedule, one.spec, Tasks(), self._rights, self._audit)
-        readable = [(one, snapshots[one.schedule.id]) for one in edits if one not in unread]
-        planned = [
-            Edit(one.schedule, one.spec, plan_edit(snapshot, one.spec, tx.now), snapshot.spec)
-            for one, snapshot in readable
-        ]
+        held = [id_ for id_, snapshot in snapshots.items() if snapshot.status == "paused"]
+        paused = {one.id: one for one in tx.schedules.get_schedules(held)} if held else {}
+        planned: list[Edit] = []
+        for one in edits:
+            if (snapshot := snapshots.get(one.schedule.id)) is None:  # it is repaired by itself
+                put_in_force(tx, one.schedule, one.spec, Tasks(), self._rights, self._audit)
+                continue
+            schedule = paused.get(one.schedule.id, one.schedule)  # perhaps since a moment ago
+            plan = plan_edit(snapshot, one.spec, tx.now)
+            planned.append(Edit(schedule, one.spec, plan, snapshot.spec))
         if planned:
             tx.schedules.update_schedules(planned, self._audit.by)
             self._audit.edited(
@@ -329,11 +332,17 @@ def _widened(edits: Sequence[Changed]) -> list[Changed]:
 
 
 def _hides(form: Mapping[str, Any]) -> bool:
-    return HIDDEN in json.dumps([form.get("target"), form.get("payload")], default=str)
+    try:
+        return HIDDEN in json.dumps([form.get("target"), form.get("payload")], default=str)
+    except (TypeError, ValueError, RecursionError):
+        return False  # it is no JSON, which is told where it is read
 
 
 def _unhidden(form: dict[str, Any], current: ScheduleSpec) -> dict[str, Any]:
-    filled = load_changes({}, form)
+    try:
+        filled = load_changes({}, form)
+    except InvalidSchedule:
+        return form  # as above
     if "target" in filled:
         filled["target"] = keep_hidden(filled["target"], current.target)
     if "payload" in filled:
