@@ -390,7 +390,7 @@ class Schedule:
     created_by: str = ""
     owner: Annotated[
         str,
-        Shown("Who declares it: a name, `code:PROGRAM` or `flows:DIRECTORY`; empty: made by hand."),
+        Shown("Who declares it: a name, `code:PROGRAM` or `flows:DIRECTORY`; empty: not declared."),
     ] = ""
     updated_at: Annotated[
         datetime | None, Shown("When its definition was last changed.", json=datetime)

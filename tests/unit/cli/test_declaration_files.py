@@ -24,9 +24,9 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=20) | s
 )  # fmt: skip
 KEYS = TEXTS.filter(lambda text: text != "<<")
 SCALARS = TEXTS | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(-1e6, 1e6)
-VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3)
-)
+LISTS = st.lists(SCALARS, max_size=3)
+OBJECTS = st.dictionaries(KEYS, SCALARS | LISTS, max_size=3)
+VALUES = SCALARS | LISTS | OBJECTS | st.lists(OBJECTS, max_size=2)
 FORMS = st.lists(st.dictionaries(KEYS, VALUES, max_size=4), max_size=3)
 
 
