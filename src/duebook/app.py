@@ -12,7 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from duebook.book import Book
-from duebook.book.declarations import Declarations, declare_schedules, refuse_declaration
+from duebook.book.declarations import (
+    Declarations,
+    declare_schedules,
+    read_schedules,
+    refuse_declaration,
+)
 from duebook.errors import Conflict, Invalid, quoted, shorten
 from duebook.ids import check_name
 from duebook.model.fields import read_labels
@@ -113,6 +118,7 @@ class Duebook(Book):
         *,
         name: str | None = None,
         schedule: AnyTrigger | None = None,
+        schedules: Mapping[str, Mapping[str, Any]] | None = None,
         isolation: Isolation | None = None,
         namespaces: str | Sequence[str] | None = None,
         **policies: Unpack[Policies],
@@ -125,6 +131,7 @@ class Duebook(Book):
         *,
         name: str | None = None,
         schedule: Any = None,
+        schedules: Mapping[str, Mapping[str, Any]] | None = None,
         isolation: Isolation | None = None,
         namespaces: str | Sequence[str] | None = None,
         **policies: Unpack[Policies],
@@ -134,8 +141,10 @@ class Duebook(Book):
         Its arguments come from the payload, except a first one named `ctx` or of type Context.
         Sync functions run in threads, async functions in one event loop, and functions with
         `isolation="process"` in separate processes, which can be killed. `schedule` also declares
-        a schedule of the same name, with the policies given here. `namespaces` restricts which
-        namespaces may run the task: other runs are rejected, or fail with reason `fenced`.
+        a schedule of the same name, with the policies given here. `schedules` declares several, by
+        name: each has a `trigger`, and a `payload` and policies of its own, which go before those
+        given here. `namespaces` restricts which namespaces may run the task: other runs are
+        rejected, or fail with reason `fenced`.
 
         >>> from duebook import Context, Duebook, cron
         >>> book = Duebook("books.db")
@@ -154,8 +163,9 @@ class Duebook(Book):
         def declare(function: F) -> F:
             check_function(function)
             own = function.__name__ if name is None else name
-            refuse_declaration(function, own, isolation, schedule, policies, self.namespace)
-            self.tasks.add(function, name, isolation, schedule, policies, namespaces)
+            found = read_schedules(own, schedule, schedules)
+            refuse_declaration(function, own, isolation, found, policies, self.namespace)
+            self.tasks.add(function, name, isolation, found, policies, namespaces)
             return function
 
         return declare if function is None else declare(function)
@@ -307,7 +317,7 @@ class Duebook(Book):
                 if self.tasks.names or self._app is not None:
                     self.declare(prune)
                 _warn_unserved(self.tasks, options)
-                if flows or any(task.schedule is not None for task in self.tasks):
+                if flows or any(task.schedules for task in self.tasks):
                     _warn_unserved_namespace(self.namespace, options)
                 node.run(ready)
             finally:

@@ -208,7 +208,7 @@ def test_what_failed_leaves_nothing(book: Book) -> None:
 
 
 def test_code_that_declares_a_schedule_is_named(book: Book) -> None:
-    book.schedules.declare("job", by="code:shop", trigger={"every": "1m"}, target="report")
+    book.schedules.declare_one("job", "code:shop", trigger={"every": "1m"}, target="report")
     assert newest(book).by == "code:shop"
 
 

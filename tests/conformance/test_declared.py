@@ -152,6 +152,54 @@ def test_nodes_that_start_at_once_declare_a_schedule_once(backend: Backend, book
     assert [schedule.version for schedule in book.schedules.list()] == [1]
 
 
+def test_a_task_declares_several_schedules_with_different_arguments(program: Program) -> None:
+    each = {
+        "digest-staff": {"trigger": every("1h"), "payload": {"audience": "staff"}},
+        "digest-all": {"trigger": cron("0 9 * * *"), "priority": 5},
+    }
+    declare(program, schedule=None, schedules=each, queue="mail", priority=1)
+    assert program.declare().created == ("digest-staff", "digest-all")
+    found = {one.name: one.spec for one in program.schedules.list() if one.spec is not None}
+    told = {name: (spec.payload, spec.queue, spec.priority) for name, spec in found.items()}
+    assert told == {
+        "digest-all": ({}, "mail", 5),
+        "digest-staff": ({"audience": "staff"}, "mail", 1),
+    }
+    again = program.again()
+    declare(again, schedules={"digest-all": each["digest-all"]}, queue="mail", priority=1)
+    declared = again.declare(prune=True)
+    assert declared.created == ("digest",)
+    assert (declared.unchanged, declared.removed) == (("digest-all",), ("digest-staff",))
+
+
+def test_a_name_that_two_tasks_declare_is_refused_for_the_second(program: Program) -> None:
+    declare(program)
+    declare(program, cleanup, schedule=None, schedules={"digest": {"trigger": every("1m")}})
+    declared = program.declare()
+    assert declared.created == ("digest",)
+    assert declared.refused == (("digest", 'task "digest" declares a schedule of the same name'),)
+
+
+@pytest.mark.parametrize(
+    ("schedules", "told"),
+    [
+        ({"digest": {"trigger": every("1m")}}, 'schedule "digest" is declared by both'),
+        ({"other": {}}, "trigger is missing"),
+        ({"other": "* * * * *"}, '"other" is not a dict with a trigger'),
+        ({"other": {"trigger": every("1m"), "target": "x"}}, "has a target: the function is it"),
+        ({"other": {"trigger": every("1m"), "payload": {"audience": 3}}}, "is not of type str"),
+        ({"Bad Name": {"trigger": every("1m")}}, "the schedule of task"),
+        ([], "is not a dict such as"),
+    ],
+)
+def test_wrong_schedules_of_a_task_are_refused_where_they_stand(
+    program: Program, schedules: Any, told: str
+) -> None:
+    with pytest.raises(Invalid, match=told):
+        declare(program, schedules=schedules)
+    assert program.tasks.names == ()
+
+
 def test_wrong_policies_are_refused_where_they_stand(program: Program) -> None:
     with pytest.raises(InvalidSchedule, match="overlap"):
         declare(program, overlap="sometimes")

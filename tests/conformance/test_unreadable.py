@@ -313,8 +313,20 @@ def test_what_depends_on_it_can_be_made(strange: Book) -> None:
 
 def test_a_program_declares_it_anew(strange: Book) -> None:
     form = make_spec().to_json()
-    declared, how = strange.schedules.declare("strange", "a test", **form)
+    id_ = strange.schedules.get("strange").id
+    strange.store.transact(lambda tx: tx.schedules.change_owner([id_], "code:test"))
+    declared, how = strange.schedules.declare_one("strange", "code:test", **form)
     assert (how, declared.version, declared.spec) == ("changed", 2, make_spec())
+
+
+def test_a_declaration_of_many_repairs_it(strange: Book) -> None:
+    form = {"name": "strange", **make_spec().to_json()}
+    planned = strange.schedules.declare([form], "tests", adopt=True, dry_run=True)
+    (told,) = [one for one in planned.schedules if one.name == "strange"]
+    assert [note.code for note in told.notes] == ["unreadable", "adopt"]
+    strange.schedules.declare([form], "tests", adopt=True, expect=planned.fingerprint)
+    repaired = strange.schedules.get("strange")
+    assert (repaired.version, repaired.spec, repaired.owner) == (2, make_spec(), "tests")
 
 
 def test_the_check_of_the_books_notes_it(strange: Book, clock: VirtualClock) -> None:

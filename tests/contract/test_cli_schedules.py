@@ -8,6 +8,7 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import click
 import pytest
@@ -177,7 +178,7 @@ def schedules_of_long_ago(cli: Cli) -> None:
         schedules = Book(store).schedules
         for day, catchup in enumerate(("one", "skip", "one", "one"), start=2):
             at = f"2020-01-{day:02}T00:00:00Z"
-            policies = {"catchup": catchup, "overlap": "queue"}
+            policies: dict[str, Any] = {"catchup": catchup, "overlap": "queue"}
             schedules.create(f"day-{day}", trigger={"at": at}, target="t", **policies)
         schedules.trigger("day-4")
 

@@ -11,7 +11,7 @@ from duebook.model.definition import load_spec
 from duebook.model.filters import LedgerFilter, RunFilter, ScheduleFilter
 from duebook.model.run import Outcome
 from duebook.planner import next_control, plan, plan_edit
-from duebook.store.values import LedgerEntry, SessionInfo
+from duebook.store.values import Edit, LedgerEntry, SessionInfo
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -181,8 +181,7 @@ def write_unreadable(store: Store, schedule_id: str) -> None:
         snapshot = tx.plans.snapshot(schedule_id)
         spec = replace(snapshot.spec, priority=1_000_000)
         planned = plan_edit(snapshot, spec, tx.now)
-        tx.schedules.update_schedule(
-            tx.schedules.get_schedule(schedule_id), spec, planned, "a newer node"
-        )
+        edit = Edit(tx.schedules.get_schedule(schedule_id), spec, planned, snapshot.spec)
+        tx.schedules.update_schedules([edit], "a newer node")
 
     store.transact(work)

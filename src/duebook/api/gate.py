@@ -116,6 +116,11 @@ class Gate:
         self._any_host = any_host
         self._max_body = max_body
         self._bulk = bulk_paths
+        self._bulk_folders = {
+            path.rpartition("/")[0]: methods
+            for path, methods in bulk_paths.items()
+            if path.endswith("}")
+        }
         self._max_bulk = max_bulk
         self._explain = explain
 
@@ -219,7 +224,8 @@ class Gate:
         method, path = scope["method"], scope["path"]
         if method in self._open.get(path, ()):
             return MAX_OPEN_BODY
-        return self._max_bulk if method in self._bulk.get(path, ()) else self._max_body
+        methods = self._bulk.get(path) or self._bulk_folders.get(path.rpartition("/")[0])
+        return self._max_bulk if methods and method in methods else self._max_body
 
 
 class _Checks(NamedTuple):

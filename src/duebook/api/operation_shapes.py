@@ -91,6 +91,7 @@ BODIES: Final[dict[str, Any]] = {
     "reject_catchup": "RejectRequest",
     "create_schedules": bulk.BulkCreation,
     "act_on_schedules": bulk.BulkAction,
+    "declare_schedules": bulk.DeclarationRequest,
     "validate_flow": "FlowSource",
     "forget_flows": "FlowDirectory",
     "start_flow": "FlowStart",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, quoted
 from duebook.model.change import Change, ChangeFilter
+from duebook.model.declaration import changed_fields
 from duebook.model.fields import read_instant, whole
 from duebook.model.listing import Listing, read_cursor, write_cursor
 from duebook.timetext import format_instant
@@ -64,15 +65,22 @@ class ScheduleAudit(Auditor):
             [Change(0, *common, new.name, new.id, None, new.spec.to_shown()) for new in made]
         )
 
-    def edited(self, tx: Tx, schedule: Schedule, was: ScheduleSpec, is_now: ScheduleSpec) -> None:
-        """Secrets are compared, and not shown."""
-        old, new = was.to_json(), is_now.to_json()
-        fields = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-        before, after = (
-            {key: form[key] for key in fields}
-            for form in (was.to_shown(fields), is_now.to_shown(fields))
+    def edited(self, tx: Tx, edits: Sequence[tuple[Schedule, ScheduleSpec, ScheduleSpec]]) -> None:
+        """Schedules with the definitions that they had and have."""
+        common = tx.now, self.by, self.namespace, "update", SCHEDULE
+        tx.audit.record(
+            [
+                Change(0, *common, schedule.name, schedule.id, *changed_fields(was, is_now))
+                for schedule, was, is_now in edits
+            ]
         )
-        self.note(tx, "update", SCHEDULE, schedule.name, schedule.id, before, after)
+
+    def adopted(self, tx: Tx, schedules: Sequence[Schedule], owner: str) -> None:
+        """They are declared by another owner from now on."""
+        common, after = (tx.now, self.by, self.namespace, "adopt", SCHEDULE), {"owner": owner}
+        tx.audit.record(
+            [Change(0, *common, s.name, s.id, {"owner": s.owner}, after) for s in schedules]
+        )
 
     def deleted(self, tx: Tx, schedules: Sequence[Schedule]) -> None:
         common = tx.now, self.by, self.namespace, "delete", SCHEDULE

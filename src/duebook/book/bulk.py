@@ -70,7 +70,7 @@ class Wanted:
 
     name: str
     spec: ScheduleSpec
-    enabled: bool
+    enabled: bool = True
     template_target: Target | None = None
     """what its template gives, if it has one"""
 
@@ -108,15 +108,16 @@ def read_all(
     find_template: Callable[[str], ScheduleTemplate],
     tasks: Tasks,
     namespace: str,
+    least: int = 1,
 ) -> list[Wanted]:
     """Definitions with their names; raises InvalidSchedule with what is wrong with any of them."""
     if isinstance(definitions, str | bytes | dict):
         raise Invalid(f"schedules {shorten(definitions)} is not a list of definitions")
     forms = list(definitions)
-    if not 1 <= len(forms) <= MOST_AT_ONCE:
-        raise Invalid(
-            f"schedules: 1 to {MOST_AT_ONCE:,} can be created at once, not {len(forms):,}"
-        )
+    if not least <= len(forms) <= MOST_AT_ONCE:
+        does = "created" if least else "declared"
+        told = f"{least} to {MOST_AT_ONCE:,} can be {does} at once, not {len(forms):,}"
+        raise Invalid(f"schedules: {told}")
     problems, found = Problems(), []
     places: dict[str, int] = {}
     room = Room()
@@ -182,7 +183,7 @@ def _read(
     return Wanted(str(form["name"]), spec, enabled is not False, given)
 
 
-def first_state(wanted: Wanted, namespace: str, now: datetime) -> NewSchedule:
+def first_state(wanted: Wanted, namespace: str, now: datetime, owner: str = "") -> NewSchedule:
     """A schedule that is made now; raises InvalidSchedule when it would never be due."""
     fixed = wanted.spec.anchored(now)
     refuse_past(fixed, now)
@@ -191,13 +192,18 @@ def first_state(wanted: Wanted, namespace: str, now: datetime) -> NewSchedule:
         raise never_due(fixed, now)
     if not wanted.enabled:
         wake_at = None
-    return NewSchedule(
-        new_id(), namespace, wanted.name, fixed, next_due_at, wake_at, paused=not wanted.enabled
-    )
+    paused = not wanted.enabled
+    when = next_due_at, wake_at
+    return NewSchedule(new_id(), namespace, wanted.name, fixed, *when, paused, owner)
 
 
 def create_all(
-    store: Store, wanted: Sequence[Wanted], audit: ScheduleAudit, rights: Rights, by: str
+    store: Store,
+    wanted: Sequence[Wanted],
+    audit: ScheduleAudit,
+    rights: Rights,
+    by: str,
+    owner: str = "",
 ) -> list[Schedule]:
     """All or none, as of one instant; all that takes time is done before the transaction."""
     namespace, maker = audit.namespace, by or audit.by
@@ -205,7 +211,7 @@ def create_all(
     problems, made = Problems(), []
     for number, one in enumerate(wanted):
         try:
-            made.append(first_state(one, namespace, now))
+            made.append(first_state(one, namespace, now, owner))
         except InvalidSchedule as error:
             problems.add(number, error.problems)
     problems.refuse()
@@ -214,7 +220,7 @@ def create_all(
         rights.refuse_all(tx, ((one.spec.target, one.template_target) for one in wanted))
         _refuse_others(tx, namespace, made)
         tx.schedules.create_schedules(made, maker, now)
-        admit(tx, namespace, [(new.name, new.spec) for new in made], None)
+        admit(tx, namespace, [(new.name, new.spec, None) for new in made])
         audit.created(tx, made, maker)
 
     store.transact(work)
@@ -248,6 +254,7 @@ def as_made(new: NewSchedule, now: datetime, by: str) -> Schedule:
         status="paused" if new.paused else "active",
         created_at=now,
         created_by=by,
+        owner=new.owner,
         updated_at=now,
         watermark=now,
         next_due_at=new.next_due_at,

@@ -4,24 +4,25 @@ books."""
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from duebook.book.checks import refuse_payload, refuse_templates
 from duebook.book.schedules import Schedules
-from duebook.errors import Conflict, Invalid
+from duebook.errors import Conflict, Invalid, shorten
 from duebook.ids import check_name
 from duebook.model.definition import load_spec
 from duebook.targets.task import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from duebook.book import Book
-    from duebook.book.schedules import Declared
+    from duebook.book.defining import Declared
     from duebook.targets.task import Isolation
 
-__all__ = ["Declarations", "declare_schedules", "refuse_declaration"]
+__all__ = ["Declarations", "declare_schedules", "read_schedules", "refuse_declaration"]
 
 log = logging.getLogger("duebook.app")
 
@@ -43,18 +44,21 @@ def declare_schedules(book: Book, by: str, prune: bool) -> Declarations:
     """Put the schedules of the book's tasks in force; one that is refused holds up no other."""
     found: dict[Declared, list[str]] = {"created": [], "changed": [], "unchanged": []}
     refused: list[tuple[str, str]] = []
-    declared = [task for task in book.tasks if task.schedule is not None]
-    for task in declared:
-        try:
-            definition = _definition(task.name, task.schedule, task.policies)
-            schedule, what = book.schedules.declare(task.name, by, **definition)
-            found[what].append(task.name)
-            for note in schedule.notes:
-                log.info("schedule %s: %s", task.name, note.message)
-        except (Invalid, Conflict) as error:
-            refused.append((task.name, str(error)))
-    made = book.store.read(lambda tx: tx.schedules.list_made_by(book.namespace, by))
-    removed = [name for name in made if name not in {task.name for task in declared}]
+    declared: dict[str, str] = {}
+    for task in book.tasks:
+        for name, own in task.schedules.items():
+            try:
+                if (other := declared.setdefault(name, task.name)) != task.name:
+                    raise Conflict(f'task "{other}" declares a schedule of the same name')  # noqa: TRY301
+                definition = {"target": {"task": task.name}, **task.policies, **own}
+                schedule, what = book.schedules.declare_one(name, by, **definition)
+                found[what].append(name)
+                for note in schedule.notes:
+                    log.info("schedule %s: %s", name, note.message)
+            except (Invalid, Conflict) as error:
+                refused.append((name, str(error)))
+    made = book.store.read(lambda tx: tx.schedules.list_owned(book.namespace, by))
+    removed = [name for name in made if name not in declared]
     if prune:
         for name in removed:
             Schedules(book.store, book.namespace, by=by).delete(name)
@@ -64,11 +68,31 @@ def declare_schedules(book: Book, by: str, prune: bool) -> Declarations:
     return declarations
 
 
+def read_schedules(
+    name: str, schedule: Any, schedules: Mapping[str, Mapping[str, Any]] | None
+) -> dict[str, dict[str, Any]]:
+    """The schedules that a task declares, by name; raises Invalid for what is none."""
+    found = {} if schedule is None else {name: {"trigger": schedule}}
+    if schedules is None:
+        return found
+    if not isinstance(schedules, Mapping):
+        raise Invalid(f'schedules {shorten(schedules)} is not a dict such as {{"name": {{…}}}}')
+    for own, definition in schedules.items():
+        if own in found:
+            raise Invalid(f'schedule "{own}" is declared by both schedule and schedules')
+        if not isinstance(definition, Mapping):
+            raise Invalid(f'schedules: "{shorten(own)}" is not a dict with a trigger')
+        if "target" in definition:
+            raise Invalid(f'schedules: "{shorten(own)}" has a target: the function is it')
+        found[own] = dict(definition)
+    return found
+
+
 def refuse_declaration(
     function: Callable[..., Any],
     name: str,
     isolation: Isolation | None,
-    schedule: Any,
+    schedules: Mapping[str, Mapping[str, Any]],
     policies: Mapping[str, Any],
     namespace: str,
 ) -> None:
@@ -76,19 +100,19 @@ def refuse_declaration(
     for field, instead in (("target", "the function is it"), ("trigger", "use schedule")):
         if field in policies:
             raise Invalid(f"a task does not take {field}: {instead}")
-    trigger = {"every": "1d"} if schedule is None else schedule
-    spec = load_spec(_definition(name, trigger, policies), name)
-    refuse_templates(spec)
     alone = Tasks()
     alone.add(function, name, isolation)
-    if schedule is not None or "payload" in policies:
+    common = {"target": {"task": name}, **policies}
+    if not schedules:
+        spec = load_spec({**common, "trigger": {"every": "1d"}}, name)
+        refuse_templates(spec)
+        if "payload" in policies:
+            refuse_payload(alone, spec, namespace)
+    for own, definition in schedules.items():
+        spec = load_spec({**common, **definition}, own)
+        refuse_templates(spec)
         refuse_payload(alone, spec, namespace)
-    if schedule is not None:
-        check_name(name, "the schedule of task")
-
-
-def _definition(name: str, schedule: Any, policies: Mapping[str, Any]) -> dict[str, Any]:
-    return {"target": {"task": name}, "trigger": schedule, **policies}
+        check_name(own, "the schedule of task")
 
 
 def _log_declared(declared: Declarations, prune: bool) -> None:

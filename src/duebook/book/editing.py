@@ -13,6 +13,7 @@ from duebook.model.definition import load_changes
 from duebook.model.schedule import InvalidSchedule
 from duebook.model.unreadable import is_field
 from duebook.planner import plan_edit, plan_repair
+from duebook.store.values import Edit
 
 if TYPE_CHECKING:
     from duebook.book.audit import ScheduleAudit
@@ -78,14 +79,19 @@ def put_in_force(
     tasks: Tasks,
     rights: Rights,
     audit: ScheduleAudit,
+    template_target: Target | None = None,
 ) -> Schedule:
-    """Put a definition in force by the edit rule; what says nothing new changes nothing."""
+    """Put a definition in force by the edit rule; what says nothing new changes nothing.
+
+    What its template gives as the target may be put in force by anybody.
+    """
     salvaged = find_unreadable(tx, schedule)
     snapshot = tx.plans.snapshot(schedule.id) if salvaged is None else salvaged.snapshot
     spec = spec.anchored(schedule.created_at)
     if spec == snapshot.spec and salvaged is None:
         return schedule
-    rights.refuse(tx, spec.target, target_in_force(snapshot, salvaged))
+    if spec.target != template_target:
+        rights.refuse(tx, spec.target, target_in_force(snapshot, salvaged))
     refuse_templates(spec)
     refuse_payload(tasks, spec, schedule.namespace)
     if spec.triggers != snapshot.spec.triggers:
@@ -95,9 +101,10 @@ def put_in_force(
         planned = plan_edit(snapshot, spec, tx.now)
     else:
         planned = plan_repair(salvaged, spec, tx.now)
-    tx.schedules.update_schedule(schedule, spec, planned, audit.by)
-    admit(tx, schedule.namespace, [(schedule.name, spec)], snapshot.spec)
-    audit.edited(tx, schedule, snapshot.spec, spec)
+    was = None if salvaged else snapshot.spec
+    tx.schedules.update_schedules([Edit(schedule, spec, planned, was)], audit.by)
+    admit(tx, schedule.namespace, [(schedule.name, spec, snapshot.spec)])
+    audit.edited(tx, [(schedule, snapshot.spec, spec)])
     missed = find_missed(tx, schedule, snapshot, spec)
     edited = tx.schedules.get_schedule(schedule.id)
     return replace(edited, notes=(missed.note,)) if missed else edited

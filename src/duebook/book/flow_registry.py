@@ -263,7 +263,7 @@ class FlowRegistry:
         for root, ready in fresh.items():
             forms = [{"name": flow.name, **(flow.schedule_form() or {})} for flow, _ in ready]
             try:
-                self._schedules(tx, PREFIX + root).create_many(forms, PREFIX + root)
+                self._schedules(tx, PREFIX + root).create_many(forms, PREFIX + root, PREFIX + root)
             except Unavailable:
                 raise
             except DuebookError:
@@ -284,7 +284,7 @@ class FlowRegistry:
         """`by` is who made it, perhaps for another directory where its file was before."""
         try:
             schedules = self._schedules(tx, by)
-            schedule, _ = schedules.declare(flow.name, by, **(flow.schedule_form() or {}))
+            schedule, _ = schedules.declare_one(flow.name, by, **(flow.schedule_form() or {}))
             for note in schedule.notes:
                 log.info("schedule %s: %s", schedule.name, note.message)
         except Unavailable:

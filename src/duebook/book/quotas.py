@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.base import Tx
 
+    Written = tuple[str, ScheduleSpec, ScheduleSpec | None]
+    """a name with the definition that it has, and the one it had; None: it is new"""
+
 __all__ = [
     "admit",
     "admit_template",
@@ -31,32 +34,30 @@ _ROUNDING: Final = 1e-6
 RATED_AT_ONCE: Final = 500
 
 
-def admit(
-    tx: Tx, namespace: str, made: Sequence[tuple[str, ScheduleSpec]], was: ScheduleSpec | None
-) -> None:
+def admit(tx: Tx, namespace: str, written: Sequence[Written]) -> None:
     """Refuse schedules that were written just now when they are too much; raises QuotaReached.
 
     Whoever writes in a limited namespace counts after its lock, and so sees all who did before.
-    `was` is the definition that the only one had; what an edit does not make worse passes. A
-    namespace without a quota of its own costs one lookup, without a lock: of what others write at
-    the same moment, the defaults of all namespaces see nothing.
+    What edits do not make worse passes. A namespace without a quota of its own costs one lookup,
+    without a lock: of what others write at the same moment, the defaults of all namespaces see
+    nothing.
     """
     standing = tx.quotas.get_standing(namespace)
     if standing.own is None:
-        _refuse_beyond(replace(standing.default, namespace=namespace), standing, made, was)
+        _refuse_beyond(replace(standing.default, namespace=namespace), standing, written)
         return
     quota = tx.quotas.lock_quota(namespace) or standing.own
     standing = tx.quotas.get_standing(namespace)
-    _refuse_beyond(_effective(quota, standing.default), standing, made, was)
-    for _, spec in made:
+    _refuse_beyond(_effective(quota, standing.default), standing, written)
+    for _, spec, was in written:
         _refuse_priority(quota, spec.priority, 0 if was is None else was.priority)
-    if quota.schedules is not None and was is None:
+    if quota.schedules is not None and _are_more(written):
         _refuse_number(quota, quota.schedules, tx.quotas.count_schedules(namespace))
     if quota.fires_per_minute is not None:
         while rate_schedules(tx, namespace):
             pass
         fires = tx.quotas.sum_rates(namespace)
-        if fires > quota.fires_per_minute + _ROUNDING and _fires_more(tx, made, was):
+        if fires > quota.fires_per_minute + _ROUNDING and _fires_more(tx, written):
             raise _too_often(quota, quota.fires_per_minute, fires)
 
 
@@ -87,21 +88,24 @@ def _effective(quota: Quota, default: Quota) -> Quota:
     )
 
 
-def _refuse_beyond(
-    quota: Quota,
-    standing: Standing,
-    made: Sequence[tuple[str, ScheduleSpec]],
-    was: ScheduleSpec | None,
-) -> None:
+def _refuse_beyond(quota: Quota, standing: Standing, written: Sequence[Written]) -> None:
     """By what is kept about the namespace, and by each definition alone."""
-    for _, spec in made:
+    for _, spec, was in written:
         if was is None or spec.payload != was.payload:
             _refuse_payload(quota, spec.payload)
-    if quota.schedules is not None and was is None:
+    if quota.schedules is not None and _are_more(written):
         _refuse_number(quota, quota.schedules, standing.schedules)
     most, size = quota.definition_bytes, standing.definition_bytes
-    if most is not None and size > most and (was is None or _size(made[0][1]) > _size(was)):
+    if most is not None and size > most and _are_larger(written):
         raise _too_large(quota, most, size)
+
+
+def _are_more(written: Sequence[Written]) -> bool:
+    return any(was is None for _, _, was in written)
+
+
+def _are_larger(written: Sequence[Written]) -> bool:
+    return sum(_size(spec) - (0 if was is None else _size(was)) for _, spec, was in written) > 0
 
 
 def _size(spec: ScheduleSpec) -> int:
@@ -167,9 +171,9 @@ def _refuse_number(quota: Quota, most: int, number: int) -> None:
         )
 
 
-def _fires_more(tx: Tx, made: Sequence[tuple[str, ScheduleSpec]], was: ScheduleSpec | None) -> bool:
-    former = 0.0 if was is None else mean_rate(made[0][0], was, tx.now)
-    return sum(mean_rate(name, spec, tx.now) for name, spec in made) > former + _ROUNDING
+def _fires_more(tx: Tx, written: Sequence[Written]) -> bool:
+    former = sum(mean_rate(name, was, tx.now) for name, _, was in written if was is not None)
+    return sum(mean_rate(name, spec, tx.now) for name, spec, _ in written) > former + _ROUNDING
 
 
 def _too_often(quota: Quota, most: float, fires: float) -> QuotaReached:

@@ -28,6 +28,9 @@ __all__ = ["main"]
         "Schedules": {
             "add": "definitions:add_command",
             "update": "definitions:update_command",
+            "diff": "declarations:diff_command",
+            "apply": "declarations:apply_command",
+            "export": "declarations:export_command",
             "ls": "schedules:ls_command",
             "show": "schedules:show_command",
             "rm": "schedules:rm_command",

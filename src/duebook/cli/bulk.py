@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from duebook.client import Client
     from duebook.model.acted import Acted, Action
 
-__all__ = ["act_on_many", "bulk_options", "read_many"]
+__all__ = ["act_on_many", "agreed", "bulk_options", "read_many"]
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
@@ -62,7 +62,7 @@ def act_on_many(
             _print_acted(tried, f"would {verb}", as_json)
             return
         click.echo(wrapped(_words(tried, f"about to {verb}")), err=True)
-        if not _agreed():
+        if not agreed():
             click.echo("cancelled; nothing was changed", err=True)
             click.get_current_context().exit(1)
     _print_acted(book.schedules.act(action, wanted, **pause), done, as_json)
@@ -76,7 +76,8 @@ _VERBS: Final = {
 }
 
 
-def _agreed() -> bool:
+def agreed() -> bool:
+    """Whether the person at the terminal says yes; raises UsageError when nobody can be asked."""
     try:
         return click.confirm("continue?", err=True)
     except click.Abort:

@@ -203,6 +203,7 @@ def _print_schedule(schedule: Schedule) -> None:
         ("problem", schedule.problem or ""),
         ("next due", _next_due(schedule)),
         ("updated", when(schedule.updated_at)),
+        ("owner", schedule.owner),
     ]
     print_pairs(state + (_definition(schedule.spec) if schedule.spec else []), state="status")
 

@@ -45,6 +45,8 @@ class Given:
     max_length: int | None = None
     """of a text, or of a list"""
     pattern: str | None = None
+    in_query: bool = False
+    """whether it stands in the query although the request has a body"""
     json: Any = None
     """its type in the OpenAPI document, where that says more"""
     read: Callable[[str, Any], Any] | None = None

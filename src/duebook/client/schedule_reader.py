@@ -48,7 +48,7 @@ _DueUntil = Annotated[str | datetime | None, DUE_UNTIL]
 class ScheduleReaderClient(Protocol):
     """Every method takes a name or an id; raises NotFound for schedules that do not exist."""
 
-    @operation("list_schedules", "GET", "/schedules", Role.VIEWER, "ls")
+    @operation("list_schedules", "GET", "/schedules", Role.VIEWER, "ls", "export")
     def list(
         self,
         *,

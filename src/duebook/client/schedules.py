@@ -7,7 +7,9 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Protocol, Unpack, overload
 
 from duebook.book.backfill import MOST_BACKFILLED
-from duebook.book.schedules import Declared
+from duebook.book.declaration_plan import DAYS
+from duebook.book.declaring import MOST_DAYS
+from duebook.book.defining import Declared
 from duebook.client.arguments import (
     AT_ONCE,
     By,
@@ -18,8 +20,10 @@ from duebook.client.arguments import (
 from duebook.client.schedule_reader import Listed, Moments, ScheduleReaderClient
 from duebook.client.use_cases import needs_database, operation
 from duebook.errors import Invalid, shorten
+from duebook.ids import check_name
 from duebook.model.access import Role
 from duebook.model.acted import Acted, Action, BackfillProgress, Withdrawn
+from duebook.model.declaration import DEFAULT_OWNER, Declaration
 from duebook.model.edited import Drafted
 from duebook.model.fields import whole
 from duebook.model.policies import Definition
@@ -49,25 +53,41 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
     """Every method takes a name or an id; raises NotFound for schedules that do not exist."""
 
     @overload
-    def create(self, name: str, by: str = "", **definition: Unpack[Definition]) -> Schedule: ...
+    def create(
+        self, name: str, by: str = "", *, replace: bool = False, **definition: Unpack[Definition]
+    ) -> Schedule: ...
 
     @overload
     def create(
-        self, name: str, by: str = "", *, template: str | None, **definition: Any
+        self,
+        name: str,
+        by: str = "",
+        *,
+        template: str | None,
+        replace: bool = False,
+        **definition: Any,
     ) -> Schedule: ...
 
     @operation(
         *("create_schedule", "POST", "/schedules", Role.OPERATOR, "add"), status=201, errors=(409,)
     )
     def create(
-        self, name: str, by: By = "", template: str | None = None, **definition: Any
+        self,
+        name: str,
+        by: By = "",
+        template: str | None = None,
+        replace: Annotated[
+            bool, Given("Replace the definition of a schedule of that name, if there is one.")
+        ] = False,
+        **definition: Any,
     ) -> Schedule:
         """Create a schedule from a trigger, a target and policies.
 
         Instead of the trigger you can give `cron`, with `tz`, or `frequency_unit`, `frequency_time`
         and `start_ts`; instead of the target `event_topic`, `event_type` and `event_data`.
         Commands, requests and events need an admin; operators can use tasks that workers know.
-        `enabled: false`, or `active: false`, creates it paused.
+        `enabled: false`, or `active: false`, creates it paused. With `replace: true`, a schedule
+        of that name gets this definition instead of a 409.
         """
 
     @operation(
@@ -220,6 +240,7 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
             Iterable[Mapping[str, Any]], Given(alias="schedules", read=_read_list, send=list)
         ],
         by: By = "",
+        owner: By = "",
     ) -> Listed:
         """Create up to 10,000 schedules, all or none.
 
@@ -246,8 +267,45 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
         request does the rest.
         """
 
-    @needs_database("declaring schedules")
-    def declare(self, name: str, by: str, **definition: Any) -> tuple[Schedule, Declared]: ...
+    @operation(
+        *("declare_schedules", "PUT", "/declarations/{owner}", Role.OPERATOR, "diff", "apply"),
+        tag="schedules",
+        errors=(409,),
+        bulk=True,
+    )
+    def declare(
+        self,
+        definitions: Annotated[
+            Iterable[Mapping[str, Any]], Given(alias="schedules", read=_read_list, send=list)
+        ],
+        owner: Annotated[str, Given(send=lambda value: check_name(value, "owner"))] = DEFAULT_OWNER,
+        prune: Annotated[
+            bool, Given("Delete schedules of this owner that are not in the list.")
+        ] = False,
+        adopt: Annotated[
+            bool, Given("Also change schedules that this owner did not declare.")
+        ] = False,
+        dry_run: Annotated[bool, Given("Only show what would change.", in_query=True)] = False,
+        expect: Annotated[
+            str | None, Given("The fingerprint of a dry run: 409 if anything else would change.")
+        ] = None,
+        days: Annotated[
+            int,
+            Given("Compare the due times of so many days.", in_query=True, ge=0, le=MOST_DAYS),
+        ] = DAYS,
+        by: By = "",
+    ) -> Declaration:
+        """Declare up to 10,000 schedules of an owner, all or none: create, change and, with
+        `prune`, delete what differs.
+
+        The same request again changes nothing. Pauses, skips and moves stay as they are. Errors
+        name the schedule and its field, such as `schedules[17].trigger`.
+        """
+
+    @needs_database("declaring single schedules")
+    def declare_one(
+        self, name: str, owner: str, **definition: Any
+    ) -> tuple[Schedule, Declared]: ...
 
     @needs_database("previewing a new schedule")
     def preview_create(self, name: str, count: int = 10, **definition: Any) -> Drafted: ...

@@ -163,7 +163,8 @@ class UseCase:
         hint, given = parameter.annotation, Given()
         if get_origin(hint) is Annotated:
             hint, given = get_args(hint)
-        place: Place = "query" if self.method in ("GET", "DELETE") else "body"
+        is_asked = self.method in ("GET", "DELETE") or given.in_query
+        place: Place = "query" if is_asked else "body"
         if f"{{{parameter.name}}}" in self.path:
             place = "path"
         elif given is NOT_SENT:

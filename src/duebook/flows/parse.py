@@ -31,7 +31,7 @@ from duebook.flows.problems import Problem, Refused, lines_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["DEEPEST", "MOST_BYTES", "SMALLER", "Node", "events_of", "parse", "plain"]
+__all__ = ["DEEPEST", "MOST_BYTES", "SMALLER", "Node", "events_of", "parse", "plain", "read_scalar"]
 
 MOST_BYTES: Final = 1_000_000
 SMALLER: Final = "put long scripts in separate files"
@@ -65,12 +65,14 @@ class Node:
     """of a mapping: where each key stands"""
 
 
-def parse(text: str, file: str) -> list[Node]:
+def parse(
+    text: str, file: str, most_bytes: int = MOST_BYTES, most_nodes: int = MOST_NODES
+) -> list[Node]:
     """The documents of a text; raises Refused at the first thing that makes no sense."""
-    if len(text) > MOST_BYTES:
-        told = f"it has {len(text):,} characters; at most {MOST_BYTES:,} are allowed"
+    if len(text) > most_bytes:
+        told = f"it has {len(text):,} characters; at most {most_bytes:,} are allowed"
         raise Refused(Problem(file, 0, 0, "", told, SMALLER))
-    return _Reader(file).documents(text)
+    return _Reader(file, most_nodes).documents(text)
 
 
 def plain(node: Node) -> Any:
@@ -86,8 +88,9 @@ def plain(node: Node) -> Any:
 class _Reader:
     """One file; keeps what is open, so that nothing recurses."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, most_nodes: int = MOST_NODES) -> None:
         self._file = file
+        self._most_nodes = most_nodes
         self._count = 0
         self._open: list[tuple[Node, str | None]] = []
         """what is not yet closed, with its anchor"""
@@ -109,7 +112,7 @@ class _Reader:
         match event:
             case ScalarEvent():
                 self._check(event)
-                value = _scalar(event.value) if event.style in (None, "") else event.value
+                value = read_scalar(event.value) if event.style in (None, "") else event.value
                 self._add(self._node(event, value), event.anchor)
             case MappingStartEvent():
                 self._start(event, {})
@@ -157,9 +160,9 @@ class _Reader:
 
     def _spend(self, event: Any, size: int) -> None:
         self._count += size
-        if self._count > MOST_NODES:
+        if self._count > self._most_nodes:
             raise self._refused(
-                event, f"it has more than {MOST_NODES:,} values with aliases expanded"
+                event, f"it has more than {self._most_nodes:,} values with aliases expanded"
             )
 
     def _add(self, node: Node, anchor: str | None, counted: bool = False) -> None:
@@ -216,7 +219,7 @@ def events_of(text: str) -> Iterator[Any]:
         loader.dispose()
 
 
-def _scalar(text: str) -> Any:
+def read_scalar(text: str) -> Any:
     """A plain scalar by the core schema of YAML 1.2: `no` and `2026-01-01` are texts."""
     if text in _WORDS:
         return _WORDS[text]

@@ -412,6 +412,10 @@ class Schedule:
     status: Status
     created_at: datetime
     created_by: str = ""
+    owner: Annotated[
+        str,
+        Shown("Who declares it: a name, `code:PROGRAM` or `flows:DIRECTORY`; empty: not declared."),
+    ] = ""
     updated_at: Annotated[
         datetime | None, Shown("When its definition was last changed.", json=datetime)
     ] = None

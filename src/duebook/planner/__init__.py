@@ -10,6 +10,7 @@ from duebook.planner.controls import (
 )
 from duebook.planner.due import DueTimes, instant_before
 from duebook.planner.events import ended_fire
+from duebook.planner.foresight import Foreseen, foresee_change, foresee_end, foresee_new
 from duebook.planner.held import Held, newest_since
 from duebook.planner.intervals import new_fire
 from duebook.planner.lifecycle import (
@@ -29,12 +30,16 @@ from duebook.planner.unattended import UNATTENDED_AGAIN
 __all__ = [
     "UNATTENDED_AGAIN",
     "DueTimes",
+    "Foreseen",
     "Held",
     "control_due_times",
     "control_spec",
     "decided_controls",
     "ended_fire",
     "first_plan",
+    "foresee_change",
+    "foresee_end",
+    "foresee_new",
     "instant_before",
     "mean_rate",
     "new_fire",

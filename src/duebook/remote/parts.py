@@ -63,7 +63,9 @@ EDITED: Final = 10
 class RemoteSchedules(Part, SchedulesClient):
     """As Schedules; who does something is whoever the token belongs to, not `by`."""
 
-    def create_many(self, definitions: Iterable[Mapping[str, Any]], by: str = "") -> Listed:
+    def create_many(
+        self, definitions: Iterable[Mapping[str, Any]], by: str = "", owner: str = ""
+    ) -> Listed:
         form = self.ask("create_schedules", definitions=definitions)
         made = [brief["id"] for brief in form["items"]]
         found: dict[str, Schedule] = {}

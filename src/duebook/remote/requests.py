@@ -92,7 +92,7 @@ def send(server: Server, case: UseCase, given: Mapping[str, Any]) -> Any:
     if case.method == "POST" and not case.keyless:
         return server.post(*path, body=body)
     version = given.get("version")
-    return server.send(case.method, *path, body=body, version=version, namespaced=here)
+    return server.send(case.method, *path, body=body, version=version, namespaced=here, **query)
 
 
 def _pages(
@@ -114,7 +114,7 @@ def _pages(
 
 def _path(case: UseCase, given: Mapping[str, Any]) -> list[str]:
     values = {
-        f"{{{one.name}}}": _checked(one, given[one.name])
+        f"{{{one.name}}}": _checked(one, given.get(one.name, one.default))
         for one in case.arguments
         if one.place == "path"
     }

@@ -67,9 +67,11 @@ class Server:
         body: Mapping[str, Any] | None = None,
         version: int | None = None,
         namespaced: bool = True,
+        **parameters: Any,
     ) -> Any:
         """PUT, PATCH and DELETE; with a version only if that is the latest."""
-        return self._ask(method, path, body, self._query({}, namespaced), version=version)
+        query = self._query(parameters, namespaced)
+        return self._ask(method, path, body, query, version=version)
 
     def pages(
         self, read: Callable[[dict[str, Any]], T], limit: int, *path: str, **parameters: Any

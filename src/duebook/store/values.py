@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from duebook.model.event import Event
     from duebook.model.flow_directory import FlowDirectory
     from duebook.model.node import LiveNode
-    from duebook.model.plan import Control, DueException, Kind, Snapshot, Stretch
+    from duebook.model.plan import Control, DueException, Kind, Plan, Snapshot, Stretch
     from duebook.model.run import Token
-    from duebook.model.schedule import Revision, ScheduleSpec
+    from duebook.model.schedule import Revision, Schedule, ScheduleSpec
     from duebook.model.serving import Serving
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "BegunWith",
     "Broken",
     "BrokenFile",
+    "Edit",
     "Filling",
     "FlowCommand",
     "FlowControl",
@@ -128,6 +129,18 @@ class NewSchedule:
     next_due_at: datetime | None
     wake_at: datetime | None
     paused: bool = False
+    owner: str = ""
+    """who declares it"""
+
+
+class Edit(NamedTuple):
+    """Another definition of a schedule, with the state that its plan says."""
+
+    schedule: Schedule
+    spec: ScheduleSpec
+    plan: Plan
+    was: ScheduleSpec | None
+    """None: the former definition cannot be read"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,8 @@ class Task:
     isolation: Isolation
     is_async: bool
     signature: FunctionSignature
-    schedule: Any = None
-    """the trigger of the schedule that is declared with it"""
+    schedules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """those that are declared with it, by name: each a definition without its target"""
     policies: Mapping[str, Any] = field(default_factory=dict)
     namespaces: Serving = ALL
     """those whose runs may call it"""
@@ -98,7 +98,7 @@ class Tasks:
         function: Callable[..., Any],
         name: str | None = None,
         isolation: Isolation | None = None,
-        schedule: Any = None,
+        schedules: Mapping[str, Mapping[str, Any]] | None = None,
         policies: Mapping[str, Any] | None = None,
         namespaces: str | Sequence[str] | None = None,
     ) -> Task:
@@ -119,7 +119,7 @@ class Tasks:
             isolation or "thread",
             inspect.iscoroutinefunction(function),
             FunctionSignature(function),
-            schedule,
+            dict(schedules or {}),
             dict(policies or {}),
             ALL if namespaces is None else read_serving(namespaces, "namespaces"),
         )

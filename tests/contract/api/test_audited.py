@@ -53,6 +53,7 @@ def test_the_audit_records_what_the_table_says(api: Api, store: Store) -> None:
 def _schedules(do: Doer) -> None:
     do("create_schedule", {"name": "job", **DEFINITION})
     do("create_schedules", {"schedules": [{"name": "other", **DEFINITION}]})
+    do("declare_schedules", {"schedules": [{"name": "own", **DEFINITION}]}, owner="billing")
     do("change_schedule", {"timeout": "1h"}, name="job")
     do("replace_schedule", {"version": 2, **DEFINITION}, name="job")
     do("preview_update", {"timeout": "2h"}, name="job")

@@ -65,6 +65,7 @@ class Shop:
             "run_id": self.run.id,
             "event_id": event_id,
             "action": "start",
+            "owner": "billing",
         }
 
     def path(self, operation: Operation) -> str:
@@ -174,6 +175,7 @@ def test_ids_of_another_namespace_are_404_for_every_role(
     before = shop.contents()
     stranger, path = Api(shop.app, f"{role}@mail"), shop.path(operation)
     creates = operation.method == "PUT" and operation.tag in ("templates", "events")
+    creates = creates or operation.name == "declare_schedules"
     body = sent(operation, stranger, _right_body(operation))
     if not creates:
         stranger.refused(404, operation.method, path, **body)
@@ -186,6 +188,7 @@ def _right_body(operation: Operation) -> dict[str, Any]:
     """One that only the namespace makes wrong."""
     bodies: dict[str, dict[str, Any]] = {
         "replace_schedule": {"version": 1, "cron": "@hourly", "target": "job"},
+        "declare_schedules": {"schedules": []},
         "reschedule": {"at": "2030-01-01T00:00:00Z"},
         "restore_due_time": {"at": "2030-01-01T00:00:00Z"},
         "backfill_schedule": {"start": "2026-11-01T00:00:00Z", "end": "2026-11-02T00:00:00Z"},

@@ -36,7 +36,7 @@ USES: dict[str, Use] = {
     "create_many": lambda book, given: book.schedules.create_many(
         [{"name": "new", **HOURLY, **given}]
     ),
-    "declare": lambda book, given: book.schedules.declare("new", "code", **HOURLY, **given),
+    "declare": lambda book, given: book.schedules.declare_one("new", "code", **HOURLY, **given),
     "update": lambda book, given: book.schedules.update("digest", **given),
     "preview_update": lambda book, given: book.schedules.preview_update("digest", **given),
     "replace": lambda book, given: book.schedules.replace("digest", **HOURLY, **given),

@@ -28,6 +28,7 @@ from duebook.model.acted import Acted, BackfillProgress, Withdrawn
 from duebook.model.change import Change
 from duebook.model.codec import alternatives, encode
 from duebook.model.consumer import Consumer, DeadLetter, Lag, Partition
+from duebook.model.declaration import Declaration, DeclaredSchedule, DueMove, FieldChange
 from duebook.model.definition import load_spec
 from duebook.model.due_time import DueTime
 from duebook.model.edited import Edited, Note
@@ -99,6 +100,15 @@ def _any(hint: Any) -> st.SearchStrategy[Any]:
     return st.none() | found if nullable else found
 
 
+declared = st.lists(
+    made(
+        DeclaredSchedule,
+        fields=st.just((FieldChange("retry", None, {"attempts": 3}),)),
+        move=st.lists(made(DueMove), max_size=2).map(tuple),
+        notes=st.just((Note("drops", "this drops 14 waiting due times"),)),
+    ),
+    max_size=2,
+)
 specs = st.sampled_from(
     [
         load_spec({"trigger": trigger, "target": target, **policies}, "job")
@@ -195,6 +205,7 @@ PAIRS: Final[dict[Any, tuple[st.SearchStrategy[Any], Callable[..., Any]]]] = {
     Readiness: (readiness, encode),
     Withdrawn: (made(Withdrawn), encode),
     BackfillProgress: (made(BackfillProgress), encode),
+    Declaration: (made(Declaration, schedules=declared.map(tuple)), encode),
 }
 OTHERWISE: Final = {DueTime, Edited, EventPage, FlowExplanation, FlowView, Lag, Queue}
 """Results of which a server shows less, or more, or that other tests look at."""

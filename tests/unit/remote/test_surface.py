@@ -29,7 +29,7 @@ from duebook.remote.needs import NeedsDatabase
 OF_THE_DATABASE = {
     "enqueue",
     "schedules.act_on",
-    "schedules.declare",
+    "schedules.declare_one",
     "schedules.preview_create",
     "tokens.check",
     "tokens.look_up",
@@ -151,7 +151,7 @@ def test_what_needs_the_database_says_so() -> None:
         with pytest.raises(NeedsDatabase):
             book.enqueue("digest")
         with pytest.raises(NeedsDatabase):
-            book.schedules.declare("digest", "code:shop")
+            book.schedules.declare_one("digest", "code:shop")
         with pytest.raises(NeedsDatabase):
             book.tokens.check("dbk_x")
         with pytest.raises(

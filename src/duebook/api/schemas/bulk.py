@@ -5,17 +5,36 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Final, Literal, NotRequired, TypedDict
 
-from duebook.api.schemas.definitions import ScheduleCreation
+from duebook.api.schemas.definitions import ListedDefinition
 from duebook.api.shapes import Object, many
 from duebook.model.acted import Action
 from duebook.model.codec import Id, Name, Shown
 from duebook.model.filters import Status
 
-__all__ = ["BulkAction", "BulkCreation", "Created"]
+__all__ = ["BulkAction", "BulkCreation", "Created", "DeclarationRequest"]
 
 BulkCreation: Final = Object(
     "BulkCreation",
-    {"schedules": Annotated[many(ScheduleCreation), Shown(least=1, most=10_000)]},
+    {"schedules": Annotated[many(ListedDefinition), Shown(least=1, most=10_000)]},
+)
+
+DeclarationRequest: Final = Object(
+    "DeclarationRequest",
+    {
+        "schedules": Annotated[many(ListedDefinition), Shown(most=10_000)],
+        "prune": NotRequired[
+            Annotated[bool, Shown("Delete schedules of this owner that are not in the list.")]
+        ],
+        "adopt": NotRequired[
+            Annotated[bool, Shown("Also change schedules that this owner did not declare.")]
+        ],
+        "expect": NotRequired[
+            Annotated[
+                str | None,
+                Shown("The fingerprint of a dry run: 409 if anything else would change."),
+            ]
+        ],
+    },
 )
 
 

@@ -16,6 +16,7 @@ from duebook.model.schedule import FIELDS, POLICIES, DefinitionField, ScheduleSp
 
 __all__ = [
     "SPREAD",
+    "ListedDefinition",
     "ScheduleChange",
     "ScheduleCreation",
     "ScheduleReplacement",
@@ -190,17 +191,25 @@ _VERSION: Final = {
         Annotated[int | None, Shown("Alternatively, use the header If-Match.", least=1)]
     ]
 }
+_NAMED: Final = {
+    "name": Name,
+    "template": NotRequired[Annotated[Name | None, Shown("The template whose defaults it uses.")]],
+}
+_REQUIRED: Final = "A trigger (or `cron`) and a target are required, unless the template has them."
 ScheduleCreation: Final = Object(
     "ScheduleCreation",
     _GIVEN
+    | _NAMED
     | {
-        "name": Name,
-        "template": NotRequired[
-            Annotated[Name | None, Shown("The template whose defaults it uses.")]
-        ],
+        "replace": NotRequired[
+            Annotated[
+                bool, Shown("Replace the definition of a schedule of that name, if there is one.")
+            ]
+        ]
     },
-    "A trigger (or `cron`) and a target are required, unless the template has them.",
+    _REQUIRED,
 )
+ListedDefinition: Final = Object("ListedDefinition", _GIVEN | _NAMED, _REQUIRED)
 ScheduleReplacement: Final = Object(
     "ScheduleReplacement",
     _GIVEN | _VERSION,

@@ -720,7 +720,7 @@ SELECT id, options FROM runs WHERE id = ANY (:ids::text[])
 -- The given schedules with their definitions and states.
 SELECT s.id, s.namespace, s.name, s.version, r.spec, st.status, s.created_at,
     s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
-    st.problem, r.valid_from
+    st.problem, r.valid_from, s.owner
 FROM unnest(:ids::text[]) AS wanted (id)
 JOIN schedules AS s ON s.id = wanted.id
 LEFT JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
@@ -817,6 +817,34 @@ SELECT max(place) FROM runs WHERE namespace = :namespace
 -- Which of the given names live schedules have.
 SELECT name, id FROM schedules
 WHERE namespace = :namespace AND name = ANY (:names::text[]) AND deleted_at IS NULL
+
+-- name: update_schedule
+-- Other definitions come into force.
+UPDATE schedules AS s
+SET version = v.version, labels = v.labels, target = v.target, title = v.title
+FROM unnest(:version::integer[], :labels::text[], :target::text[], :title::text[], :id::text[])
+    AS v (version, labels, target, title, id)
+WHERE s.id = v.id
+
+-- name: update_state_version
+-- States follow their definitions.
+UPDATE schedule_state AS st SET version = v.version
+FROM unnest(:version::integer[], :id::text[]) AS v (version, id)
+WHERE st.schedule_id = v.id
+
+-- name: limit_queued_runs
+-- What waits follows the limits of the definitions in force.
+UPDATE active_runs AS r SET exclusive = v.exclusive, max_concurrent = v.max_concurrent
+FROM unnest(:exclusive::boolean[], :max_concurrent::integer[], :id::text[])
+    AS v (exclusive, max_concurrent, id)
+WHERE r.schedule_id = v.id AND r.status IN ('queued', 'running') AND r.status = 'queued'
+    AND r.lane < 3
+
+-- name: list_states
+-- As take_states, for those who only read.
+SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until, delay
+FROM schedule_state WHERE schedule_id = ANY (:ids::text[])
+ORDER BY schedule_id
 
 -- name: take_states
 -- The states of the given schedules, for what people do to them.

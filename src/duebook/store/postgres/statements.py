@@ -256,6 +256,9 @@ class PostgresStatements(Statements):
     def lock_state(self, schedule_id: str) -> list[Row]:
         return self.all("lock_state" if self._writes else "get_state", id=schedule_id)
 
+    def lock_states(self, ids: list[str]) -> list[Row]:
+        return self.all("take_states" if self._writes else "list_states", ids=ids)
+
     def notify(self, news: News, wake_at: datetime | None = None) -> None:
         if wake_at is None:
             self.told |= news

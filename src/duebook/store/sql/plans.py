@@ -129,16 +129,18 @@ class Plans(Part):
             raise Conflict(f'schedule "{found.name}": {found.problem}')
         return snapshots[0]
 
+    def lock(self, schedule_ids: Sequence[str]) -> None:
+        """Nobody else changes them before this transaction ends; in the order of all who do so."""
+        self._db.lock_states(sorted(schedule_ids))
+
     def snapshots(self, schedule_ids: Sequence[str]) -> list[Snapshot]:
         """As `snapshot`, of those that are not deleted and can be read, by id."""
-        return self._snapshots.read(self._db.all("take_states", ids=sorted(schedule_ids)))
+        return self._snapshots.read(self._db.lock_states(sorted(schedule_ids)))
 
     def salvage(self, schedule_ids: Sequence[str]) -> list[Salvaged]:
         """Those whose definitions this node cannot read, locked, by id, with what it can."""
         ids = sorted(schedule_ids)
-        rows = (
-            self._db.lock_state(ids[0]) if len(ids) == 1 else self._db.all("take_states", ids=ids)
-        )
+        rows = self._db.lock_state(ids[0]) if len(ids) == 1 else self._db.lock_states(ids)
         read = self._definitions.read([(row[0], row[1]) for row in rows])
         rows = [row for row in rows if (row[0], row[1]) not in read]
         found = [self._definitions.unreadable[row[0], row[1]] for row in rows]

@@ -72,9 +72,10 @@ VALUES (:schedule_id::text[], :namespace::text[], :flow::text[], :kind::text[],
 
 -- name: insert_schedule
 -- New schedules, unless their names are taken.
-INSERT INTO schedules (id, namespace, name, version, labels, target, title, created_at, created_by)
+INSERT INTO schedules (id, namespace, name, version, labels, target, title, owner, created_at,
+    created_by)
 VALUES (:id::text[], :namespace::text[], :name::text[], 1, :labels::text[], :target::text[],
-    :title::text[], :created_at::timestamptz[], :created_by::text[])
+    :title::text[], :owner::text[], :created_at::timestamptz[], :created_by::text[])
 ON CONFLICT (namespace, name) WHERE deleted_at IS NULL DO NOTHING
 
 -- name: insert_revision
@@ -188,22 +189,13 @@ LIMIT :limit
 -- name: insert_dependency
 -- A schedule asks to be woken by the success of another.
 INSERT INTO schedule_deps (namespace, upstream, schedule_id)
-VALUES (:namespace, :upstream, :schedule_id)
+VALUES (:namespace::text[], :upstream::text[], :schedule_id::text[])
 ON CONFLICT DO NOTHING
 
 -- name: list_revisions
 -- The definitions of a schedule, the first one first.
 SELECT version, spec, valid_from, by FROM schedule_revisions WHERE schedule_id = :id
 ORDER BY version
-
--- name: update_schedule
--- Another definition comes into force.
-UPDATE schedules SET version = :version, labels = :labels, target = :target, title = :title
-WHERE id = :id
-
--- name: update_state_version
--- The state follows the definition.
-UPDATE schedule_state SET version = :version WHERE schedule_id = :id
 
 -- name: delete_dependencies
 -- What schedules depended on before.
@@ -226,7 +218,7 @@ ORDER BY deleted_at DESC, id DESC LIMIT 1
 -- One schedule with its definition and state.
 SELECT s.id, s.namespace, s.name, s.version, r.spec, coalesce(st.status, 'deleted'), s.created_at,
     s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
-    st.problem, r.valid_from
+    st.problem, r.valid_from, s.owner
 FROM schedules AS s
 LEFT JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
 LEFT JOIN schedule_state AS st ON st.schedule_id = s.id
@@ -236,7 +228,7 @@ WHERE s.id = :id
 -- The live schedule of that name in the namespace, as get_schedule.
 SELECT s.id, s.namespace, s.name, s.version, r.spec, coalesce(st.status, 'deleted'), s.created_at,
     s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
-    st.problem, r.valid_from
+    st.problem, r.valid_from, s.owner
 FROM schedules AS s
 LEFT JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
 LEFT JOIN schedule_state AS st ON st.schedule_id = s.id
@@ -341,11 +333,19 @@ LIMIT :limit
 -- Several runs.
 SELECT d.* FROM unnest(:ids::text[]) AS wanted (value) JOIN run_details AS d ON d.id = wanted.value
 
--- name: list_made_by
--- The names of the schedules that somebody made.
-SELECT name FROM schedules
-WHERE namespace = :namespace AND created_by = :by AND deleted_at IS NULL
+-- name: list_owned
+-- The schedules that an owner declares; by the words of the index schedules_by_owner.
+SELECT name, id FROM schedules
+WHERE namespace = :namespace AND owner = :owner AND deleted_at IS NULL AND owner <> ''
 ORDER BY name
+
+-- name: list_bases
+-- What changes of the given schedules are based on.
+SELECT id, version, owner FROM schedules WHERE id = ANY (:ids::text[]) AND deleted_at IS NULL
+
+-- name: change_owner
+-- Schedules are declared by another owner from now on.
+UPDATE schedules SET owner = :owner WHERE id = ANY (:ids::text[])
 
 -- name: delete_exceptions
 -- What was said about due times that will not come.
@@ -1049,12 +1049,6 @@ MOVE active_runs TO ended_runs
 SET status = 'cancelled', finished_at = :now, reason = :reason, cancel_requested_at = :now
 WHERE id = :id AND status || '' = 'queued'
 RETURNING wakes, schedule_id, parent_run_id
-
--- name: limit_queued_runs
--- What waits follows the limits of the definition in force; by the words of the index runs_active.
-UPDATE active_runs SET exclusive = :exclusive, max_concurrent = :max_concurrent
-WHERE schedule_id = :id AND status IN ('queued', 'running') AND status = 'queued'
-    AND lane < 3
 
 -- name: request_cancel
 -- The owner of a running run is asked to end it, and why.

@@ -182,7 +182,7 @@ def read_schedule(
     row: Sequence[Any], time: Callable[[Any], Any], last_run: LatestRun | None = None
 ) -> Schedule:
     (id_, namespace, name, version, text, status, created_at, created_by, watermark) = row[:9]
-    next_due_at, paused_at, paused_until, pause_reason, problem, updated_at = row[9:]
+    next_due_at, paused_at, paused_until, pause_reason, problem, updated_at, owner = row[9:]
     spec: ScheduleSpec | None = None
     try:
         if text is None:
@@ -199,6 +199,7 @@ def read_schedule(
         status=status,
         created_at=time(created_at),
         created_by=created_by,
+        owner=owner,
         updated_at=time(updated_at or created_at),
         watermark=time(watermark),
         next_due_at=time(next_due_at),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import looks_like_id
-from duebook.model.plan import DueException, Plan, Reason, Skip
+from duebook.model.plan import DueException, Reason, Skip
 from duebook.model.run import LatestRun
 from duebook.model.schedule import Revision, Schedule, ScheduleSpec
 from duebook.model.unreadable import read_spec
@@ -24,14 +24,16 @@ from duebook.store.sql.statements import Part, Row, Statements, Values
 from duebook.store.values import News, NewSchedule
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
+    from duebook.model.plan import Plan
     from duebook.model.template import ScheduleTemplate
     from duebook.store.sql.lifecycle import Lifecycle
     from duebook.store.sql.plans import Plans
     from duebook.store.sql.quotas import Quotas
     from duebook.store.sql.snapshots import Snapshots
+    from duebook.store.values import Edit
 
 __all__ = ["Schedules"]
 
@@ -88,12 +90,11 @@ class Schedules(Part):
             )
             for new in made
         ]
-        labels = [row for new in made for row in _labels(new)]
+        labels = [row for new in made for row in _labels(new, new.spec)]
         self._db.insert_all(
             [("insert_revision", texts), ("insert_state", states), ("insert_label", labels)]
         )
-        for new in made:
-            self._depend(new.id, new.namespace, new.spec)
+        self._depend((new.id, new.namespace, new.spec) for new in made)
         self._lifecycle.record_schedule_events([new.id for new in made], "created")
         if wakes := [new.wake_at for new in made if new.wake_at is not None]:
             self._db.notify(News.WAKE, min(wakes))
@@ -111,52 +112,86 @@ class Schedules(Part):
         """Which of these names are taken, and by which ids."""
         return dict(self._db.all("list_taken", namespace=namespace, names=list(names)))
 
-    def _depend(self, schedule_id: str, namespace: str, spec: ScheduleSpec) -> None:
-        for dependency in spec.depends_on:
-            self._db.run(
-                "insert_dependency",
-                namespace=namespace,
-                upstream=dependency.schedule,
-                schedule_id=schedule_id,
-            )
+    def _depend(self, specs: Iterable[tuple[str, str, ScheduleSpec]]) -> None:
+        """Schedules with what they depend on, each by its id and namespace."""
+        rows = [
+            (namespace, dependency.schedule, id_)
+            for id_, namespace, spec in specs
+            for dependency in spec.depends_on
+        ]
+        self._db.insert("insert_dependency", rows)
 
-    def update_schedule(self, schedule: Schedule, spec: ScheduleSpec, plan: Plan, by: str) -> None:
-        """Put another definition in force, with the state that `plan` says."""
-        id_, now = schedule.id, self._db.now
-        limits = copied(schedule.namespace, spec)
-        self._db.run(  # before the schedule is locked: a claim holds runs when it locks schedules
-            "limit_queued_runs",
-            id=id_,
-            exclusive=limits.exclusive,
-            max_concurrent=limits.max_concurrent,
-        )
-        labels = json.dumps(dict(spec.labels))
-        text = json.dumps(spec.to_json())
-        self._quotas.note_gone([id_])
-        self._quotas.note_use(schedule.namespace, 1, len(text))
-        stamp, handover = self._db.stamp, plan.handover
-        moments = (None, None) if handover is None else (handover.at, handover.last_due_at)
-        left = map(stamp, moments)
+    def update_schedules(self, edits: Sequence[Edit], by: str) -> None:
+        """Put other definitions in force, with the states that their plans say."""
+        ids, stamp = [edit.schedule.id for edit in edits], self._db.stamp(self._db.now)
+        # before schedules are locked: a claim holds runs when it locks schedules
+        self._db.many("limit_queued_runs", _other_limits(edits))
+        texts = [json.dumps(edit.spec.to_json()) for edit in edits]
+        self._quotas.note_gone(ids)
+        for edit, text in zip(edits, texts, strict=True):
+            self._quotas.note_use(edit.schedule.namespace, 1, len(text))
         self._db.insert(
-            "insert_revision", [(id_, plan.version, text, stamp(now), clean(by), *left)]
+            "insert_revision",
+            [
+                (
+                    edit.schedule.id,
+                    edit.plan.version,
+                    text,
+                    stamp,
+                    clean(by),
+                    *self._left(edit.plan),
+                )
+                for edit, text in zip(edits, texts, strict=True)
+            ],
         )
-        found: Values = {"labels": labels, "target": target_text(spec), "title": spec.title}
-        self._db.run("update_schedule", id=id_, version=plan.version, **found)
-        self._db.run("update_state_version", id=id_, version=plan.version)
-        self._db.run("delete_dependencies", ids=[id_])
-        self._depend(id_, schedule.namespace, spec)
-        self._db.run("delete_labels", ids=[id_])
-        former = NewSchedule(id_, schedule.namespace, schedule.name, spec, None, None)
-        self._db.insert("insert_label", _labels(former))
-        for exception in plan.said:
-            self.add_exception(id_, exception)
-        self._lifecycle.record_schedule_events([id_], "updated", version=plan.version)
-        if plan.status == "paused":
-            since, until = schedule.paused_at, schedule.paused_until
-            self._plans.save_paused([plan], [since], until, schedule.pause_reason)
-            self._ledger.add(skips_of(plan), None)
-        else:
-            self._plans.commit([plan], None)
+        self._db.many("update_schedule", [_edited_row(edit) for edit in edits])
+        versions = [{"id": edit.schedule.id, "version": edit.plan.version} for edit in edits]
+        self._db.many("update_state_version", versions)
+        self._db.run("delete_dependencies", ids=ids)
+        self._depend((edit.schedule.id, edit.schedule.namespace, edit.spec) for edit in edits)
+        self._db.run("delete_labels", ids=ids)
+        self._db.insert(
+            "insert_label", [row for edit in edits for row in _labels(edit.schedule, edit.spec)]
+        )
+        for edit in edits:
+            for exception in edit.plan.said:
+                self.add_exception(edit.schedule.id, exception)
+        for version, some in _grouped(edits, lambda edit: edit.plan.version):
+            told = [edit.schedule.id for edit in some]
+            self._lifecycle.record_schedule_events(told, "updated", version=version)
+        self._commit([edit for edit in edits if edit.plan.status == "paused"])
+        going = [edit.plan for edit in edits if edit.plan.status != "paused"]
+        if going:
+            self._plans.commit(going, None)
+
+    def _left(self, plan: Plan) -> Row:
+        """Where the definition before ended, and its last due time by then."""
+        if plan.handover is None:
+            return None, None
+        return self._db.stamp(plan.handover.at), self._db.stamp(plan.handover.last_due_at)
+
+    def _commit(self, paused: Sequence[Edit]) -> None:
+        """The states of schedules that stay paused."""
+        how = _grouped(
+            paused, lambda edit: (edit.schedule.paused_until, edit.schedule.pause_reason)
+        )
+        for (until, reason), some in how:
+            since = [edit.schedule.paused_at for edit in some]
+            self._plans.save_paused([edit.plan for edit in some], since, until, reason)
+        self._ledger.add([skip for edit in paused for skip in skips_of(edit.plan)], None)
+
+    def list_owned(self, namespace: str, owner: str) -> dict[str, str]:
+        """The names of the schedules that an owner declares, in order, with their ids."""
+        return dict(self._db.all("list_owned", namespace=namespace, owner=clean(owner)))
+
+    def list_bases(self, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
+        """The version and the owner of each that is not deleted."""
+        rows = self._db.all("list_bases", ids=list(ids))
+        return {id_: (version, owner) for id_, version, owner in rows}
+
+    def change_owner(self, ids: Sequence[str], owner: str) -> None:
+        """They are declared by `owner` from now on."""
+        self._db.run("change_owner", ids=list(ids), owner=clean(owner))
 
     def delete_schedules(self, ended: Sequence[tuple[Schedule, Sequence[Skip]]]) -> None:
         """Cancel queued runs, record pending due times, free the name; history stays."""
@@ -219,10 +254,6 @@ class Schedules(Part):
         rows = self._db.all("list_schedules_by_id", ids=list(schedule_ids))
         return sorted((read_schedule(row, self._db.time) for row in rows), key=lambda s: s.id)
 
-    def list_made_by(self, namespace: str, by: str) -> list[str]:
-        """The names of the schedules that somebody made, in order."""
-        return [name for (name,) in self._db.all("list_made_by", namespace=namespace, by=clean(by))]
-
     def latest_runs(self, schedule_ids: Sequence[str]) -> dict[str, LatestRun]:
         """The newest run of each schedule that has one."""
         # the last one created may be a backfill's, for an earlier due time: it is still active, or
@@ -282,9 +313,40 @@ class Schedules(Part):
 
 def _row(new: NewSchedule, at: Any, by: str | None) -> Row:
     labels = json.dumps(dict(new.spec.labels))
-    said = labels, target_text(new.spec), new.spec.title
+    said = labels, target_text(new.spec), new.spec.title, clean(new.owner)
     return new.id, new.namespace, new.name, *said, at, by
 
 
-def _labels(new: NewSchedule) -> list[Row]:
-    return [(new.id, label, value, new.namespace, new.name) for label, value in new.spec.labels]
+def _labels(new: NewSchedule | Schedule, spec: ScheduleSpec) -> list[Row]:
+    return [(new.id, label, value, new.namespace, new.name) for label, value in spec.labels]
+
+
+def _edited_row(edit: Edit) -> Values:
+    spec = edit.spec
+    return {
+        "id": edit.schedule.id,
+        "version": edit.plan.version,
+        "labels": json.dumps(dict(spec.labels)),
+        "target": target_text(spec),
+        "title": spec.title,
+    }
+
+
+def _other_limits(edits: Iterable[Edit]) -> Iterator[Values]:
+    """What runs that wait have to follow, of definitions that change it."""
+    for edit in edits:
+        limits = copied(edit.schedule.namespace, edit.spec)
+        found: Values = {"exclusive": limits.exclusive, "max_concurrent": limits.max_concurrent}
+        if edit.was is not None:
+            former = copied(edit.schedule.namespace, edit.was)
+            if (former.exclusive, former.max_concurrent) == tuple(found.values()):
+                continue
+        yield {"id": edit.schedule.id, **found}
+
+
+def _grouped(edits: Iterable[Edit], key: Callable[[Edit], Any]) -> list[tuple[Any, list[Edit]]]:
+    """In the order of their first ones."""
+    groups: dict[Any, list[Edit]] = {}
+    for edit in edits:
+        groups.setdefault(key(edit), []).append(edit)
+    return list(groups.items())

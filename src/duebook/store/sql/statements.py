@@ -178,6 +178,10 @@ class Statements(ABC):
         """One schedule's state; nobody else changes it before this transaction ends."""
         return self.all("get_state", id=schedule_id)
 
+    def lock_states(self, ids: list[str]) -> list[Row]:
+        """As `lock_state`, of many."""
+        return self.all("take_states", ids=ids)
+
     def one(self, query: str, /, **values: object) -> Row | None:
         rows = self.all(query, **values)
         return rows[0] if rows else None

@@ -350,7 +350,7 @@ DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < :before ORDER BY 
 -- The given schedules with their definitions and states.
 SELECT s.id, s.namespace, s.name, s.version, r.spec, st.status, s.created_at,
     s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
-    st.problem, r.valid_from
+    st.problem, r.valid_from, s.owner
 FROM json_each(:ids) AS wanted
 CROSS JOIN schedules AS s ON s.id = wanted.value
 CROSS JOIN schedule_state AS st ON st.schedule_id = s.id
@@ -428,6 +428,21 @@ SELECT max(rowid) FROM runs
 SELECT s.name, s.id FROM json_each(:names) AS wanted
 CROSS JOIN schedules AS s
 WHERE s.namespace = :namespace AND s.name = wanted.value AND s.deleted_at IS NULL
+
+-- name: update_schedule
+-- Another definition comes into force.
+UPDATE schedules SET version = :version, labels = :labels, target = :target, title = :title
+WHERE id = :id
+
+-- name: update_state_version
+-- The state follows the definition.
+UPDATE schedule_state SET version = :version WHERE schedule_id = :id
+
+-- name: limit_queued_runs
+-- What waits follows the limits of the definition in force; by the words of the index runs_active.
+UPDATE runs SET exclusive = :exclusive, max_concurrent = :max_concurrent
+WHERE schedule_id = :id AND status IN ('queued', 'running') AND status = 'queued'
+    AND lane < 3
 
 -- name: take_states
 -- The states of the given schedules, for what people do to them.

@@ -561,7 +561,9 @@ def test_an_update_locks_runs_before_their_schedule_as_a_claim_does(postgres_url
         schedule_id = add_schedule(store)
         run_id = add_run(store, schedule_id)
         book = Book(store)
-        with waiting_for(postgres_url, run_id, lambda: book.schedules.update("job", priority=1)):
+        with waiting_for(
+            postgres_url, run_id, lambda: book.schedules.update("job", overlap="allow")
+        ):
             assert is_free(postgres_url, "schedules", schedule_id)
 
 

@@ -481,6 +481,7 @@ CREATE TABLE schedules (
     title TEXT NOT NULL DEFAULT '',
     created_at INTEGER NOT NULL,
     created_by TEXT NOT NULL DEFAULT '',
+    owner TEXT NOT NULL DEFAULT '', -- who declares it: a name, code:NAME, flows:NAME
     deleted_at INTEGER
 ) STRICT;
 
@@ -587,6 +588,9 @@ CREATE INDEX schedule_state_problems ON schedule_state (schedule_id) WHERE probl
 CREATE INDEX schedules_by_age ON schedules (namespace, created_at, id) WHERE deleted_at IS NULL;
 
 CREATE UNIQUE INDEX schedules_by_name ON schedules (namespace, name) WHERE deleted_at IS NULL;
+
+CREATE INDEX schedules_by_owner ON schedules (namespace, owner)
+    WHERE deleted_at IS NULL AND owner <> '';
 
 CREATE INDEX schedules_deleted ON schedules (namespace, name, deleted_at)
     WHERE deleted_at IS NOT NULL;

@@ -25,6 +25,7 @@ CREATE TABLE schedules (
     title TEXT NOT NULL DEFAULT '',
     created_at INTEGER NOT NULL,
     created_by TEXT NOT NULL DEFAULT '',
+    owner TEXT NOT NULL DEFAULT '', -- who declares it: a name, code:NAME, flows:NAME
     deleted_at INTEGER
 ) STRICT;
 CREATE UNIQUE INDEX schedules_by_name ON schedules (namespace, name) WHERE deleted_at IS NULL;
@@ -33,6 +34,9 @@ CREATE INDEX schedules_deleted ON schedules (namespace, name, deleted_at)
 CREATE INDEX schedules_by_age ON schedules (namespace, created_at, id) WHERE deleted_at IS NULL;
 CREATE INDEX schedules_of_flow ON schedules (namespace, target)
     WHERE deleted_at IS NULL AND substr(target, 1, 5) = 'flow:';
+
+CREATE INDEX schedules_by_owner ON schedules (namespace, owner)
+    WHERE deleted_at IS NULL AND owner <> '';
 
 -- The labels of schedules that are not deleted, so that those with one are found by name.
 CREATE TABLE schedule_labels (

@@ -1,0 +1,286 @@
+"""Files that declare schedules: reads YAML, TOML and JSON, knows where each schedule stands, and
+writes them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tomllib
+from dataclasses import dataclass, field
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from duebook.errors import Invalid, quoted, shorten
+from duebook.flows.parse import Node, parse, plain, read_scalar
+from duebook.flows.problems import Refused
+from duebook.model.forms import definition_of
+from duebook.model.schedule import InvalidSchedule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["DeclaredFiles", "read_files", "write_toml", "write_yaml"]
+
+MOST_BYTES: Final = 16 * 1024 * 1024
+MOST_VALUES: Final = 1_000_000
+KEYS: Final = ("owner", "schedules")
+STDIN: Final = "-"
+_PLACE: Final = re.compile(r"schedules\[([0-9]+)\](?:\.(\w+))?")
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+_Dumper: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+@dataclass(slots=True)
+class Entry:
+    """A schedule of a file."""
+
+    form: Any
+    file: str
+    line: int = 0
+    """0: unknown"""
+    lines: dict[str, int] = field(default_factory=dict)
+    """of its fields"""
+    completed: bool = False
+    """whether it is a whole schedule, as lists print it, that is completed"""
+
+    @property
+    def name(self) -> str:
+        return shorten(self.form.get("name")) if isinstance(self.form, dict) else ""
+
+    def place(self, key: str | None) -> str:
+        line = self.lines.get(key or "", self.line)
+        return f"{self.file}:{line}" if line else self.file
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredFiles:
+    """What several files declare together."""
+
+    owner: str | None
+    """None: none of them says"""
+    entries: Sequence[Entry]
+    completed: Sequence[str] = ()
+    """schedules that are left out: they would start again"""
+
+    @property
+    def definitions(self) -> list[Any]:
+        return [entry.form for entry in self.entries]
+
+    def placed(self, error: InvalidSchedule) -> InvalidSchedule:
+        """The same problems, with the files and lines that they are about."""
+        return InvalidSchedule(
+            {key: self._placed(key, told) for key, told in error.problems.items()}
+        )
+
+    def _placed(self, key: str, told: str) -> str:
+        found = _PLACE.fullmatch(key)
+        if found is None or int(found[1]) >= len(self.entries):
+            return told
+        entry = self.entries[int(found[1])]
+        told = told.removeprefix(f"schedules[{found[1]}]: ")
+        return f"{entry.place(found[2])}: {entry.name or f'schedules[{found[1]}]'}: {told}"
+
+
+def read_files(paths: Sequence[str]) -> DeclaredFiles:
+    """The schedules of files, which may name their owner; `-` is stdin. Raises Invalid."""
+    owners: dict[str, str] = {}
+    entries: list[Entry] = []
+    for path in paths:
+        for document in _documents(path):
+            owner, found = _read(document, _title(path))
+            entries += found
+            if owner is not None:
+                owners.setdefault(owner, _title(path))
+    if len(owners) > 1:
+        told = " and ".join(f'"{owner}" in {file}' for owner, file in list(owners.items())[:2])
+        raise Invalid(f"the files have different owners: {told}; use --owner, or one at a time")
+    kept = [entry for entry in entries if not entry.completed]
+    _refuse_twice(kept)
+    completed = [entry.name for entry in entries if entry.completed]
+    return DeclaredFiles(next(iter(owners), None), kept, completed)
+
+
+def _refuse_twice(entries: Sequence[Entry]) -> None:
+    first: dict[str, Entry] = {}
+    for entry in entries:
+        other = first.setdefault(entry.name, entry) if entry.name else entry
+        if other is not entry:
+            raise Invalid(
+                f'{entry.place("name")}: schedule "{entry.name}" is also in {other.place("name")}; '
+                "keep one of them"
+            )
+
+
+def _title(path: str) -> str:
+    return "stdin" if path == STDIN else path
+
+
+def _documents(path: str) -> list[Any]:
+    """The documents of a file: values, or nodes that know their lines."""
+    content = sys.stdin.buffer.read() if path == STDIN else _content(Path(path))
+    if len(content) > MOST_BYTES:
+        told = f"it has {len(content):,} bytes; at most {MOST_BYTES:,} are allowed"
+        raise Invalid(f"{_title(path)}: {told}; split it")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Invalid(f"{_title(path)}: it is not UTF-8 text") from None
+    kind = Path(path).suffix.lower()
+    if kind == ".toml":
+        return [_toml(text, path)]
+    if kind == ".json" or (path == STDIN and text.lstrip()[:1] in ("[", "{")):
+        return [_json(text, _title(path))]
+    try:
+        return list(parse(text, _title(path), MOST_BYTES, MOST_VALUES))
+    except Refused as error:
+        raise Invalid(str(error)) from None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Invalid(f"{path}: {error.strerror or error}") from None
+
+
+def _toml(text: str, path: str) -> Any:
+    try:
+        return _texts(tomllib.loads(text))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise Invalid(f"{path}: it is not valid TOML: {shorten(str(error))}") from None
+
+
+def _json(text: str, title: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{title}: it is not valid JSON: {shorten(str(error))}") from None
+
+
+def _texts(value: Any) -> Any:
+    """TOML has dates and times; definitions have them as text."""
+    match value:
+        case dict():
+            return {key: _texts(item) for key, item in value.items()}
+        case list():
+            return [_texts(item) for item in value]
+        case datetime() | date():
+            return value.isoformat()
+        case time():
+            return f"{value:%H:%M:%S}" if value.second else f"{value:%H:%M}"
+    return value
+
+
+def _read(document: Any, file: str) -> tuple[str | None, list[Entry]]:
+    """The owner, if it is named, and the schedules."""
+    value = document.value if isinstance(document, Node) else document
+    if value is None:
+        return None, []
+    if isinstance(value, list):
+        return None, [_entry(item, file) for item in value]
+    if not isinstance(value, dict):
+        raise Invalid(f"{file}: it is not a list of schedules, or an object with `schedules`")
+    value = {"schedules" if key == "items" else key: item for key, item in value.items()}
+    for key in value:
+        if key not in KEYS:
+            keys = document.keys if isinstance(document, Node) else {}
+            place = f"{file}:{keys[key].line}" if key in keys else file
+            raise Invalid(f"{place}: `{shorten(key)}` is unknown here; use {' and '.join(KEYS)}")
+    owner = _plain(value.get("owner"))
+    if owner is not None and not isinstance(owner, str):
+        raise Invalid(f"{file}: owner {quoted(owner)} is not a string")
+    return owner, list(_entries(value.get("schedules"), file))
+
+
+def _entries(found: Any, file: str) -> Iterator[Entry]:
+    """A list of schedules, or schedules by their names."""
+    value = found.value if isinstance(found, Node) else found
+    if isinstance(value, dict):
+        for name, item in value.items():
+            entry = _entry(item, file)
+            if isinstance(entry.form, dict):
+                entry.form = {"name": name, **entry.form}
+            if isinstance(found, Node):
+                entry.line = found.keys[name].line
+            yield entry
+    elif isinstance(value, list):
+        yield from (_entry(item, file) for item in value)
+    elif value is not None:
+        raise Invalid(f"{file}: schedules {shorten(_plain(found))} is not a list")
+
+
+def _entry(item: Any, file: str) -> Entry:
+    form, completed = _plain(item), False
+    if isinstance(form, dict):
+        completed = form.get("status") == "completed" and "id" in form
+        form = definition_of(form)
+    if not isinstance(item, Node):
+        return Entry(form, file, completed=completed)
+    lines = {key: node.line for key, node in item.keys.items()}
+    return Entry(form, file, item.line, lines, completed)
+
+
+def _plain(value: Any) -> Any:
+    return plain(value) if isinstance(value, Node) else value
+
+
+class _Yaml(_Dumper):  # type: ignore[misc]
+    """Writes text so that the reader of YAML 1.2 finds text there."""
+
+
+def _text_node(dumper: Any, text: str) -> Any:
+    if "\n" in text:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|")
+    style = '"' if read_scalar(text) is not text or text[:1].isdigit() else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Yaml.add_representer(str, _text_node)
+
+
+def write_yaml(owner: str | None, forms: Sequence[dict[str, Any]]) -> str:
+    """A file that `read_files` reads."""
+    content = ({} if owner is None else {"owner": owner}) | {"schedules": list(forms)}
+    text: str = yaml.dump(
+        content, Dumper=_Yaml, sort_keys=False, allow_unicode=True, default_flow_style=False
+    )
+    return text
+
+
+def write_toml(owner: str | None, forms: Sequence[dict[str, Any]]) -> str:
+    """As `write_yaml`; raises Invalid for null, which TOML does not have."""
+    parts = [] if owner is None else [f"owner = {_toml_text(owner)}\n"]
+    for form in forms:
+        lines = [f"{_toml_key(key)} = {_toml_value(value, form)}" for key, value in form.items()]
+        parts.append("\n".join(["[[schedules]]", *lines, ""]))
+    return "\n".join(parts)
+
+
+def _toml_key(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else _toml_text(key)
+
+
+def _toml_value(value: Any, form: dict[str, Any]) -> str:
+    match value:
+        case None:
+            told = "has null in a value, which TOML cannot express; use --format yaml"
+            raise Invalid(f'schedule "{form.get("name")}" {told}')
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return repr(value)
+        case str():
+            return _toml_text(value)
+        case dict():
+            items = (f"{_toml_key(key)} = {_toml_value(item, form)}" for key, item in value.items())
+            return f"{{ {', '.join(items)} }}" if value else "{}"
+    return f"[{', '.join(_toml_value(item, form) for item in value)}]"
+
+
+def _toml_text(text: str) -> str:
+    """JSON escapes the same characters, but for one."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

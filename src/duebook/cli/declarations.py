@@ -1,0 +1,353 @@
+"""The commands for schedules in files: diff, apply and export."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from duebook.book import Book
+from duebook.cli.bulk import agreed
+from duebook.cli.commands import command
+from duebook.cli.declaration_files import read_files, write_toml, write_yaml
+from duebook.cli.filters import filter_options, gather, read_filter
+from duebook.cli.opening import open_book
+from duebook.cli.output import json_option, print_json, when, wrapped
+from duebook.errors import Conflict, Invalid, counted, printable, shorten
+from duebook.model.codec import encode
+from duebook.model.declaration import DEFAULT_OWNER
+from duebook.model.schedule import InvalidSchedule
+from duebook.model.secret import HIDDEN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
+
+    from duebook.cli.declaration_files import DeclaredFiles
+    from duebook.client import Client
+    from duebook.model.declaration import Declaration, DeclaredSchedule, FieldChange
+    from duebook.model.schedule import Schedule
+
+__all__ = ["apply_command", "diff_command", "export_command"]
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
+EVERY: Final = 1_000_000
+LONGEST: Final = 200
+MARKS: Final = {
+    "create": ("+", "create", "green"),
+    "change": ("~", "change", "yellow"),
+    "remove": ("-", "remove", "red"),
+    "leave": ("!", "no longer declared", "yellow"),
+}
+
+
+def _file_options(command: Command) -> Command:
+    for decorate in (
+        click.option(
+            "--days",
+            type=click.IntRange(0, 366),
+            metavar="N",
+            default=7,
+            show_default=True,
+            help="Compare the due times of so many days.",
+        ),
+        click.option(
+            "--adopt", is_flag=True, help="Also change schedules that this owner did not declare."
+        ),
+        click.option(
+            "--prune", is_flag=True, help="Delete schedules of this owner that no file has."
+        ),
+        click.option(
+            "--owner",
+            metavar="NAME",
+            help="Who declares the schedules. [default: `owner` in the files, else default]",
+        ),
+        click.argument("files", nargs=-1, required=True, metavar="FILE..."),
+    ):
+        command = decorate(command)
+    return command
+
+
+@command("diff")
+@_file_options
+@click.option("--check", is_flag=True, help="Exit with 1 if anything would change.")
+@json_option
+def diff_command(files: tuple[str, ...], check: bool, as_json: bool, **options: Any) -> None:
+    """Show what apply would change, and which due times move.
+
+    FILE is YAML, TOML or JSON, such as export prints; - is stdin. Nothing is
+    changed.
+
+    \b
+    Examples:
+      duebook diff schedules.yaml
+      duebook diff schedules/*.yaml --owner billing --prune --days 30
+      duebook diff schedules.toml --check
+    """
+    declared = _read(files)
+    with open_book(create=True) as book:
+        planned = _declare(book, declared, options, dry_run=True)
+    print_json(encode(planned)) if as_json else _print_plan(planned)
+    if check and planned.changes:
+        click.get_current_context().exit(1)
+
+
+@command("apply")
+@_file_options
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@click.option(
+    "--expect",
+    metavar="TEXT",
+    help="Apply only what diff --json showed with this `fingerprint`.",
+)
+@json_option
+def apply_command(
+    files: tuple[str, ...], yes: bool, expect: str | None, as_json: bool, **options: Any
+) -> None:
+    """Create and change schedules so that they are as the files say.
+
+    Shows the changes and asks before it makes them, all in one transaction. What
+    is already so stays as it is, and so do pauses, skips and moves. If a schedule
+    has changed since the changes were shown, nothing is applied.
+
+    \b
+    Examples:
+      duebook apply schedules.yaml
+      duebook apply schedules/*.yaml --owner billing --prune --yes
+    """
+    if as_json and not yes:
+        raise click.UsageError("--json does not ask for confirmation; add --yes")
+    declared = _read(files)
+    with open_book(create=True) as book:
+        planned = _declare(book, declared, options, dry_run=True, expect=expect)
+        if not as_json:
+            _print_plan(planned)
+        if planned.changes:
+            _refuse_others(planned, options["adopt"])
+            if not yes and not agreed():
+                click.echo("cancelled; nothing was changed", err=True)
+                click.get_current_context().exit(1)
+            options["days"] = 0
+            _declare(book, declared, options, expect=planned.fingerprint)
+    if as_json:
+        print_json(encode(replace(planned, applied=True)))
+    elif planned.changes:
+        click.echo("applied")
+
+
+def _read(files: Sequence[str]) -> DeclaredFiles:
+    declared = read_files(files)
+    if declared.completed:
+        names = shorten(", ".join(declared.completed), LONGEST)
+        number = counted(len(declared.completed), "completed schedule")
+        click.echo(wrapped(f"note: {number} left out: {printable(names)}"), err=True)
+    return declared
+
+
+def _declare(
+    book: Client, declared: DeclaredFiles, options: dict[str, Any], **how: Any
+) -> Declaration:
+    owner = options["owner"] or declared.owner or DEFAULT_OWNER
+    given = {key: value for key, value in options.items() if key != "owner"}
+    if options["prune"] and owner == DEFAULT_OWNER:
+        raise Invalid(
+            "--prune deletes what an owner no longer declares; name the owner with --owner, or "
+            "with `owner:` in the file"
+        )
+    try:
+        return book.schedules.declare(declared.definitions, owner, **given, **how)
+    except InvalidSchedule as error:
+        raise declared.placed(error) from None
+
+
+def _refuse_others(planned: Declaration, adopt: bool) -> None:
+    """Ask nobody about what will be refused."""
+    notes = {one.name: note for one in planned.schedules for note in one.notes}
+    others = [name for name, note in notes.items() if note.code == "adopt"]
+    if others and not adopt:
+        names = shorten(", ".join(others), LONGEST)
+        told = f"{counted(len(others), 'schedule')} not declared by {planned.owner}"
+        raise Conflict(f"{told}: {names}; to take over, add --adopt")
+
+
+# -- what a plan looks like
+
+
+def _print_plan(planned: Declaration) -> None:
+    days = (planned.until - planned.at).days
+    for one in planned.schedules:
+        mark, word, colour = MARKS[one.action]
+        title = f"{mark} {one.name}"
+        version = "" if one.version is None else f" (version {one.version})"
+        click.echo(f"{click.style(title, fg=colour)}: {word}{version}")
+        for line in (*_fields(one), *_due_times(one, days), *_notes(one)):
+            click.echo(f"    {line}")
+    if not planned.compared:
+        click.echo("note: too many due times change; not all were compared", err=True)
+    click.echo(_counts(planned))
+
+
+def _counts(planned: Declaration) -> str:
+    found = [
+        (len(planned.created), "to create"),
+        (len(planned.changed), "to change"),
+        (len(planned.removed), "to remove"),
+        (len(planned.left), "no longer declared"),
+        (len(planned.unchanged), "unchanged"),
+    ]
+    counts = ", ".join(f"{number:,} {word}" for number, word in found if number)
+    return f"owner {planned.owner}: {counts or 'nothing declared'}"
+
+
+def _fields(one: DeclaredSchedule) -> Iterator[str]:
+    width = max((len(field.field) for field in one.fields), default=0)
+    for field in one.fields:
+        yield f"{field.field.ljust(width)}  {_values(one, field)}"
+
+
+def _values(one: DeclaredSchedule, field: FieldChange) -> str:
+    if one.action == "create":
+        return _value(field.after)
+    if field.before == field.after:
+        return "a hidden value changes"
+    return f"{_value(field.before)} → {_value(field.after)}"
+
+
+def _value(value: Any) -> str:
+    text = value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+    return "-" if value is None else printable(shorten(text, LONGEST))
+
+
+def _due_times(one: DeclaredSchedule, days: int) -> Iterator[str]:
+    listed = [(at, f"- {when(at)}") for at in one.disappear]
+    listed += [(at, f"+ {when(at)}") for at in one.appear]
+    listed += [(move.was, f"~ {when(move.was)} → {_clock(move.becomes)}") for move in one.move]
+    if one.action == "create" and one.appear:
+        count = len(one.appear) + one.more
+        number = f"{counted(count, 'due time')} in {counted(days, 'day')}"
+        yield f"first due {when(one.appear[0])}; {number}"
+        return
+    for _, line in sorted(listed):
+        yield line
+    if one.more:
+        yield f"and {counted(one.more, 'more due time')}"
+
+
+def _clock(at: datetime) -> str:
+    """Its distance stands before the arrow."""
+    return when(at).rpartition(" (")[0]
+
+
+def _notes(one: DeclaredSchedule) -> Iterator[str]:
+    for note in one.notes:
+        yield wrapped(f"warning: {printable(note.message)}", indent=6)
+
+
+# -- export
+
+
+@command("export")
+@filter_options
+@click.option("--owner", metavar="NAME", help="Only schedules that this owner declares.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Also those of programs and flow directories."
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["yaml", "toml", "json"]),
+    default="yaml",
+    show_default=True,
+    help="The format; json is what ls --json prints.",
+)
+@click.option(
+    "--secrets", is_flag=True, help="Print hidden values too; needs the database, not a server."
+)
+@json_option
+def export_command(
+    owner: str | None, everything: bool, kind: str, secrets: bool, as_json: bool, **options: Any
+) -> None:
+    """Print schedules as a file for diff and apply.
+
+    Programs and flow directories declare theirs themselves, so these are left out,
+    and so are completed schedules, which would start again.
+
+    \b
+    Examples:
+      duebook export > schedules.yaml
+      duebook export --owner billing --format toml > billing.toml
+      duebook export --label team=sales --json
+    """
+    wanted = read_filter(options)
+    with open_book() as book:
+        if secrets and not isinstance(book, Book):
+            raise Invalid("--secrets needs the database itself; a server hides these values")
+        found = gather(
+            lambda place, most: book.schedules.list(cursor=place, limit=min(most, 1_000), **wanted),
+            None,
+            EVERY,
+        )
+    chosen = [one for one in found if _is_wanted(one, owner, everything)]
+    _print_export(chosen, "json" if as_json else kind, owner, secrets)
+    for note in _left_out(found, chosen, owner, secrets):
+        click.echo(wrapped(f"note: {note}"), err=True)
+
+
+def _is_wanted(one: Schedule, owner: str | None, everything: bool) -> bool:
+    if one.spec is None or one.status == "completed":
+        return False
+    if owner is not None:
+        return one.owner == owner
+    return everything or ":" not in one.owner
+
+
+def _print_export(chosen: Sequence[Schedule], kind: str, owner: str | None, secrets: bool) -> None:
+    if kind == "json":
+        print_json([encode(one) | (_definition(one, secrets)) for one in chosen])
+        return
+    forms = [
+        {"name": one.name, **_definition(one, secrets)}
+        | ({"enabled": False} if one.status == "paused" else {})
+        for one in chosen
+    ]
+    owners = {one.owner for one in chosen}
+    common = owner or (owners.pop() if len(owners) == 1 else "")
+    named = common if common and ":" not in common else None
+    write = write_toml if kind == "toml" else write_yaml
+    click.echo(write(named, forms), nl=False)
+
+
+def _definition(one: Schedule, secrets: bool) -> dict[str, Any]:
+    assert one.spec is not None  # noqa: S101 - others were left out
+    return one.spec.to_json() if secrets else one.spec.to_shown()
+
+
+def _left_out(
+    found: Sequence[Schedule], chosen: Sequence[Schedule], owner: str | None, secrets: bool
+) -> Iterator[str]:
+    """What the file does not have, and matters."""
+    if owner is None:
+        done = [one.name for one in found if one.status == "completed" and one.spec]
+        if done:
+            names = shorten(", ".join(done), LONGEST)
+            yield f"{counted(len(done), 'completed schedule')} left out: {names}"
+        kept = {one.id for one in chosen}
+        others = [one for one in found if ":" in one.owner and one.id not in kept and one.spec]
+        others = [one for one in others if one.status != "completed"]
+        if others:
+            number = counted(len(others), "schedule")
+            yield f"{number} of programs and flow directories left out; --all includes them"
+    unread = [one.name for one in found if one.spec is None]
+    if unread:
+        names = shorten(", ".join(unread), LONGEST)
+        yield f"{counted(len(unread), 'unreadable schedule')} left out: {names}"
+    hidden = [
+        one for one in chosen if not secrets and HIDDEN in json.dumps(_definition(one, False))
+    ]
+    if hidden:
+        yield (
+            f"{counted(len(hidden), 'schedule')} with hidden values ({HIDDEN}), which apply "
+            "leaves as they are; elsewhere they must be filled in: see --secrets"
+        )

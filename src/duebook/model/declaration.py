@@ -1,0 +1,131 @@
+"""What declaring schedules does, as a value: what is created, changed field by field and removed,
+and which due times that moves. The command line, the REST API and programs show the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+
+from duebook.model.codec import Name, Shown, shown
+from duebook.model.note import Note
+
+if TYPE_CHECKING:
+    from duebook.model.schedule import ScheduleSpec
+
+__all__ = [
+    "DEFAULT_OWNER",
+    "Declaration",
+    "DeclaredAction",
+    "DeclaredSchedule",
+    "DueMove",
+    "FieldChange",
+    "changed_fields",
+    "field_changes",
+]
+
+DEFAULT_OWNER: Final = "default"
+"""Of schedules that are declared without a name for whoever declares them."""
+DeclaredAction = Literal["create", "change", "remove", "leave"]
+
+
+@shown()
+class FieldChange(NamedTuple):
+    """A field of a definition before and after; null stands for the default."""
+
+    field: Annotated[str, Shown(example="retry")]
+    before: Any = None
+    after: Any = None
+
+
+@shown()
+class DueMove(NamedTuple):
+    """A due time that moves."""
+
+    was: datetime
+    becomes: datetime
+
+
+@shown()
+@dataclass(frozen=True, slots=True)
+class DeclaredSchedule:
+    """What a declaration does to one schedule, with the due times that appear, disappear or move
+    within the days that were asked for; at most ten of each are listed."""
+
+    name: Name
+    action: Annotated[
+        DeclaredAction, Shown("`leave`: it is no longer declared, and only a prune removes it.")
+    ]
+    version: Annotated[int | None, Shown("The version it had; null if it is new.")] = None
+    fields: tuple[FieldChange, ...] = ()
+    appear: tuple[datetime, ...] = ()
+    disappear: tuple[datetime, ...] = ()
+    move: tuple[DueMove, ...] = ()
+    more: Annotated[int, Shown("How many more due times change; a lower bound of many.")] = 0
+    notes: tuple[Note, ...] = ()
+    """warnings"""
+
+
+@shown()
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What declaring schedules would do, or did."""
+
+    owner: Annotated[str, Shown("Who declares the schedules.", example="billing")]
+    namespace: str
+    applied: Annotated[bool, Shown("False: nothing was changed.")]
+    fingerprint: Annotated[
+        str, Shown("Of the changes and the versions they are based on; `expect` takes it.")
+    ]
+    at: Annotated[datetime, Shown("As of when this is true.")]
+    until: Annotated[datetime, Shown("Due times were compared up to this time.")]
+    schedules: Annotated[
+        tuple[DeclaredSchedule, ...], Shown("Those that are not unchanged, by name.")
+    ] = ()
+    unchanged: Annotated[tuple[str, ...], Shown("The names of those that stay as they are.")] = ()
+    compared: Annotated[
+        bool, Shown("False: there are so many due times that not all were compared.")
+    ] = True
+
+    @property
+    def created(self) -> tuple[str, ...]:
+        return self._named("create")
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        return self._named("change")
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        return self._named("remove")
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """No longer declared, and still in force."""
+        return self._named("leave")
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything is created, changed or removed."""
+        return any(one.action != "leave" for one in self.schedules)
+
+    def _named(self, action: DeclaredAction) -> tuple[str, ...]:
+        return tuple(one.name for one in self.schedules if one.action == action)
+
+
+def changed_fields(
+    was: ScheduleSpec, becomes: ScheduleSpec
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields that differ, before and after; secrets are compared, and not shown."""
+    old, new = was.to_json(), becomes.to_json()
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    before, after = was.to_shown(names), becomes.to_shown(names)
+    return {name: before[name] for name in names}, {name: after[name] for name in names}
+
+
+def field_changes(was: ScheduleSpec | None, becomes: ScheduleSpec) -> tuple[FieldChange, ...]:
+    """As `changed_fields`, one by one; of a new definition all that it says."""
+    if was is None:
+        return tuple(FieldChange(name, None, value) for name, value in becomes.to_shown().items())
+    before, after = changed_fields(was, becomes)
+    return tuple(FieldChange(name, before[name], after[name]) for name in before)

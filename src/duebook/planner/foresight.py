@@ -1,0 +1,236 @@
+"""Foresees what a change of definitions does to due times: which appear, disappear or move, and
+what follows at once. Asks the planner, and decides nothing."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from duebook.model.declaration import DueMove
+from duebook.model.note import Note
+from duebook.model.plan import Fire, Reason, Skip
+from duebook.planner.due import DueTimes
+from duebook.planner.lifecycle import plan_edit, plan_end, upcoming_after
+from duebook.planner.plan import plan
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from duebook.budget import Budget
+    from duebook.model.plan import Decision, Plan, Snapshot
+    from duebook.model.schedule import ScheduleSpec
+
+__all__ = ["Foreseen", "after_plan", "foresee_change", "foresee_end", "foresee_new", "pair_up"]
+
+MOST_COMPARED: Final = 200
+"""Due times of one definition that are compared with those of another."""
+MOST_LISTED: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What becomes of the due times of one schedule."""
+
+    appear: tuple[datetime, ...] = ()
+    disappear: tuple[datetime, ...] = ()
+    move: tuple[DueMove, ...] = ()
+    more: int = 0
+    notes: tuple[Note, ...] = ()
+    looked_at: int = 0
+    """how many due times were computed for it"""
+
+
+def foresee_new(
+    name: str, spec: ScheduleSpec, now: datetime, until: datetime, budget: Budget | None = None
+) -> Foreseen:
+    """Of a schedule that is created now."""
+    due = DueTimes(spec, (), now, name, budget)
+    listed, more = _first(due, now, until, spec.max_runs)
+    return Foreseen(listed, more=more, notes=_cautions(spec, now), looked_at=len(listed) + 1)
+
+
+def foresee_end(
+    snapshot: Snapshot, now: datetime, until: datetime, budget: Budget | None = None
+) -> Foreseen:
+    """Of a schedule that is deleted now."""
+    due, place = DueTimes.of(snapshot, now, budget), upcoming_after(snapshot, now)
+    listed, more = _first(due, place, until, _left(snapshot, snapshot.spec))
+    notes = _dropped(plan_end(snapshot, now), Reason.DELETED)
+    return Foreseen(disappear=listed, more=more, notes=notes, looked_at=len(listed) + 1)
+
+
+def foresee_change(
+    snapshot: Snapshot,
+    spec: ScheduleSpec,
+    now: datetime,
+    until: datetime,
+    budget: Budget | None = None,
+) -> Foreseen:
+    """Of a schedule whose definition becomes `spec` now."""
+    planned = plan_edit(snapshot, spec, now)
+    notes = (
+        *_fired_at_once(snapshot, spec, planned, now),
+        *_dropped(planned.decisions, Reason.EDITED),
+        *_state(snapshot, planned),
+    )
+    if spec.triggers != snapshot.spec.triggers:
+        notes = (*notes, *_cautions(spec, now))
+    if _times(spec) == _times(snapshot.spec):
+        return Foreseen(notes=notes)
+    place = upcoming_after(snapshot, now)
+    edited = replace(snapshot, spec=spec)
+    was, becomes = (
+        list(islice(DueTimes.of(of, now, budget).among(place, until), _most(of)))
+        for of in (snapshot, edited)
+    )
+    ends = [times[-1] for times in (was, becomes) if len(times) == MOST_COMPARED]
+    if ends:
+        was, becomes = ([at for at in times if at <= min(ends)] for times in (was, becomes))
+    appear, disappear, move = pair_up(was, becomes)
+    more = sum(max(len(found) - MOST_LISTED, 0) for found in (appear, disappear, move))
+    return Foreseen(
+        tuple(appear[:MOST_LISTED]),
+        tuple(disappear[:MOST_LISTED]),
+        tuple(move[:MOST_LISTED]),
+        more,
+        notes,
+        len(was) + len(becomes) + 1,
+    )
+
+
+def pair_up(
+    was: Sequence[datetime], becomes: Sequence[datetime]
+) -> tuple[list[datetime], list[datetime], list[DueMove]]:
+    """Which due times appear, disappear and move, each in order.
+
+    Between two due times that both have, one that is gone and one that is new belong together
+    when each is the nearest to the other.
+    """
+    appear: list[datetime] = []
+    disappear: list[datetime] = []
+    move: list[DueMove] = []
+    for old, new in _stretches(was, becomes):
+        paired = {
+            at: there for at in old if (there := _nearest(at, new)) and _nearest(there, old) == at
+        }
+        move += [DueMove(*pair) for pair in paired.items()]
+        disappear += [at for at in old if at not in paired]
+        taken = set(paired.values())
+        appear += [at for at in new if at not in taken]
+    return appear, disappear, move
+
+
+def _nearest(at: datetime, others: Sequence[datetime]) -> datetime | None:
+    """Of two that are as near, the earlier one."""
+    place = bisect_left(others, at)
+    return min(
+        others[max(place - 1, 0) : place + 1], key=lambda other: abs(other - at), default=None
+    )
+
+
+def _stretches(
+    was: Sequence[datetime], becomes: Sequence[datetime]
+) -> Iterator[tuple[list[datetime], list[datetime]]]:
+    """What only one of them has, between two that both have."""
+    before, after = set(was), set(becomes)
+    old: list[datetime] = []
+    new: list[datetime] = []
+    for at in sorted(before | after):
+        if at in before and at in after:
+            yield old, new
+            old, new = [], []
+        else:
+            (old if at in before else new).append(at)
+    yield old, new
+
+
+def after_plan(snapshot: Snapshot, spec: ScheduleSpec, planned: Plan) -> Snapshot:
+    """A schedule as it stands when the plan of an edit is committed."""
+    gone = set(planned.used)
+    exceptions = (*(e for e in snapshot.exceptions if e not in gone), *planned.said)
+    return replace(
+        snapshot,
+        spec=spec,
+        version=planned.version,
+        status=planned.status,
+        watermark=planned.watermark,
+        exceptions=exceptions,
+        seen=planned.seen,
+        considered_at=planned.considered_at,
+        fired=planned.fired,
+        delay=planned.delay,
+        controlled_until=planned.controlled_until or snapshot.controlled_until,
+    )
+
+
+def _fired_at_once(
+    snapshot: Snapshot, spec: ScheduleSpec, planned: Plan, now: datetime
+) -> Iterable[Note]:
+    """What the planner would start now that it would not start without the change."""
+    if planned.status != "active":
+        return
+    before = set(_fires(plan(snapshot, now).decisions))
+    fires = [
+        at
+        for at in _fires(plan(after_plan(snapshot, spec, planned), now).decisions)
+        if at not in before
+    ]
+    if fires:
+        number = "due time" if len(fires) == 1 else f"{len(fires):,} due times up to"
+        yield Note("fires_now", f"this would fire at once: {number} {format_instant(fires[-1])}")
+
+
+def _fires(decisions: Iterable[Decision]) -> list[datetime]:
+    return [decision.due_at for decision in decisions if isinstance(decision, Fire)]
+
+
+def _dropped(decisions: Iterable[Decision], reason: Reason) -> tuple[Note, ...]:
+    skips = [d for d in decisions if isinstance(d, Skip) and d.reason == reason]
+    count = sum(skip.count for skip in skips)
+    if not count:
+        return ()
+    least = "" if all(skip.exact for skip in skips) else "at least "
+    times = "due time" if count == 1 else "due times"
+    return (Note("drops", f"this drops {least}{count:,} waiting {times}"),)
+
+
+def _state(snapshot: Snapshot, planned: Plan) -> Iterable[Note]:
+    if snapshot.status == "completed" and planned.status != "completed":
+        yield Note("active_again", "it is completed, and becomes active again")
+    elif snapshot.status == "paused":
+        yield Note("paused", "it is paused, and stays paused")
+
+
+def _cautions(spec: ScheduleSpec, now: datetime) -> tuple[Note, ...]:
+    triggers = (*spec.triggers, *spec.stop, *spec.restart)
+    return tuple(Note(w.code, w.text) for trigger in triggers for w in trigger.warnings(now))
+
+
+def _first(
+    due: DueTimes, after: datetime, until: datetime, most: int | None
+) -> tuple[tuple[datetime, ...], int]:
+    """The first due times, and how many more there are."""
+    room = MOST_LISTED if most is None else min(most, MOST_LISTED)
+    listed = tuple(islice(due.among(after, until), room))
+    if len(listed) < MOST_LISTED:
+        return listed, 0
+    more = due.count(listed[-1], until)
+    return listed, more if most is None else min(more, most - room)
+
+
+def _left(snapshot: Snapshot, spec: ScheduleSpec) -> int | None:
+    return None if spec.max_runs is None else max(spec.max_runs - snapshot.fired, 0)
+
+
+def _most(snapshot: Snapshot) -> int:
+    left = _left(snapshot, snapshot.spec)
+    return MOST_COMPARED if left is None else min(left, MOST_COMPARED)
+
+
+def _times(spec: ScheduleSpec) -> tuple[object, ...]:
+    """All that due times depend on."""
+    return spec.triggers, spec.start_at, spec.end_at, spec.exclude, spec.max_runs

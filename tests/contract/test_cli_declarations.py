@@ -1,0 +1,191 @@
+"""Schedules in files: diff, apply and export, on a file and through a server."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from duebook.book import Book
+from duebook.cli import main
+from duebook.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.cli import Cli
+
+ANYWHERE = True
+
+FILE = """\
+owner: billing
+schedules:
+  - name: nightly
+    trigger: {daily: "02:30", tz: Europe/Brussels}
+    target: {command: [pg_dump, mydb]}
+    retry: 3
+  - name: often
+    trigger: {every: 10m, anchor: "2026-01-01T00:00:00Z"}
+    target: {command: ["true"]}
+"""
+
+
+def write(folder: Path, text: str, name: str = "schedules.yaml") -> str:
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+def forms(cli: Cli) -> dict[str, Any]:
+    """The definitions in the database, by name, with whether they are active."""
+    with closing(SqliteStore(cli.path)) as store:
+        found = Book(store).schedules.list(limit=1_000)
+        return {one.name: (one.spec and one.spec.to_json(), one.enabled) for one in found}
+
+
+def test_apply_does_what_diff_shows_and_a_second_one_does_nothing(cli: Cli, tmp_path: Path) -> None:
+    file = write(tmp_path, FILE)
+    shown = cli.ok("diff", file)
+    assert "+ nightly: create" in shown
+    assert "02:30 does not exist on" in shown
+    assert shown.endswith("owner billing: 2 to create\n")
+    assert forms(cli) == {}
+    assert cli.ok("apply", file, "--yes").endswith("owner billing: 2 to create\napplied\n")
+    assert cli.json("export", "--owner", "billing")[0]["owner"] == "billing"
+    assert cli.ok("apply", file) == "owner billing: 2 unchanged\n", "nobody is asked"
+    assert cli("diff", file, "--check").exit_code == 0
+
+
+def test_a_change_is_shown_with_the_due_times_that_move(cli: Cli, tmp_path: Path) -> None:
+    cli.ok("apply", write(tmp_path, FILE), "--yes")
+    file = write(tmp_path, FILE.replace("02:30", "03:30").replace("retry: 3", "priority: 5"))
+    result = cli("diff", file, "--check", "--days", "2")
+    assert result.exit_code == 1
+    lines = result.output.splitlines()
+    assert lines[0] == "~ nightly: change (version 1)"
+    assert '    retry     {"attempts": 3} → -' in lines
+    assert "    priority  0 → 5" in lines
+    assert len([line for line in lines if line.startswith("    ~ ")]) == 2
+    planned = cli.json("diff", file, "--days", "2")
+    assert [one["name"] for one in planned["schedules"]] == ["nightly"]
+    assert (planned["unchanged"], planned["applied"]) == (["often"], False)
+    fits = cli.json("apply", file, "--yes", "--expect", planned["fingerprint"])
+    assert fits["applied"] is True
+    stale = cli("apply", file, "--yes", "--expect", planned["fingerprint"])
+    assert (stale.exit_code, "no longer as they were" in stale.output) == (1, True)
+
+
+def test_apply_asks_and_takes_no_for_an_answer(cli: Cli, tmp_path: Path) -> None:
+    arguments = [*cli._asks, "apply", write(tmp_path, FILE)]
+    refused = CliRunner().invoke(main, arguments, input="n\n")
+    assert (refused.exit_code, "nothing was changed" in refused.output) == (1, True)
+    assert forms(cli) == {}
+    nobody = CliRunner().invoke(main, arguments)
+    assert (nobody.exit_code, "add --yes" in nobody.output) == (2, True)
+    agreed = CliRunner().invoke(main, arguments, input="y\n")
+    assert (agreed.exit_code, len(forms(cli))) == (0, 2)
+
+
+def test_names_of_others_need_adopt_and_prune_needs_an_owner(cli: Cli, tmp_path: Path) -> None:
+    cli.ok("add", "often", "--every", "1h", "--", "true")
+    file = write(tmp_path, FILE)
+    result = cli("apply", file, "--yes")
+    assert result.exit_code == 1
+    assert "1 schedule not declared by billing: often; to take over, add --adopt" in result.output
+    cli.ok("apply", file, "--yes", "--adopt")
+    cli.ok("add", "by-hand", "--every", "1h", "--", "true")
+    fewer = write(tmp_path, FILE[: FILE.index("  - name: often")])
+    shown = cli.ok("diff", fewer)
+    assert "! often: no longer declared (version 2)" in shown
+    assert "- often: remove" in cli.ok("apply", fewer, "--prune", "--yes")
+    assert sorted(forms(cli)) == ["by-hand", "nightly"]
+    nameless = write(tmp_path, "schedules: []\n")
+    result = cli("apply", nameless, "--prune")
+    assert (result.exit_code, "name the owner with --owner" in result.output) == (2, True)
+
+
+def test_a_mistake_is_told_with_its_file_and_line(cli: Cli, tmp_path: Path) -> None:
+    wrong = FILE.replace("{every: 10m", "{every: never").replace("retry: 3", "retries: 3")
+    result = cli("apply", write(tmp_path, wrong), "--yes")
+    assert result.exit_code == 2
+    assert "schedules.yaml:6: nightly: retries is not a field of a definition" in result.output
+    assert 'schedules.yaml:8: often: every: "never" is not a duration' in result.output
+    assert forms(cli) == {}
+
+
+@pytest.mark.parametrize("kind", ["yaml", "toml", "json"])
+def test_an_export_makes_the_same_books_elsewhere(cli: Cli, tmp_path: Path, kind: str) -> None:
+    cli.ok("apply", write(tmp_path, FILE), "--yes")
+    cli.ok("add", "plain", "--every", "1h", "--label", "team=1e3", "--", "echo", "12:30", "no")
+    cli.ok("add", "script", "--daily", "07:00", "--shell", 'set -e\necho "a: b" # c\n')
+    cli.ok("pause", "plain")
+    before = forms(cli)
+    file = write(tmp_path, cli.ok("export", "--format", kind), f"books.{kind}")
+    elsewhere = CliRunner().invoke(
+        main, ["--database", str(tmp_path / "other.db"), "apply", file, "--owner", "ops", "--yes"]
+    )
+    assert elsewhere.exit_code == 0, elsewhere.output
+    with closing(SqliteStore(tmp_path / "other.db")) as store:
+        found = Book(store).schedules.list()
+        assert {one.name: (one.spec and one.spec.to_json(), one.enabled) for one in found} == before
+    again = CliRunner().invoke(
+        main, ["--database", str(tmp_path / "other.db"), "apply", file, "--owner", "ops"]
+    )
+    assert again.stdout == "owner ops: 4 unchanged\n"
+
+
+def test_an_export_is_of_one_owner_or_of_what_matches(cli: Cli, tmp_path: Path) -> None:
+    cli.ok("apply", write(tmp_path, FILE), "--yes")
+    cli.ok("add", "other", "--every", "1h", "--label", "team=data", "--", "true")
+    own = cli.ok("export", "--owner", "billing")
+    assert own.startswith("owner: billing\nschedules:\n- name: nightly\n")
+    assert "other" not in own
+    assert [one["name"] for one in cli.json("export", "--label", "team=data")] == ["other"]
+    listed = [one for one in cli.json("ls") if one["name"] == "other"]
+    assert cli.json("export", "--label", "team=data") == listed
+
+
+@pytest.mark.on_file
+def test_an_export_says_what_it_leaves_out(cli: Cli, tmp_path: Path) -> None:
+    with closing(SqliteStore(cli.path)) as store:
+        book = Book(store)
+        hourly: dict[str, Any] = {"trigger": {"every": "1h"}, "target": {"command": ["true"]}}
+        book.schedules.declare_one("of-code", "code:shop", **hourly)
+        secret = {"command": ["true"], "env": {"TOKEN": "one"}}
+        book.schedules.create("secret", trigger={"every": "1h"}, target=secret)
+    result = cli("export")
+    assert "1 schedule of programs and flow directories left out; --all" in result.stderr
+    assert "1 schedule with hidden values" in result.stderr
+    assert ("of-code" in result.stdout, "TOKEN: '***'" in result.stdout) == (False, True)
+    assert "of-code" in cli.ok("export", "--all")
+    assert "TOKEN: one" in cli.ok("export", "--secrets")
+    file = write(tmp_path, result.stdout)
+    assert "1 unchanged" in cli.ok("diff", file, "--adopt").replace("to change", "unchanged")
+
+
+def test_a_server_exports_no_secrets(cli: Cli) -> None:
+    if cli.by == "token:admin":
+        result = cli("export", "--secrets")
+        assert (result.exit_code, "needs the database itself" in result.output) == (2, True)
+
+
+def test_files_are_declared_together(cli: Cli, tmp_path: Path) -> None:
+    first = write(tmp_path, FILE)
+    other = json.dumps([{"name": "third", "trigger": {"every": "1h"}, "target": {"shell": "true"}}])
+    second = write(tmp_path, other, "more.json")
+    assert "3 to create" in cli.ok("diff", first, second)
+    twice = cli("diff", first, first)
+    assert (twice.exit_code, 'schedule "nightly" is also in' in twice.output) == (2, True)
+    third = write(tmp_path, FILE.replace("owner: billing", "owner: shop"), "shop.yaml")
+    assert "the files have different owners" in cli("diff", first, third).output
+    missing = cli("diff", str(tmp_path / "none.yaml"))
+    assert (missing.exit_code, "No such file" in missing.output) == (2, True)
+
+
+def test_a_file_is_read_from_stdin(cli: Cli) -> None:
+    for text in (FILE, json.dumps({"schedules": []})):
+        result = CliRunner().invoke(main, [*cli._asks, "diff", "-"], input=text)
+        assert result.exit_code == 0, result.output

@@ -1,0 +1,127 @@
+"""Files that declare schedules: what is written is read again, and mistakes have a place."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duebook.cli.declaration_files import read_files, write_toml, write_yaml
+from duebook.errors import Invalid
+from duebook.flows.parse import parse, plain
+from duebook.model.schedule import InvalidSchedule
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=20) | st.sampled_from(
+    ["", "1e3", "0o17", "0x1F", "12:30", "02:30", "no", "~", "null", "- a", "a: b", "# c", "*x",
+     "<<", "2026-01-01", "a\nb\n", "a\n\n", " x ", "a\tb", "'", '"', "\\", "=", "1_000", ".5", "+1"]
+)  # fmt: skip
+KEYS = TEXTS.filter(lambda text: text != "<<")
+SCALARS = TEXTS | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(-1e6, 1e6)
+LISTS = st.lists(SCALARS, max_size=3)
+OBJECTS = st.dictionaries(KEYS, SCALARS | LISTS, max_size=3)
+VALUES = SCALARS | LISTS | OBJECTS | st.lists(OBJECTS, max_size=2)
+FORMS = st.lists(st.dictionaries(KEYS, VALUES, max_size=4), max_size=3)
+
+
+@given(FORMS)
+def test_yaml_that_is_written_is_read_again(forms: list[dict[str, Any]]) -> None:
+    (node,) = parse(write_yaml("billing", forms), "a.yaml")
+    assert plain(node) == {"owner": "billing", "schedules": forms}
+
+
+@given(FORMS)
+def test_toml_that_is_written_is_read_again(forms: list[dict[str, Any]]) -> None:
+    found = tomllib.loads(write_toml("billing", forms))
+    assert found == {"owner": "billing"} | ({"schedules": forms} if forms else {})
+
+
+def test_null_is_refused_in_toml() -> None:
+    with pytest.raises(Invalid, match=r'schedule "job" has null .* use --format yaml'):
+        write_toml(None, [{"name": "job", "payload": {"a": None}}])
+
+
+def read(folder: Path, name: str, text: str) -> Any:
+    (folder / name).write_text(text)
+    return read_files([str(folder / name)])
+
+
+def test_schedules_may_stand_by_their_names(tmp_path: Path) -> None:
+    text = "schedules:\n  a:\n    target: x\n  b: {target: y}\n"
+    found = read(tmp_path, "a.yaml", text)
+    assert found.definitions == [{"name": "a", "target": "x"}, {"name": "b", "target": "y"}]
+    assert [entry.line for entry in found.entries] == [2, 4]
+
+
+def test_dates_and_times_of_toml_are_text(tmp_path: Path) -> None:
+    text = (
+        'owner = "o"\n[schedules.a]\nstart_at = 2026-12-01T00:00:00Z\nexclude = [2026-12-25]\n'
+        "trigger = { daily = 07:00:00 }\n"
+    )
+    found = read(tmp_path, "a.toml", text)
+    assert found.owner == "o"
+    assert found.definitions == [
+        {
+            "name": "a",
+            "start_at": "2026-12-01T00:00:00+00:00",
+            "exclude": ["2026-12-25"],
+            "trigger": {"daily": "07:00"},
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("a.yaml", "a: [", "a.yaml:1:"),
+        ("a.yaml", "owner: x\nshedules: []", "a.yaml:2: `shedules` is unknown here; use owner"),
+        ("a.yaml", "owner: 5", "owner 5 is not a string"),
+        ("a.yaml", "5", "it is not a list of schedules"),
+        ("a.yaml", "schedules: 5", "schedules 5 is not a list"),
+        ("a.toml", "a = ", "it is not valid TOML"),
+        ("a.json", "[1,", "it is not valid JSON"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_refused(
+    tmp_path: Path, name: str, text: str, told: str
+) -> None:
+    with pytest.raises(Invalid) as caught:
+        read(tmp_path, name, text)
+    assert told in str(caught.value)
+
+
+def test_problems_are_placed_where_they_are(tmp_path: Path) -> None:
+    found = read(tmp_path, "a.yaml", "- name: a\n  trigger: x\n- 5\n")
+    placed = found.placed(
+        InvalidSchedule(
+            {
+                "schedules[0].trigger": "schedules[0]: trigger is wrong",
+                "schedules[1]": "schedules[1]: 5 is not an object",
+                "schedules": "and 3 more problems",
+            }
+        )
+    )
+    path = tmp_path / "a.yaml"
+    assert list(placed.problems.values()) == [
+        f"{path}:2: a: trigger is wrong",
+        f"{path}:3: schedules[1]: 5 is not an object",
+        "and 3 more problems",
+    ]
+
+
+def test_completed_schedules_of_a_list_are_left_out(tmp_path: Path) -> None:
+    whole = {"id": "1", "version": 1, "name": "done", "status": "completed", "target": "x"}
+    text = json.dumps([whole, whole | {"name": "going", "status": "paused", "enabled": False}])
+    found = read(tmp_path, "a.json", text)
+    assert found.definitions == [{"name": "going", "enabled": False, "target": "x"}]
+    assert found.completed == ["done"]
+
+
+def test_an_empty_file_declares_nothing(tmp_path: Path) -> None:
+    assert read(tmp_path, "a.yaml", "").definitions == []

@@ -1,0 +1,101 @@
+"""Which due times a change moves, takes away and adds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duebook.model.definition import load_spec
+from duebook.model.plan import DueException, Snapshot
+from duebook.planner.foresight import foresee_change, foresee_end, foresee_new, pair_up
+
+NOW = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+WEEK = NOW + timedelta(days=7)
+HOUR = timedelta(hours=1)
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(f"2026-01-{text}+00:00")
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "appear", "disappear", "move"),
+    [
+        ("05T14:00", "05T15:00", "", "", "05T14:00 05T15:00"),
+        ("05T14:00 06T14:00", "06T14:00", "", "05T14:00", ""),
+        ("06T02:30 07T02:30", "05T13:30 06T03:30 07T03:30", "05T13:30", "",
+         "06T02:30 06T03:30 07T02:30 07T03:30"),
+        ("05T23:30 06T23:30", "06T00:30 07T00:30", "", "", "05T23:30 06T00:30 06T23:30 07T00:30"),
+        ("05T12:00 05T12:10 05T12:20 05T12:30", "05T12:00 05T12:15 05T12:30", "", "05T12:20",
+         "05T12:10 05T12:15"),
+        ("", "05T13:00", "05T13:00", "", ""),
+        ("", "", "", "", ""),
+    ],
+)  # fmt: skip
+def test_due_times_are_paired_with_their_nearest(
+    was: str, becomes: str, appear: str, disappear: str, move: str
+) -> None:
+    old, new = ([at(text) for text in texts.split()] for texts in (was, becomes))
+    found = pair_up(old, new)
+    assert [[f"{moment:%dT%H:%M}" for moment in times] for times in found[:2]] == [
+        appear.split(),
+        disappear.split(),
+    ]
+    assert [f"{moment:%dT%H:%M}" for pair in found[2] for moment in pair] == move.split()
+
+
+@given(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)))
+def test_every_due_time_is_told_of_once(was: set[int], becomes: set[int]) -> None:
+    old, new = ([NOW + n * HOUR for n in sorted(hours)] for hours in (was, becomes))
+    appear, disappear, move = pair_up(old, new)
+    assert sorted([*disappear, *(one.was for one in move)]) == sorted(set(old) - set(new))
+    assert sorted([*appear, *(one.becomes for one in move)]) == sorted(set(new) - set(old))
+
+
+def snapshot(**more: object) -> Snapshot:
+    form = {"trigger": {"every": "1h", "anchor": "2026-01-05T00:00:00Z"}, "target": "report"}
+    spec = load_spec(form, "job")
+    return Snapshot("id", "job", 3, spec, "active", NOW, **more)  # type: ignore[arg-type]
+
+
+def test_at_most_ten_are_listed_and_the_others_counted() -> None:
+    spec = snapshot().spec
+    new = foresee_new("job", spec, NOW, WEEK)
+    assert (len(new.appear), new.more, new.appear[0]) == (10, 7 * 24 - 10, NOW + HOUR)
+    gone = foresee_end(snapshot(), NOW, WEEK)
+    assert (gone.disappear, gone.more) == (new.appear, new.more)
+    rarer = {"trigger": {"every": "2h", "anchor": "2026-01-05T00:00:00Z"}}
+    half = load_spec(spec.to_json() | rarer, "job")
+    changed = foresee_change(snapshot(), half, NOW, WEEK)
+    assert (len(changed.disappear), changed.more) == (10, 84 - 10)
+    assert (changed.appear, changed.move, changed.notes) == ((), (), ())
+
+
+def test_more_due_times_than_are_compared_end_where_both_were_seen() -> None:
+    every = {"trigger": {"every": "1m", "anchor": "2026-01-05T00:00:00Z"}}
+    spec = load_spec(snapshot().spec.to_json() | every, "job")
+    found = foresee_change(snapshot(), spec, NOW, WEEK)
+    assert found.disappear == (), "beyond the last that was compared nothing disappears"
+    assert len(found.appear) + found.more == 200 - 3
+
+
+def test_skips_stay_out_of_the_comparison() -> None:
+    skipped = snapshot(exceptions=(DueException(NOW + HOUR, "skip"),))
+    found = foresee_end(skipped, NOW, NOW + 2 * HOUR)
+    assert found.disappear == (NOW + 2 * HOUR,)
+
+
+def test_runs_that_are_left_bound_what_appears() -> None:
+    spec = load_spec(snapshot().spec.to_json() | {"max_runs": 12}, "job")
+    new = foresee_new("job", spec, NOW, WEEK)
+    assert (len(new.appear), new.more) == (10, 2)
+
+
+def test_a_completed_schedule_that_becomes_active_again_is_a_warning() -> None:
+    done = snapshot()
+    done.status = "completed"
+    spec = load_spec(done.spec.to_json() | {"priority": 1}, "job")
+    assert [note.code for note in foresee_change(done, spec, NOW, WEEK).notes] == ["active_again"]
