@@ -66,6 +66,7 @@ ANSWERS: Final[dict[str, Any]] = {
     "replay_events": events.ReplayAnswer,
     "replay_dead_letters": events.DeadLettersAnswer,
     "drop_dead_letters": events.DeadLettersAnswer,
+    "list_calendar_days": others.CalendarDays,
     "limit_queue": QueueLoad,
     "create_token": TokenMade,
     "get_me": others.Me,
@@ -100,6 +101,9 @@ BODIES: Final[dict[str, Any]] = {
     "drop_dead_letters": "DeadLettersRequest",
     "limit_queue": others.QueueLimits,
     "save_template": definitions.TemplateDefaults,
+    "save_calendar": definitions.CalendarDefinition,
+    "preview_calendar": definitions.CalendarDraft,
+    "add_window": "WindowCreation",
     "limit_namespace": Quota,
     "create_token": others.TokenCreation,
 }

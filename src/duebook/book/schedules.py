@@ -19,6 +19,7 @@ from duebook.book.bulk import (
     first_state,
     read_all,
 )
+from duebook.book.calendar_use import look_up
 from duebook.book.checks import (
     check_definition,
     named_spec,
@@ -120,6 +121,7 @@ class Schedules(ScheduleReader):
 
     def _create(self, tx: Tx, wanted: Wanted, by: str) -> Schedule:
         self._rights.refuse(tx, wanted.spec.target, wanted.template_target)
+        wanted = replace(wanted, spec=look_up(tx, self._namespace, wanted.spec))
         new = first_state(wanted, self._namespace, tx.now)
         refuse_circle(tx, self._namespace, new.name, new.spec)
         maker = by or self._audit.by
@@ -137,7 +139,8 @@ class Schedules(ScheduleReader):
 
         def work(tx: Tx) -> Drafted:
             self._rights.refuse(tx, spec.target)
-            new = first_state(Wanted(name, spec, enabled=True), self._namespace, tx.now)
+            found = look_up(tx, self._namespace, spec)
+            new = first_state(Wanted(name, found, enabled=True), self._namespace, tx.now)
             if tx.schedules.list_taken(self._namespace, [name]):
                 raise Conflict(f'schedule "{name}" already exists; choose another name')
             due = DueTimes(new.spec, (), tx.now, name, self._budget).among(tx.now, LAST)

@@ -41,6 +41,8 @@ __all__ = ["main"]
             "explain": "due_times:explain_command",
             "backfill": "due_times:backfill_command",
             "template": "templates:template_group",
+            "calendar": "calendars:calendar_group",
+            "window": "windows:window_group",
             "next": "times:next_command",
             "describe": "times:describe_command",
         },

@@ -19,6 +19,7 @@ from duebook.client.access import (
     TokensClient,
 )
 from duebook.client.arguments import Given
+from duebook.client.calendars import CalendarsClient, WindowsClient
 from duebook.client.events import EventsClient
 from duebook.client.flows import FlowsClient
 from duebook.client.runs import RunsClient
@@ -58,6 +59,10 @@ class Client(Protocol):
     def queues(self) -> QueuesClient: ...
     @property
     def templates(self) -> TemplatesClient: ...
+    @property
+    def calendars(self) -> CalendarsClient: ...
+    @property
+    def windows(self) -> WindowsClient: ...
     @property
     def audit(self) -> AuditClient: ...
     @property
@@ -118,6 +123,8 @@ PARTS: Final[Mapping[str, type[Any]]] = MappingProxyType(
         "events": EventsClient,
         "queues": QueuesClient,
         "templates": TemplatesClient,
+        "calendars": CalendarsClient,
+        "windows": WindowsClient,
         "audit": AuditClient,
         "namespaces": NamespacesClient,
         "tokens": TokensClient,

@@ -105,7 +105,10 @@ class AuditClient(Protocol):
         self,
         kind: Annotated[
             str | None,
-            Given("schedule, run, template, queue, token, namespace, sink or group."),
+            Given(
+                "schedule, run, template, calendar, window, feed, queue, token, namespace, sink or "
+                "group."
+            ),
         ] = None,
         subject: Annotated[str | None, Given("The name of what was changed.")] = None,
         by: Annotated[str | None, Given("Who made the change, such as `token:ci`.")] = None,

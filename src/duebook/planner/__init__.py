@@ -11,6 +11,7 @@ from duebook.planner.controls import (
 from duebook.planner.due import DueTimes, instant_before
 from duebook.planner.events import ended_fire
 from duebook.planner.lifecycle import (
+    count_edit,
     first_plan,
     plan_edit,
     plan_end,
@@ -29,6 +30,7 @@ __all__ = [
     "DueTimes",
     "control_due_times",
     "control_spec",
+    "count_edit",
     "decided_controls",
     "ended_fire",
     "first_plan",

@@ -44,7 +44,7 @@ def _on_time(snapshot: Snapshot, now: datetime) -> Plan | None:
         return None
     if snapshot.unattended or snapshot.exceptions or snapshot.seen or snapshot.delay is not None:
         return None
-    if snapshot.active and spec.overlap != "allow":
+    if (snapshot.active and spec.overlap != "allow") or snapshot.windows:
         return None
     due_at = spec.triggers[0].next_after(watermark)
     if due_at is None or not now - spec.grace <= due_at <= now:

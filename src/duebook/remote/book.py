@@ -13,6 +13,7 @@ from duebook.ids import check_name
 from duebook.remote.needs import needs_database
 from duebook.remote.parts import (
     RemoteAudit,
+    RemoteCalendars,
     RemoteEvents,
     RemoteFlows,
     RemoteNamespaces,
@@ -22,6 +23,7 @@ from duebook.remote.parts import (
     RemoteSchedules,
     RemoteTemplates,
     RemoteTokens,
+    RemoteWindows,
 )
 from duebook.remote.requests import ask
 from duebook.remote.server import Server
@@ -68,6 +70,14 @@ class RemoteBook(Closing):
     @cached_property
     def templates(self) -> RemoteTemplates:
         return RemoteTemplates.of(self._server)
+
+    @cached_property
+    def calendars(self) -> RemoteCalendars:
+        return RemoteCalendars.of(self._server)
+
+    @cached_property
+    def windows(self) -> RemoteWindows:
+        return RemoteWindows.of(self._server)
 
     @cached_property
     def runs(self) -> RemoteRuns:

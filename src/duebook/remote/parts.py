@@ -12,6 +12,7 @@ from duebook.client.access import (
     TemplatesClient,
     TokensClient,
 )
+from duebook.client.calendars import CalendarsClient, WindowsClient
 from duebook.client.events import EventsClient
 from duebook.client.flows import FlowsClient
 from duebook.client.runs import RunsClient
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RemoteAudit",
+    "RemoteCalendars",
     "RemoteEvents",
     "RemoteFlows",
     "RemoteNamespaces",
@@ -50,6 +52,7 @@ __all__ = [
     "RemoteSchedules",
     "RemoteTemplates",
     "RemoteTokens",
+    "RemoteWindows",
 ]
 
 EDITED: Final = 10
@@ -176,6 +179,14 @@ class RemoteQueues(Part, QueuesClient):
 
 class RemoteTemplates(Part, TemplatesClient):
     """As Templates."""
+
+
+class RemoteCalendars(Part, CalendarsClient):
+    """As Calendars."""
+
+
+class RemoteWindows(Part, WindowsClient):
+    """As Windows."""
 
 
 class RemoteAudit(Part, AuditClient):

@@ -138,6 +138,7 @@ class Schedules(Part):
             "insert_revision", [(id_, plan.version, text, self._db.stamp(now), clean(by))]
         )
         found: Values = {"labels": labels, "target": target_text(spec), "title": spec.title}
+        found["calendar"] = None if spec.calendar is None else spec.calendar.name
         self._db.run("update_schedule", id=id_, version=plan.version, **found)
         self._db.run("update_state_version", id=id_, version=plan.version)
         self._db.run("delete_dependencies", ids=[id_])
@@ -276,7 +277,8 @@ class Schedules(Part):
 
 def _row(new: NewSchedule, at: Any, by: str | None) -> Row:
     labels = json.dumps(dict(new.spec.labels))
-    said = labels, target_text(new.spec), new.spec.title
+    calendar = None if new.spec.calendar is None else new.spec.calendar.name
+    said = labels, target_text(new.spec), new.spec.title, calendar
     return new.id, new.namespace, new.name, *said, at, by
 
 

@@ -1,0 +1,24 @@
+"""Feeds as values: who may read due times as an iCal file, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+from duebook.model.codec import Id, Name, Shown, shown
+
+__all__ = ["Feed"]
+
+
+@shown()
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A token that opens the iCal file of a namespace, or of the schedules with its labels."""
+
+    id: Id
+    namespace: Name
+    name: Name
+    labels: Annotated[tuple[tuple[str, str], ...], Shown(write=dict, json=dict[str, str])]
+    created_at: datetime
+    created_by: str
