@@ -17,7 +17,7 @@ from duebook.planner import DueTimes, count_edit, plan_edit, upcoming_after
 from duebook.timetext import parse_date
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
     from duebook.budget import Budget
@@ -36,7 +36,7 @@ COMPARED: Final = timedelta(days=400)
 MOST_COMPARED: Final = 500
 """Due times of a schedule that an edit compares, and schedules:"""
 MOST_SCHEDULES: Final = 10_000
-MOST_NAMED: Final = 100
+MOST_PREVIEWED: Final = 1_000
 _ONE_YEAR: Final = timedelta(days=365)
 
 
@@ -172,15 +172,6 @@ class Calendars:
         self, tx: Tx, versions: Mapping[str, int], changed: Mapping[str, DaySet], by: str
     ) -> None:
         """Edit the schedules that use calendars of which there are new versions."""
-        for snapshot, spec in self._edits(tx, versions, changed):
-            schedule = tx.schedules.get_schedule(snapshot.schedule_id)
-            planned = plan_edit(snapshot, spec, tx.now)
-            tx.schedules.update_schedule(schedule, spec, planned, by)
-
-    def _edits(
-        self, tx: Tx, versions: Mapping[str, int], changed: Mapping[str, DaySet]
-    ) -> Iterator[tuple[Snapshot, ScheduleSpec]]:
-        """The schedules whose days change, each with its definition after that."""
         ids = tx.calendars.list_users(self._namespace, list(versions))
         if len(ids) > MOST_SCHEDULES:
             raise Invalid(
@@ -188,11 +179,10 @@ class Calendars:
                 "changed at once"
             )
         for snapshot in tx.plans.snapshots(ids) if ids else ():
-            use = snapshot.spec.calendar
-            if use is not None and use.name in versions and use.days != changed[use.name]:
-                renewed = use.resolved(versions[use.name], changed[use.name])
-                spec = replace(snapshot.spec, calendar=renewed)
-                yield snapshot, count_edit(snapshot, spec, tx.now)
+            if (spec := _edited(snapshot, versions, changed, tx.now)) is not None:
+                schedule = tx.schedules.get_schedule(snapshot.schedule_id)
+                planned = plan_edit(snapshot, spec, tx.now)
+                tx.schedules.update_schedule(schedule, spec, planned, by)
 
     def _compare(self, tx: Tx, name: str, rule: CalendarRule) -> CalendarEdit:
         former = tx.calendars.find_calendars(self._namespace, [name]).get(name)
@@ -201,12 +191,14 @@ class Calendars:
         until = tx.now + COMPARED
         ids = tx.calendars.list_users(self._namespace, list(changed))
         moved = []
-        for snapshot, spec in self._edits(tx, dict.fromkeys(changed, 0), changed):
+        for id_ in ids[:MOST_PREVIEWED]:
+            snapshot = _readable(tx, id_)
+            spec = snapshot and _edited(snapshot, dict.fromkeys(changed, 0), changed, tx.now)
+            if snapshot is None or spec is None:
+                continue
             told = self._moved(snapshot, spec, tx.now, until)
             if told.gone or told.new:
                 moved.append(told)
-            if len(moved) >= MOST_NAMED:
-                break
         return CalendarEdit(
             name,
             former.version if former else 0,
@@ -233,6 +225,27 @@ class Calendars:
         gone = tuple(at for at in was if at not in set(will) and at <= last)
         new = tuple(at for at in will if at not in set(was) and at <= last)
         return MovedDueTimes(snapshot.name, gone, new)
+
+
+def _edited(
+    snapshot: Snapshot,
+    versions: Mapping[str, int],
+    changed: Mapping[str, DaySet],
+    now: datetime,
+) -> ScheduleSpec | None:
+    """The definition of a schedule with the new days of its calendar; None: it has them."""
+    use = snapshot.spec.calendar
+    if use is None or use.name not in versions or use.days == changed[use.name]:
+        return None
+    renewed = use.resolved(versions[use.name], changed[use.name])
+    return count_edit(snapshot, replace(snapshot.spec, calendar=renewed), now)
+
+
+def _readable(tx: Tx, schedule_id: str) -> Snapshot | None:
+    try:
+        return tx.plans.snapshot(schedule_id)
+    except (Conflict, NotFound):  # nobody here can read its definition
+        return None
 
 
 def _read(name: str, definition: dict[str, Any]) -> CalendarRule:

@@ -1,5 +1,5 @@
-"""What the triggers of a schedule yield within its bounds, and what excluded and closed days make of
-it; whatever people said about single due times."""
+"""What the triggers of a schedule yield within its bounds, and what excluded and closed days make
+of it; whatever people said about single due times."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class DayTimes:
         due = self._next(after)
         return 0 if due is None or due > until else int(self._count_raw(after, until))
 
-    def same_times(self, other: DueTimes) -> bool:
+    def same_times(self, other: DayTimes) -> bool:
         """Whether the triggers of both certainly yield the same, and nothing rolls elsewhere."""
         return (self._merged, self._rolls) == (other._merged, other._rolls)
 

@@ -30,6 +30,7 @@ MOST_COUNTED: Final = 1_000
 MOST_JITTERED: Final = 100_000
 MOST_ROLLED: Final = 5_000
 """Due times that are counted one by one where a calendar rolls some of them."""
+LONGEST_UNRECORDED: Final = timedelta(days=7)
 FIRST: Final = datetime(1, 1, 2, tzinfo=UTC)
 _LAST_DAY: Final = date(9999, 12, 30)
 _EXCEPTION_REASONS: Final = {"skip": Reason.SKIPPED_BY_USER, "moved_away": Reason.SUPERSEDED}
@@ -145,8 +146,12 @@ class DueTimes(DayTimes):
         """When there is something to decide or record next; what was taken out counts as well."""
         due = self.next_after(instant)
         wake_at = None if due is None else self.ripe_at(due)
-        if wake_at is None and (self._excluded or self._days):
+        if wake_at is None and self._excluded:
             wake_at = self._next(instant)
+        if self._days is not None and (raw := self._next(instant)) is not None:
+            # what gives way is recorded with the next due time, unless that is long after
+            if wake_at is None or wake_at - raw > LONGEST_UNRECORDED:
+                wake_at = raw
         if self._windows and (kept := self._next_kept(instant)) is not None and kept != due:
             # what falls into a window is recorded at once, by the windows there are
             wake_at = self.ripe_at(kept) if wake_at is None else min(wake_at, self.ripe_at(kept))
