@@ -4,10 +4,11 @@ and books that balance."""
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from duebook import cron
 from duebook.balance import check_books
 from duebook.errors import Conflict, Invalid, NotFound
 from duebook.model.schedule import InvalidSchedule
@@ -24,7 +25,7 @@ HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 TARGET = {"command": ["true"]}
 NINE = {"daily": "09:00"}
-WEEKEND = {"weekdays": "SAT,SUN"}
+WEEKEND: dict[str, Any] = {"weekdays": "SAT,SUN"}
 
 
 @pytest.fixture(autouse=True)
@@ -162,9 +163,12 @@ def test_an_edit_of_a_calendar_shows_what_moves_and_then_moves_it(
 def test_a_window_pauses_what_its_labels_select_and_ends_without_a_storm(
     book: Book, clock: VirtualClock
 ) -> None:
-    hourly = {"trigger": "0 * * * *", "target": TARGET, "catchup": "all"}
-    mine = book.schedules.create("mine", labels={"team": "x", "tier": "1"}, **hourly).id
-    other = book.schedules.create("other", labels={"team": "y"}, **hourly).id
+    hourly = cron("0 * * * *")
+    labels = {"team": "x", "tier": "1"}
+    mine = book.schedules.create(
+        "mine", trigger=hourly, target=TARGET, catchup="all", labels=labels
+    ).id
+    other = book.schedules.create("other", trigger=hourly, target=TARGET, labels={"team": "y"}).id
     start = clock.now
     book.windows.add("db upgrade", start + 1.5 * HOUR, start + 4.5 * HOUR, {"team": "x"})
     due_times = [f"{due:%H:%M}" for due in book.schedules.preview("mine", 3)]
@@ -179,7 +183,7 @@ def test_a_window_pauses_what_its_labels_select_and_ends_without_a_storm(
 
 
 def test_what_waits_when_a_window_begins_runs_when_it_ends(book: Book, clock: VirtualClock) -> None:
-    etl = book.schedules.create("etl", trigger="0 * * * *", target=TARGET, overlap="queue").id
+    etl = book.schedules.create("etl", trigger=cron("0 * * * *"), target=TARGET, overlap="queue").id
     start = clock.now
     book.windows.add("upgrade", start + 2.5 * HOUR, start + 3.5 * HOUR)
     clock.now = start + HOUR
@@ -198,7 +202,7 @@ def test_what_waits_when_a_window_begins_runs_when_it_ends(book: Book, clock: Vi
 
 
 def test_a_window_that_ends_early_pauses_nothing_more(book: Book, clock: VirtualClock) -> None:
-    etl = book.schedules.create("etl", trigger="0 * * * *", target=TARGET).id
+    etl = book.schedules.create("etl", trigger=cron("0 * * * *"), target=TARGET).id
     start = clock.now
     book.windows.add("upgrade", start + 0.5 * HOUR, start + 9 * HOUR)
     with pytest.raises(Conflict, match="already exists"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from duebook.book.audit import Audit
 from duebook.book.calendars import Calendars
 from duebook.book.events import Events
+from duebook.book.feeds import Feeds
 from duebook.book.insights import Insights
 from duebook.book.namespaces import Namespaces
 from duebook.book.nodes import Nodes
@@ -110,6 +111,10 @@ class Book(Closing):
     @cached_property
     def windows(self) -> Windows:
         return Windows(self.store, self.namespace, self.by)
+
+    @cached_property
+    def feeds(self) -> Feeds:
+        return Feeds(self.store, self.namespace, self.by)
 
     @cached_property
     def runs(self) -> Runs:

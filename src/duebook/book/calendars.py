@@ -193,8 +193,10 @@ class Calendars:
         moved = []
         for id_ in ids[:MOST_PREVIEWED]:
             snapshot = _readable(tx, id_)
-            spec = snapshot and _edited(snapshot, dict.fromkeys(changed, 0), changed, tx.now)
-            if snapshot is None or spec is None:
+            if snapshot is None:
+                continue
+            spec = _edited(snapshot, dict.fromkeys(changed, 0), changed, tx.now)
+            if spec is None:
                 continue
             told = self._moved(snapshot, spec, tx.now, until)
             if told.gone or told.new:

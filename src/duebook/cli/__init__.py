@@ -43,6 +43,7 @@ __all__ = ["main"]
             "template": "templates:template_group",
             "calendar": "calendars:calendar_group",
             "window": "windows:window_group",
+            "feed": "feeds:feed_group",
             "next": "times:next_command",
             "describe": "times:describe_command",
         },

@@ -19,7 +19,7 @@ from duebook.client.access import (
     TokensClient,
 )
 from duebook.client.arguments import Given
-from duebook.client.calendars import CalendarsClient, WindowsClient
+from duebook.client.calendars import CalendarsClient, FeedsClient, WindowsClient
 from duebook.client.events import EventsClient
 from duebook.client.flows import FlowsClient
 from duebook.client.runs import RunsClient
@@ -63,6 +63,8 @@ class Client(Protocol):
     def calendars(self) -> CalendarsClient: ...
     @property
     def windows(self) -> WindowsClient: ...
+    @property
+    def feeds(self) -> FeedsClient: ...
     @property
     def audit(self) -> AuditClient: ...
     @property
@@ -125,6 +127,7 @@ PARTS: Final[Mapping[str, type[Any]]] = MappingProxyType(
         "templates": TemplatesClient,
         "calendars": CalendarsClient,
         "windows": WindowsClient,
+        "feeds": FeedsClient,
         "audit": AuditClient,
         "namespaces": NamespacesClient,
         "tokens": TokensClient,
@@ -138,6 +141,18 @@ _SERVED: Final = (
         no_cli="`runs NAME` asks for the same list",
         tag="schedules",
         doc="List the runs of a schedule, newest first; also after it was deleted.",
+    ),
+    UseCase(
+        *("read_feed", "GET", f"{V1}/schedules.ics", None),
+        no_cli="for calendar programs",
+        shared=True,
+        tag="feeds",
+        media=("text/calendar; charset=utf-8",),
+        doc="""Due times of the next 60 days, and maintenance windows, as an iCal file.
+
+        The query has the `token` of a feed. Schedules that are due more than 24 times a day are
+        left out.
+        """,
     ),
     UseCase(
         *("get_me", "GET", f"{V1}/me", Role.VIEWER),

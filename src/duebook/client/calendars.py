@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date, datetime
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Final, Protocol
 
 from duebook.client.arguments import AT_ONCE, By, Given, named
 from duebook.client.use_cases import operation
 from duebook.model.access import Role
 from duebook.model.calendar import Calendar, CalendarEdit
+from duebook.model.feed import Feed
+from duebook.model.fields import read_labels
 from duebook.model.window import MaintenanceWindow
 
-__all__ = ["CalendarsClient", "WindowsClient"]
+__all__ = ["CalendarsClient", "FeedsClient", "WindowsClient"]
 
 # inside the classes below `list` is a method
 CalendarList = list[Calendar]
 DayList = list[str]
+FeedList = list[Feed]
 WindowList = list[MaintenanceWindow]
 
 _Calendar = Annotated[str, named("calendar", 1)]
+_Feed = Annotated[str, named("feed", 1)]
+_LABELS: Final = Given(
+    "All of which a schedule must have.",
+    json=dict[str, str],
+    read=lambda key, value: dict(read_labels(key, value)),
+)
 _Window = Annotated[str, named("window", 1)]
 
 
@@ -93,9 +102,7 @@ class WindowsClient(Protocol):
         name: str,
         start: Annotated[str | datetime, AT_ONCE],
         end: Annotated[str | datetime, AT_ONCE],
-        labels: Annotated[
-            Mapping[str, str] | None, Given("All of which a schedule must have.")
-        ] = None,
+        labels: Annotated[Mapping[str, str] | None, _LABELS] = None,
         by: By = "",
     ) -> MaintenanceWindow:
         """Pause the schedules that have all of the labels, from `start` until `end`.
@@ -110,3 +117,33 @@ class WindowsClient(Protocol):
     )
     def remove(self, name: _Window) -> None:
         """End a maintenance window now, or delete it if it has not started."""
+
+
+class FeedsClient(Protocol):
+    @operation("list_feeds", "GET", "/feeds", Role.ADMIN, "feed ls")
+    def list(self) -> FeedList:
+        """List the iCal feeds of a namespace, by name; their tokens cannot be shown."""
+
+    @operation(
+        *("create_feed", "POST", "/feeds", Role.ADMIN, "feed create"),
+        status=201,
+        errors=(409,),
+        keyless=True,
+        result=("", "token"),
+    )
+    def create(
+        self,
+        name: str,
+        labels: Annotated[Mapping[str, str] | None, _LABELS] = None,
+    ) -> tuple[Feed, str]:
+        """Create an iCal feed; its token is shown only this once.
+
+        The token opens `/api/v1/schedules.ics?token=…` and nothing else.
+        """
+
+    @operation(
+        *("revoke_feed", "DELETE", "/feeds/{name}", Role.ADMIN, "feed revoke"),
+        status=204,
+    )
+    def revoke(self, name: _Feed) -> None:
+        """Revoke an iCal feed."""

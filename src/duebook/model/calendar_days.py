@@ -96,10 +96,10 @@ _FLAGS: Final = bytes(place & 1 for place in range(256))
 def _load(text: str) -> DaySet:
     try:
         bits = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), 8_192)
-        digits = f"{int.from_bytes(bits, 'big'):0{MOST_DAYS}b}".encode()
     except (binascii.Error, ValueError, zlib.error):
-        digits = b""
-    if len(digits) != MOST_DAYS:
+        bits = b""
+    digits = f"{int.from_bytes(bits, 'big'):0{MOST_DAYS}b}".encode()
+    if len(bits) != (MOST_DAYS + 7) // 8 or len(digits) != MOST_DAYS:
         raise Invalid("the days of a calendar cannot be read")
     return DaySet(text, digits.translate(_FLAGS))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from duebook.model.codec import Id, Name, Shown, shown
 
-__all__ = ["Feed"]
+__all__ = ["Feed", "FeedMade"]
 
 
-@shown()
+@shown("Feed")
 @dataclass(frozen=True, slots=True)
 class Feed:
     """A token that opens the iCal file of a namespace, or of the schedules with its labels."""
@@ -22,3 +22,11 @@ class Feed:
     labels: Annotated[tuple[tuple[str, str], ...], Shown(write=dict, json=dict[str, str])]
     created_at: datetime
     created_by: str
+
+
+@shown()
+class FeedMade(NamedTuple):
+    """A feed with its token, which is shown only once."""
+
+    about: Annotated[Feed, Shown(spread=True)]
+    token: Annotated[str, Shown("The query of `/api/v1/schedules.ics` has it.")]

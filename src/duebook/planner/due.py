@@ -148,10 +148,10 @@ class DueTimes(DayTimes):
         wake_at = None if due is None else self.ripe_at(due)
         if wake_at is None and self._excluded:
             wake_at = self._next(instant)
-        if self._days is not None and (raw := self._next(instant)) is not None:
+        raw = self._next(instant) if self._days is not None else None
+        if raw is not None and (wake_at is None or wake_at - raw > LONGEST_UNRECORDED):
             # what gives way is recorded with the next due time, unless that is long after
-            if wake_at is None or wake_at - raw > LONGEST_UNRECORDED:
-                wake_at = raw
+            wake_at = raw
         if self._windows and (kept := self._next_kept(instant)) is not None and kept != due:
             # what falls into a window is recorded at once, by the windows there are
             wake_at = self.ripe_at(kept) if wake_at is None else min(wake_at, self.ripe_at(kept))

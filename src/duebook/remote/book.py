@@ -15,6 +15,7 @@ from duebook.remote.parts import (
     RemoteAudit,
     RemoteCalendars,
     RemoteEvents,
+    RemoteFeeds,
     RemoteFlows,
     RemoteNamespaces,
     RemoteNodes,
@@ -78,6 +79,10 @@ class RemoteBook(Closing):
     @cached_property
     def windows(self) -> RemoteWindows:
         return RemoteWindows.of(self._server)
+
+    @cached_property
+    def feeds(self) -> RemoteFeeds:
+        return RemoteFeeds.of(self._server)
 
     @cached_property
     def runs(self) -> RemoteRuns:

@@ -12,7 +12,7 @@ from duebook.client.access import (
     TemplatesClient,
     TokensClient,
 )
-from duebook.client.calendars import CalendarsClient, WindowsClient
+from duebook.client.calendars import CalendarsClient, FeedsClient, WindowsClient
 from duebook.client.events import EventsClient
 from duebook.client.flows import FlowsClient
 from duebook.client.runs import RunsClient
@@ -44,6 +44,7 @@ __all__ = [
     "RemoteAudit",
     "RemoteCalendars",
     "RemoteEvents",
+    "RemoteFeeds",
     "RemoteFlows",
     "RemoteNamespaces",
     "RemoteNodes",
@@ -187,6 +188,10 @@ class RemoteCalendars(Part, CalendarsClient):
 
 class RemoteWindows(Part, WindowsClient):
     """As Windows."""
+
+
+class RemoteFeeds(Part, FeedsClient):
+    """As Feeds."""
 
 
 class RemoteAudit(Part, AuditClient):

@@ -30,6 +30,7 @@ SUFFIXES = ("", "/", ";x", "%2f", ".json", "/healthz", "%00", "/../healthz", "%3
 PREFIXES = ("/", "/.", "/healthz/..", "/healthz;", "/login", "/static")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 OPEN = {
+    ("GET", "/api/v1/schedules.ics"),
     ("GET", "/healthz"),
     ("GET", "/readyz"),
     ("GET", "/login"),
