@@ -60,13 +60,13 @@ class Feeds:
         Raises Invalid, and Conflict if the name is taken.
         """
         check_name(name, "feed")
-        pairs = read_labels("labels", dict(labels or {}))
+        pairs = dict(read_labels("labels", dict(labels or {})))
         feed_id, secret = new_id(), secrets.token_urlsafe(32)
 
         def work(tx: Tx) -> Feed:
             feed = Feed(feed_id, self._namespace, name, pairs, tx.now, self._audit.by)
             tx.calendars.add_feed(feed, digest_of(secret))
-            told = {"labels": dict(pairs)}
+            told = {"labels": pairs}
             self._audit.note(tx, "create", "feed", name, feed_id, after=told)
             return feed
 
@@ -104,7 +104,7 @@ def _file(tx: Tx, feed: Feed, budget: Budget | None) -> Iterator[str]:
     yield from ("BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Duebook//Schedules//EN")
     yield f"X-WR-CALNAME:{_escaped(f'{feed.namespace} {feed.name}')}"
     for window in windows:
-        if window.end_at > tx.now - _DAY and set(window.labels) <= {*feed.labels, *window.labels}:
+        if window.end_at > tx.now - _DAY:
             about = (f"Maintenance: {window.name}", _labels(window.labels))
             uid = f"window-{window.start_at:%Y%m%dT%H%M%SZ}-{window.name}"
             yield from _event(uid, tx.now, window.start_at, window.end_at, *about)
@@ -118,7 +118,7 @@ def _file(tx: Tx, feed: Feed, budget: Budget | None) -> Iterator[str]:
 
 def _schedules(tx: Tx, feed: Feed) -> Iterator[tuple[Schedule, ScheduleSpec]]:
     """The active schedules with the labels of a feed, by name."""
-    wanted = load_schedule_filter({"status": "active", "label": dict(feed.labels) or None})
+    wanted = load_schedule_filter({"status": "active", "label": feed.labels or None})
     page = tx.lists.find_schedules(feed.namespace, wanted, "name", None, MOST_SCHEDULES)
     found = tx.schedules.get_schedules([id_ for id_, _ in page.rows])
     for schedule in sorted(found, key=lambda each: each.name):
@@ -137,7 +137,7 @@ def _due_times(
     spans = without_overlap(
         WindowSpan(window.name, window.start_at, window.end_at)
         for window in windows
-        if set(window.labels) <= set(spec.labels)
+        if window.labels.items() <= dict(spec.labels).items()
     )
     due = DueTimes(spec, said, schedule.watermark or tx.now, schedule.name, budget, spans)
     if due.count(tx.now, tx.now + _DAY) > BUSIEST:
@@ -161,8 +161,8 @@ def _event(
     yield "END:VEVENT"
 
 
-def _labels(labels: Sequence[tuple[str, str]]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in labels)
+def _labels(labels: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in labels.items())
 
 
 def _escaped(text: str) -> str:

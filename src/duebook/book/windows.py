@@ -54,7 +54,7 @@ class Windows:
         Raises Invalid for an `end` that is not after `start` and now, and Conflict if the name is
         taken.
         """
-        title, pairs = check_window_name(name), read_labels("labels", dict(labels or {}))
+        title, pairs = check_window_name(name), dict(read_labels("labels", dict(labels or {})))
         start_at, end_at = read_instant("start", start), read_instant("end", end)
         if not start_at < end_at <= start_at + LONGEST:
             raise Invalid(

@@ -49,7 +49,11 @@ def ls_command(as_json: bool) -> None:
         print_json([encode(feed) for feed in feeds])
     elif feeds:
         rows = [
-            (feed.name, ", ".join(f"{k}={v}" for k, v in feed.labels) or "-", when(feed.created_at))
+            (
+                feed.name,
+                ", ".join(f"{k}={v}" for k, v in feed.labels.items()) or "-",
+                when(feed.created_at),
+            )
             for feed in feeds
         ]
         print_table(("FEED", "LABELS", "CREATED"), rows)

@@ -80,5 +80,7 @@ def rm_command(name: str, as_json: bool) -> None:
         click.echo(f"ended {name}")
 
 
-def _selected(labels: tuple[tuple[str, str], ...]) -> str:
-    return "schedules with " + ", ".join(f"{k}={v}" for k, v in labels) if labels else "all"
+def _selected(labels: dict[str, str]) -> str:
+    if not labels:
+        return "all schedules"
+    return "schedules with " + ", ".join(f"{name}={value}" for name, value in labels.items())

@@ -19,7 +19,7 @@ class Feed:
     id: Id
     namespace: Name
     name: Name
-    labels: Annotated[tuple[tuple[str, str], ...], Shown(write=dict, json=dict[str, str])]
+    labels: dict[str, str]
     created_at: datetime
     created_by: str
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from duebook.errors import Invalid, shorten
 from duebook.model.codec import Name, Shown, shown
@@ -25,7 +25,7 @@ class MaintenanceWindow:
 
     namespace: Name
     name: str
-    labels: Annotated[tuple[tuple[str, str], ...], Shown(write=dict, json=dict[str, str])]
+    labels: dict[str, str]
     """none: every schedule of the namespace"""
     start_at: datetime
     end_at: Annotated[datetime, Shown("The first instant after it.")]
@@ -36,9 +36,6 @@ class MaintenanceWindow:
         if now < self.start_at:
             return "planned"
         return "open" if now < self.end_at else "over"
-
-    def to_json(self) -> dict[str, Any]:
-        return {"labels": dict(self.labels), "start_at": self.start_at, "end_at": self.end_at}
 
 
 def check_window_name(value: object) -> str:

@@ -3,7 +3,7 @@ iCal file: what programs look at again and again."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,6 +13,7 @@ from duebook.api.asking import Services
 from duebook.api.gate import CALLER
 from duebook.api.metrics import CONTENT_TYPE
 from duebook.api.operations import Handlers
+from duebook.api.parameters import Query
 from duebook.api.problems import Unauthorized
 from duebook.api.watching import Watch
 from duebook.book import feeds
@@ -42,9 +43,10 @@ def readyz(request: Request) -> Response:
 
 
 @handlers
-def read_feed(request: Request) -> Response:
+def read_feed(
+    request: Request, token: Annotated[str, Query("The token of the feed.")] = ""
+) -> Response:
     """Whoever has the token of a feed may read it, and nothing else."""
-    token = request.query_params.get("token", "")
     services: Services = request.app.state.services
     text = feeds.read_feed(services.store, token, Budget(FEED_SECONDS))
     if text is None:

@@ -77,7 +77,7 @@ class Calendars(Part):
             "insert_window",
             namespace=window.namespace,
             name=window.name,
-            labels=json.dumps(dict(window.labels)),
+            labels=json.dumps(window.labels),
             start_at=window.start_at,
             end_at=window.end_at,
             now=self._db.now,
@@ -98,10 +98,9 @@ class Calendars(Part):
 
     def _window(self, row: Row) -> MaintenanceWindow:
         namespace, name, labels, start_at, end_at, created_at, by = row
-        pairs = tuple(sorted(json.loads(labels).items()))
         time = self._db.time
         times = time(start_at), time(end_at), time(created_at)
-        return MaintenanceWindow(namespace, name, pairs, *times, by)
+        return MaintenanceWindow(namespace, name, json.loads(labels), *times, by)
 
     def end_window(self, namespace: str, name: str) -> None:
         """It is over from now on."""
@@ -114,7 +113,7 @@ class Calendars(Part):
         """Have the schedules that it selects planned again, and some others with one label."""
         place = {"namespace": window.namespace, "now": self._db.now}
         if window.labels:
-            label, value = window.labels[0]
+            label, value = next(iter(window.labels.items()))
             self._db.run("wake_labelled", label=label, value=value, **place)
         else:
             self._db.run("wake_namespace", **place)
@@ -129,7 +128,7 @@ class Calendars(Part):
             id=feed.id,
             namespace=feed.namespace,
             name=feed.name,
-            labels=json.dumps(dict(feed.labels)),
+            labels=json.dumps(feed.labels),
             digest=digest,
             now=self._db.now,
             by=clean(feed.created_by),
@@ -149,7 +148,7 @@ class Calendars(Part):
     def _feed(self, row: Row) -> Feed:
         id_, namespace, name, labels, created_at, by = row
         made: datetime = self._db.time(created_at)
-        return Feed(id_, namespace, name, tuple(sorted(json.loads(labels).items())), made, by)
+        return Feed(id_, namespace, name, json.loads(labels), made, by)
 
     def remove_feed(self, namespace: str, name: str) -> bool:
         """Whether there was one."""
