@@ -54,7 +54,7 @@ class CalendarsClient(Protocol):
         """List the days of a calendar, from 2000 to 2099."""
 
     @operation(
-        *("preview_calendar", "POST", "/calendars/{name}/preview", Role.VIEWER, "calendar add"),
+        *("preview_calendar", "POST", "/calendars/{name}/preview", Role.OPERATOR, "calendar add"),
         reads=True,
         computes=True,
     )

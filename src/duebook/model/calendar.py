@@ -105,7 +105,7 @@ class CalendarEdit:
     """What saving a calendar would change."""
 
     name: Name
-    version: Annotated[int, Shown("The version in force; 0: it would be created.", least=0)]
+    version: Annotated[int, Shown("The version in use; 0: it would be created.", least=0)]
     added: Annotated[tuple[str, ...], Shown("Days to come, or ranges of days, that it gains.")]
     removed: Annotated[tuple[str, ...], Shown("Days to come that it loses.")]
     schedules: Annotated[int, Shown("How many schedules use it.", least=0)]
