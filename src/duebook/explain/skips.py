@@ -138,7 +138,8 @@ def _excluded(skipped: Skipped, clock: Clock) -> str:
 def _calendar(skipped: Skipped, clock: Clock) -> str:
     facts = skipped.entry.facts
     own = Clock(skipped.spec.tz, clock.asked) if skipped.spec else clock
-    text = f"skipped: calendar {facts.get('calendar')} closes {day_text(own.wall(skipped.due_at))}"
+    name = f"calendar {facts['calendar']}" if "calendar" in facts else "its calendar"
+    text = f"skipped: {name} closes {day_text(own.wall(skipped.due_at))}"
     to = facts.get("rolled_to")
     return f"{text}; it rolled to {to}" if to else text
 
