@@ -31,6 +31,7 @@ BEGIN, END = "derived: begin", "derived: end"
 
 GIVEN: Final[dict[Shape, str]] = {
     "any": "Any",
+    "calendar": "Mapping[str, str] | CalendarUse",
     "days": "Sequence[str | date | DateRange] | str",
     "dependencies": "Sequence[Mapping[str, Any] | Dependency]",
     "flag": "bool",
@@ -48,6 +49,7 @@ GIVEN: Final[dict[Shape, str]] = {
 """What Python code may give for a value; type checkers read it."""
 MEANT: Final[dict[Shape, str]] = {
     "any": "JSON",
+    "calendar": "object",
     "days": "list of days",
     "dependencies": "list of objects",
     "flag": "true or false",

@@ -9,7 +9,7 @@ import pytest
 
 from duebook.cli.definition_options import POLICIES
 from duebook.model.schedule import ScheduleSpec
-from tests.support.cli import GIVEN
+from tests.support.cli import GIVEN, HOLIDAYS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +28,8 @@ def test_no_policy_is_forgotten() -> None:
 @pytest.mark.parametrize("policy", GIVEN)
 def test_every_policy_is_added_shown_updated_and_reset(cli: Cli, policy: str) -> None:
     options, value = GIVEN[policy]
+    if policy == "calendar":
+        cli.ok(*HOLIDAYS)
     cli.ok("add", "given", "--every", "1h", *options, "--", "true")
     assert cli.json("show", "given")[policy] == value
     assert policy in cli.ok("show", "given")
@@ -41,6 +43,7 @@ def test_every_policy_is_added_shown_updated_and_reset(cli: Cli, policy: str) ->
 
 def test_all_policies_at_once_fit_the_screen(cli: Cli) -> None:
     everything = [text for options, _ in GIVEN.values() for text in options]
+    cli.ok(*HOLIDAYS)
     cli.ok("add", "job", "--every", "1h", *everything, "--", "true")
     assert max(map(len, cli.ok("show", "job").splitlines())) <= 80
 

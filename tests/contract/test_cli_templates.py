@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.cli import GIVEN
+from tests.support.cli import GIVEN, HOLIDAYS
 
 if TYPE_CHECKING:
     from tests.support.cli import Cli
@@ -52,6 +52,8 @@ def test_every_command_prints_the_whole_template_as_json(cli: Cli) -> None:
 @pytest.mark.parametrize("policy", GIVEN)
 def test_every_policy_comes_from_a_template(cli: Cli, policy: str) -> None:
     options, value = GIVEN[policy]
+    if policy == "calendar":
+        cli.ok(*HOLIDAYS)
     saved = cli.json("template", "save", "t", "--every", "1h", "--shell", "true", *options)
     assert saved["defaults"][policy] == value
     assert policy in cli.ok("template", "show", "t")

@@ -38,6 +38,9 @@ class Cli:
         return json.loads(self.ok(*arguments, "--json"))
 
 
+HOLIDAYS = ("calendar", "add", "holidays", "--date", "2099-12-25")
+"""The calendar that a policy below refers to."""
+
 GIVEN: dict[str, tuple[tuple[str, ...], Any]] = {
     "title": (("--title", "Daily Cleanup"), "Daily Cleanup"),
     "description": (("--description", "nightly"), "nightly"),
@@ -49,6 +52,10 @@ GIVEN: dict[str, tuple[tuple[str, ...], Any]] = {
     "exclude": (
         ("--exclude", "2099-12-24/2100-01-02", "--exclude", "2099-05-01"),
         ["2099-05-01", "2099-12-24/2100-01-02"],
+    ),
+    "calendar": (
+        ("--calendar", "except:holidays:next"),
+        {"except": "holidays", "roll": "next"},
     ),
     "grace": (("--grace", "5m"), "5m"),
     "catchup": (("--catchup", "all"), "all"),

@@ -21,6 +21,7 @@ from duebook.explain import Explanation
 from duebook.model.access import TokenMade
 from duebook.model.codec import Shown, shown_as
 from duebook.model.consumer import ConsumerDetails, SinkMade
+from duebook.model.feed import FeedMade
 from duebook.model.listing import Listing
 from duebook.model.queue import QueueLoad
 from duebook.model.quota import Quota
@@ -66,8 +67,10 @@ ANSWERS: Final[dict[str, Any]] = {
     "replay_events": events.ReplayAnswer,
     "replay_dead_letters": events.DeadLettersAnswer,
     "drop_dead_letters": events.DeadLettersAnswer,
+    "list_calendar_days": others.CalendarDays,
     "limit_queue": QueueLoad,
     "create_token": TokenMade,
+    "create_feed": FeedMade,
     "get_me": others.Me,
     "get_status": Status,
     "healthz": others.Health,
@@ -103,6 +106,10 @@ BODIES: Final[dict[str, Any]] = {
     "drop_dead_letters": "DeadLettersRequest",
     "limit_queue": others.QueueLimits,
     "save_template": definitions.TemplateDefaults,
+    "save_calendar": definitions.CalendarDefinition,
+    "preview_calendar": definitions.CalendarDraft,
+    "add_window": "WindowCreation",
+    "create_feed": "FeedCreation",
     "limit_namespace": Quota,
     "create_token": others.TokenCreation,
 }

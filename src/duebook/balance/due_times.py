@@ -39,6 +39,8 @@ __all__ = [
 
 MOST_COUNTED: Final = 1_000
 """Due times of an entry that are counted again; of more, a count may be a lower bound."""
+_OF_DAYS: Final = (Reason.EXCLUDED, Reason.CALENDAR)
+"""Entries about whole days of a definition."""
 _NOT_BOTH: Final = (Reason.ALREADY_STARTED, Reason.EDITED)
 """Entries that may stand beside a run of the same due time."""
 
@@ -107,7 +109,7 @@ class Judge:
             return True
         if entry.count == 1 or not entry.due_from < at < entry.due_to:
             return False
-        excluded = entry.reason in (Reason.EXCLUDED, Reason.EDITED)
+        excluded = entry.reason in (*_OF_DAYS, Reason.EDITED)
         return self._yields(entry.version, excluded, at)
 
     def _yields(self, version: int, excluded: bool, at: datetime) -> bool:
@@ -129,7 +131,8 @@ class Judge:
     def spans(self, entry: Record, window: Window) -> bool:
         """Whether an entry is about all due times of the window from its first to its last."""
         same = entry.version == window.version and entry.reason != Reason.EDITED
-        return same and (not window.spec.exclude or entry.reason == Reason.EXCLUDED)
+        by_day = window.spec.exclude or window.spec.calendar
+        return same and (not by_day or entry.reason in _OF_DAYS)
 
     def miscounted(self, window: Window) -> Iterator[Finding]:
         """Entries of the window that stand for more or fewer due times than there are."""
@@ -139,7 +142,7 @@ class Judge:
             inside = window.after < entry.due_from < entry.due_to <= window.until
             if not own or not inside or not entry.exact or entry.count >= MOST_COUNTED:
                 continue
-            due = window.due if entry.reason == Reason.EXCLUDED else regular
+            due = window.due if entry.reason in _OF_DAYS else regular
             number = due.count(instant_before(entry.due_from), entry.due_to)
             number += not due.knows(entry.due_to)  # one that was moved there
             if not number - self._others(entry) <= entry.count <= number:

@@ -6,8 +6,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from duebook.book.audit import Audit
+from duebook.book.calendars import Calendars
 from duebook.book.catchup import Catchup
 from duebook.book.events import Events
+from duebook.book.feeds import Feeds
 from duebook.book.insights import Insights
 from duebook.book.namespaces import Namespaces
 from duebook.book.nodes import Nodes
@@ -19,6 +21,7 @@ from duebook.book.runs import Runs
 from duebook.book.schedules import Schedules
 from duebook.book.templates import Templates
 from duebook.book.tokens import Tokens
+from duebook.book.windows import Windows
 from duebook.closing import Closing
 from duebook.errors import Conflict, shorten
 from duebook.ids import check_name, new_id
@@ -107,6 +110,18 @@ class Book(Closing):
     @cached_property
     def templates(self) -> Templates:
         return Templates(self.store, self.namespace, self.by, self.rights)
+
+    @cached_property
+    def calendars(self) -> Calendars:
+        return Calendars(self.store, self.namespace, self.by, self.budget)
+
+    @cached_property
+    def windows(self) -> Windows:
+        return Windows(self.store, self.namespace, self.by)
+
+    @cached_property
+    def feeds(self) -> Feeds:
+        return Feeds(self.store, self.namespace, self.by)
 
     @cached_property
     def runs(self) -> Runs:

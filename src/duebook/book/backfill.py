@@ -3,6 +3,7 @@ are queued, and which of them can still be taken back."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from duebook.book.held import held_of
@@ -38,7 +39,8 @@ def find_missing(
             f"start {format_instant(since)} is before {format_instant(horizon)}, where history "
             "starts; choose a later start"
         )
-    due = DueTimes.of(snapshot, tx.now)
+    spec = snapshot.spec.counting_from(None)  # as if it had always been in force
+    due = DueTimes.of(replace(snapshot, spec=spec, windows=()), tx.now)
     decided = min(until, snapshot.decided_until(tx.now))
     if due.count(instant_before(since), decided) > MOST_BACKFILLED:
         raise Invalid(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.actions import STATES, act, refuse_past_end
+from duebook.book.calendar_use import calendars_of, resolved
 from duebook.book.checks import (
     check_definition,
     never_due,
@@ -185,7 +186,7 @@ def _read(
 
 def first_state(wanted: Wanted, namespace: str, now: datetime, owner: str = "") -> NewSchedule:
     """A schedule that is made now; raises InvalidSchedule when it would never be due."""
-    fixed = wanted.spec.anchored(now)
+    fixed = wanted.spec.anchored(now).counting_from(now)
     refuse_past(fixed, now)
     next_due_at, wake_at = first_plan(wanted.name, fixed, now)
     if next_due_at is None and next_control(fixed, now, wanted.name) is None:
@@ -207,11 +208,13 @@ def create_all(
 ) -> list[Schedule]:
     """All or none, as of one instant; all that takes time is done before the transaction."""
     namespace, maker = audit.namespace, by or audit.by
-    now = store.read(lambda tx: tx.now)
+    specs = [one.spec for one in wanted]
+    now, known = store.read(lambda tx: (tx.now, calendars_of(tx, namespace, specs)))
     problems, made = Problems(), []
     for number, one in enumerate(wanted):
         try:
-            made.append(first_state(one, namespace, now, owner))
+            found = replace(one, spec=resolved(one.spec, known))
+            made.append(first_state(found, namespace, now, owner))
         except InvalidSchedule as error:
             problems.add(number, error.problems)
     problems.refuse()

@@ -128,7 +128,7 @@ def _depends_on(tx: Tx, namespace: str, name: str) -> list[str]:
 def never_due(spec: ScheduleSpec, now: datetime) -> InvalidSchedule:
     if spec.end_at is not None and spec.end_at <= now:
         return InvalidSchedule({"end_at": f"end_at {format_instant(spec.end_at)} is in the past"})
-    bounds = [name for name in ("start_at", "end_at", "exclude") if getattr(spec, name)]
+    bounds = [name for name in ("start_at", "end_at", "exclude", "calendar") if getattr(spec, name)]
     within = f" within {', '.join(bounds)}" if bounds else ""
     return InvalidSchedule({"trigger": f"trigger has no due time after now{within}"})
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.actions import delete_all
 from duebook.book.bulk import Problems, first_state
+from duebook.book.calendar_use import calendars_of, resolved
 from duebook.book.checks import refuse_circle, refuse_past
 from duebook.book.declaration_plan import (
     Changed,
@@ -31,7 +32,7 @@ from duebook.model.definition import load_changes
 from duebook.model.hidden import keep_hidden
 from duebook.model.schedule import InvalidSchedule
 from duebook.model.secret import HIDDEN, keep_secrets
-from duebook.planner import plan_edit
+from duebook.planner import count_edit, plan_edit
 from duebook.store.values import Edit
 from duebook.targets.task import Tasks
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from duebook.book.bulk import Wanted
     from duebook.book.declaration_plan import Asked
     from duebook.book.rights import Rights
+    from duebook.model.calendar import Calendar
     from duebook.model.plan import Snapshot
     from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.store.base import Store, Tx
@@ -138,14 +140,15 @@ class Declaring:
     def _compare(self, wanted: Sequence[Wanted]) -> Difference:
         """Raises InvalidSchedule for what nobody could put in force."""
         owner = self._asked.owner
-        now, known, gone = self._store.read(lambda tx: self._read_known(tx, wanted))
+        now, known, gone, calendars = self._store.read(lambda tx: self._read_known(tx, wanted))
         found = Difference(now, [], [], gone, [])
         problems = Problems()
         for number, one in enumerate(wanted):
             schedule = known.get(one.name)
             try:
                 if schedule is None:
-                    new = first_state(one, self._namespace, now, owner)
+                    found_days = replace(one, spec=resolved(one.spec, calendars))
+                    new = first_state(found_days, self._namespace, now, owner)
                     found.created.append((number, one, new))
                     continue
                 spec = one.spec.anchored(schedule.created_at)
@@ -154,7 +157,7 @@ class Declaring:
                     continue
                 if schedule.spec is None or schedule.spec.triggers != spec.triggers:
                     refuse_past(spec, now)
-                found.changed.append(Changed(number, one, schedule, spec))
+                found.changed.append(Changed(number, one, schedule, resolved(spec, calendars)))
             except InvalidSchedule as error:
                 problems.add(number, error.problems)
         problems.refuse()
@@ -162,13 +165,15 @@ class Declaring:
 
     def _read_known(
         self, tx: Tx, wanted: Sequence[Wanted]
-    ) -> tuple[datetime, dict[str, Schedule], list[Schedule]]:
-        """The time, the schedules of these names, and those of the owner that have other names."""
+    ) -> tuple[datetime, dict[str, Schedule], list[Schedule], dict[str, Calendar]]:
+        """The time, the schedules of these names, those of the owner that have other names, and the
+        calendars that are used."""
         known = self._named(tx, [one.name for one in wanted])
         owned = tx.schedules.list_owned(self._namespace, self._asked.owner)
         names = {one.name for one in wanted}
         gone = _schedules(tx, [id_ for name, id_ in owned.items() if name not in names])
-        return tx.now, known, sorted(gone, key=lambda one: one.name)
+        calendars = calendars_of(tx, self._namespace, [one.spec for one in wanted])
+        return tx.now, known, sorted(gone, key=lambda one: one.name), calendars
 
     def _named(self, tx: Tx, names: Sequence[str]) -> dict[str, Schedule]:
         ids = tx.schedules.list_taken(self._namespace, names)
@@ -289,8 +294,9 @@ class Declaring:
                 put_in_force(tx, one.schedule, one.spec, Tasks(), self._rights, self._audit)
                 continue
             schedule = paused.get(one.schedule.id, one.schedule)  # perhaps since a moment ago
-            plan = plan_edit(snapshot, one.spec, tx.now)
-            planned.append(Edit(schedule, one.spec, plan, snapshot.spec))
+            spec = count_edit(snapshot, one.spec, tx.now)
+            plan = plan_edit(snapshot, spec, tx.now)
+            planned.append(Edit(schedule, spec, plan, snapshot.spec))
         if planned:
             tx.schedules.update_schedules(planned, self._audit.by)
             self._audit.edited(

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.book.calendar_use import look_up
 from duebook.book.checks import refuse_payload, refuse_templates
 from duebook.book.editing import find_unreadable, form_after, target_in_force
 from duebook.book.rendering import render_form
@@ -39,6 +40,7 @@ from duebook.model.target import TaskTarget
 from duebook.planner import (
     DueTimes,
     control_due_times,
+    count_edit,
     decided_controls,
     upcoming,
     upcoming_after,
@@ -196,7 +198,8 @@ class ScheduleReader:
             current, form = form_after(tx, schedule, changes)
             spec, _ = read_edit(form, current, schedule.name)
             self._rights.refuse(tx, spec.target, target_in_force(snapshot, salvaged))
-            spec = spec.anchored(schedule.created_at)
+            spec = look_up(tx, self._namespace, spec.anchored(schedule.created_at))
+            spec = count_edit(snapshot, spec, tx.now)
             refuse_templates(spec)
             refuse_payload(self._tasks, spec, self._namespace)
             place = upcoming_after(snapshot, tx.now)

@@ -102,6 +102,9 @@ def _option(name: str, known: DefinitionField) -> Callable[[Any], Any]:
             return option(_flag(name), name, metavar=metavar, multiple=True, help=text + more)
         case "retry":
             return option(_flag(name), type=int, metavar="N", help=RETRY_HELP)
+        case "calendar":
+            more = " Such as only:workdays, or except:holidays:next to roll to the next open day."
+            return option(_flag(name), metavar="HOW:NAME[:ROLL]", help=text + more)
     return option(_flag(name), metavar=_METAVARS[shape], help=text)
 
 
@@ -176,7 +179,20 @@ def _read_option(name: str, value: Any) -> Any:
             return dict(read_pair(item, _flag(name)) for item in value)
         case "object":
             return read_object(_flag(name), value)
+        case "calendar":
+            return _calendar(value)
     return value
+
+
+def _calendar(text: str) -> dict[str, str]:
+    how, _, rest = text.partition(":")
+    name, colon, roll = rest.partition(":")
+    if how not in ("only", "except") or not name:
+        raise Invalid(
+            f'--calendar "{text}" is not HOW:NAME[:ROLL], such as only:workdays or '
+            "except:holidays:next"
+        )
+    return {how: name, "roll": roll} if colon else {how: name}
 
 
 def _dependency(text: str) -> Dependency:
@@ -257,6 +273,8 @@ def _words(name: str, value: Any) -> str:
         return " ".join([*parts, *(["no jitter"] if "jitter" in value else [])])
     if isinstance(value, bool):
         return "" if value else "no"
+    if name == "calendar":
+        return " ".join(f"{key} {part}" for key, part in value.items())
     return _flat(value)
 
 

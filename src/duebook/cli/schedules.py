@@ -221,7 +221,7 @@ def _definition(spec: ScheduleSpec) -> list[tuple[str, str]]:
             json.dumps(show_payload(spec.payload), ensure_ascii=False) if spec.payload else "",
         ),
         ("labels", ", ".join(f"{name}={value}" for name, value in spec.labels)),
-        ("policies", policy_words(policies | spec.to_json())),
+        ("policies", policy_words(policies | spec.to_shown())),
     ]
 
 

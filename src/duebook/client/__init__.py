@@ -20,6 +20,7 @@ from duebook.client.access import (
     TokensClient,
 )
 from duebook.client.arguments import Given
+from duebook.client.calendars import CalendarsClient, FeedsClient, WindowsClient
 from duebook.client.catchup import CatchupClient
 from duebook.client.events import EventsClient
 from duebook.client.flows import FlowsClient
@@ -62,6 +63,12 @@ class Client(Protocol):
     def queues(self) -> QueuesClient: ...
     @property
     def templates(self) -> TemplatesClient: ...
+    @property
+    def calendars(self) -> CalendarsClient: ...
+    @property
+    def windows(self) -> WindowsClient: ...
+    @property
+    def feeds(self) -> FeedsClient: ...
     @property
     def audit(self) -> AuditClient: ...
     @property
@@ -125,6 +132,9 @@ PARTS: Final[Mapping[str, type[Any]]] = MappingProxyType(
         "events": EventsClient,
         "queues": QueuesClient,
         "templates": TemplatesClient,
+        "calendars": CalendarsClient,
+        "windows": WindowsClient,
+        "feeds": FeedsClient,
         "audit": AuditClient,
         "namespaces": NamespacesClient,
         "tokens": TokensClient,
@@ -139,6 +149,18 @@ _SERVED: Final = (
         no_cli="`runs NAME` asks for the same list",
         tag="schedules",
         doc="List the runs of a schedule, newest first; also after it was deleted.",
+    ),
+    UseCase(
+        *("read_feed", "GET", f"{V1}/schedules.ics", None),
+        no_cli="for calendar programs",
+        shared=True,
+        tag="feeds",
+        media=("text/calendar; charset=utf-8",),
+        doc="""Due times of the next 60 days, and maintenance windows, as an iCal file.
+
+        The query has the `token` of a feed. Schedules that are due more than 24 times a day are
+        left out.
+        """,
     ),
     UseCase(
         *("get_me", "GET", f"{V1}/me", Role.VIEWER),

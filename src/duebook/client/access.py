@@ -134,7 +134,10 @@ class AuditClient(Protocol):
         self,
         kind: Annotated[
             str | None,
-            Given("schedule, run, template, queue, token, namespace, sink, group or database."),
+            Given(
+                "schedule, run, template, calendar, window, feed, queue, token, namespace, sink, "
+                "group or database."
+            ),
         ] = None,
         subject: Annotated[str | None, Given("The name of what was changed.")] = None,
         by: Annotated[str | None, Given("Who made the change, such as `token:ci`.")] = None,

@@ -104,6 +104,9 @@ def _why_deferred(defer: Defer, clock: Clock) -> str:
     facts = defer.facts
     if defer.reason == Reason.PACE:
         return f"waiting its turn: the backlog continues at {clock.time(defer.until)}"
+    if defer.reason == Reason.PAUSED:
+        window = facts.get("window")
+        return f'waiting until {clock.time(defer.until)}, the end of maintenance window "{window}"'
     if defer.reason == Reason.UNATTENDED:
         since = as_moment(facts.get("since"))
         return f"waiting: {unread_text(facts.get('directory'), since, clock)}"

@@ -109,7 +109,7 @@ class Facts:
             return None
         if entry.kind != "start":
             return self.due_times(spec, entry.kind)
-        if entry.reason == Reason.EXCLUDED:
+        if entry.reason in (Reason.EXCLUDED, Reason.CALENDAR):
             return self.raw_due_times(spec)
         return self.due_times(spec)
 

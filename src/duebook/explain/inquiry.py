@@ -262,10 +262,19 @@ def _not_due(facts: Facts, spec: ScheduleSpec, at: datetime) -> Explanation | No
         return None
     raw = facts.raw_due_times(spec)
     if raw.knows(at):
-        text = f"excluded: {day_text(clock.wall(at))} is one of its excluded days"
-        return Explanation(at, "skipped", text, Reason.EXCLUDED)
+        return _of_closed_day(spec, at, clock)
     text = in_fold(raw, at, clock, facts.now) or undue_text(spec, due, at, clock.wall(at), clock.tz)
     return Explanation(at, "not_due", text)
+
+
+def _of_closed_day(spec: ScheduleSpec, at: datetime, clock: Clock) -> Explanation:
+    """About a due time of a day that the definition or its calendar takes out."""
+    day, use = clock.wall(at), spec.calendar
+    if use is None or any(span.first <= day.date() <= span.last for span in spec.exclude):
+        text = f"excluded: {day_text(day)} is one of its excluded days"
+        return Explanation(at, "skipped", text, Reason.EXCLUDED)
+    text = f"skipped: calendar {use.name} closes {day_text(day)}"
+    return Explanation(at, "skipped", text, Reason.CALENDAR)
 
 
 def _without_trace(facts: Facts, at: datetime, clock: Clock) -> Explanation:

@@ -140,7 +140,28 @@ def _excluded(skipped: Skipped, clock: Clock) -> str:
     return f"excluded: {day_text(own.wall(skipped.due_at))} is one of its excluded days"
 
 
+def _calendar(skipped: Skipped, clock: Clock) -> str:
+    facts = skipped.entry.facts
+    own = Clock(skipped.spec.tz, clock.asked) if skipped.spec else clock
+    name = f"calendar {facts['calendar']}" if "calendar" in facts else "its calendar"
+    text = f"skipped: {name} closes {day_text(own.wall(skipped.due_at))}"
+    to = facts.get("rolled_to")
+    return f"{text}; it rolled to {to}" if to else text
+
+
+def _edited(skipped: Skipped, clock: Clock) -> str:
+    if to := skipped.entry.facts.get("rolled_to"):
+        name = skipped.entry.facts.get("calendar")
+        return f"skipped: calendar {name} rolls it to {to}, which was over when that was defined"
+    return f"skipped: an edit removed it from the definition, at {clock.minute(skipped.entry.at)}"
+
+
 def _paused(skipped: Skipped, clock: Clock) -> str:
+    facts = skipped.entry.facts
+    if name := facts.get("window"):
+        end = as_moment(facts.get("until"))
+        until = f", which lasts until {clock.minute(end)}" if end else ""
+        return f'skipped: it fell into the maintenance window "{name}"{until}'
     until = clock.minute(skipped.entry.at)
     return f"skipped: the schedule was paused until {until}; on_resume=skip dropped it"
 
@@ -173,8 +194,9 @@ _SENTENCES: Final[dict[str, Callable[[Skipped, Clock], str]]] = {
     Reason.DEPENDENCY: _dependency,
     Reason.EXCLUDED: _excluded,
     Reason.PAUSED: _paused,
+    Reason.CALENDAR: _calendar,
     Reason.SKIPPED_BY_USER: _plainly("a user requested it"),
-    Reason.EDITED: _at_once("an edit removed it from the definition, at"),
+    Reason.EDITED: _edited,
     Reason.DELETED: _at_once("the schedule was deleted, at"),
     Reason.MAX_RUNS: _max_runs,
     Reason.STOPPED: _plainly("the flow was stopped"),

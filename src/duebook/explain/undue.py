@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -76,8 +75,9 @@ def _why_left_out(trigger: Trigger) -> str:
 
 
 def raw_due_times(spec: ScheduleSpec, budget: Budget | None = None) -> DueTimes:
-    """What the triggers yield within the bounds, whatever days are excluded."""
-    return DueTimes(replace(spec, exclude=()), (), FIRST, "", budget)
+    """What the triggers yield within the bounds, and where that rolls, whatever days are excluded
+    or closed."""
+    return DueTimes.everything(spec, budget)
 
 
 def in_fold(raw: DueTimes, at: datetime, clock: Clock, now: datetime) -> str | None:

@@ -29,8 +29,8 @@ class Change:
     """queues and tokens"""
     action: Annotated[str, Shown(examples=("create", "update", "pause"))]
     kind: str
-    """of what: schedule, run, flow, template, queue, token, namespace, sink, group, event or the
-    database"""
+    """of what: schedule, run, flow, template, calendar, window, feed, queue, token, namespace,
+    sink, group, event or the database"""
     subject: str
     """its name; of a run that of its schedule or task"""
     subject_id: str = ""

@@ -92,11 +92,13 @@ def _contradictions(values: dict[str, Any], name: str | None) -> dict[str, str]:
     if values.get("jitter", timedelta()) > LONGEST_JITTER:
         problems["jitter"] = f"jitter {format_duration(values['jitter'])} is longer than a day"
     zones = {getattr(trigger, "tz", "UTC") for trigger in values.get("triggers", ())}
-    if values.get("exclude") and len(zones) > 1:
+    if len(zones) > 1:
         told = " and ".join(sorted(zones))
-        problems["exclude"] = (
-            f"exclude needs a single time zone, but the triggers use {told}; use one zone"
-        )
+        problems |= {
+            key: f"{key} needs a single time zone, but the triggers use {told}; use one zone"
+            for key in ("exclude", "calendar")
+            if values.get(key)
+        }
     if any(dependency.within > RETENTION for dependency in values.get("depends_on", ())):
         problems["depends_on"] = (
             f"depends_on: within can be at most {RETENTION.days} days, the retention period"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+from duebook.model.calendar_use import CalendarUse, read_calendar_use
 from duebook.model.fields import (
     LONGEST_TEXT,
     LONGEST_TITLE,
@@ -40,6 +41,7 @@ __all__ = ["Declared", "DefinitionField", "InFlow", "Kind", "Shape"]
 
 Shape = Literal[
     "any",
+    "calendar",
     "choice",
     "days",
     "dependencies",
@@ -137,7 +139,7 @@ def _plain(value: Any) -> Any:
             return format_instant(value)
         case DateRange():
             return str(value)
-        case Retry() | Dependency() | Trigger():
+        case Retry() | Dependency() | Trigger() | CalendarUse():
             return value.to_json()
         case tuple():
             return [_plain(item) for item in value]
@@ -159,6 +161,7 @@ def whole_number(least: int, most: int) -> Kind:
 
 
 ANY: Final = Kind("any", _as_it_is)
+CALENDAR: Final = Kind("calendar", read_calendar_use)
 DAYS: Final = Kind("days", read_date_ranges, most=MOST_RANGES)
 DEPENDENCIES: Final = Kind("dependencies", read_dependencies, most=MOST_DEPENDENCIES)
 FLAG: Final = Kind("flag", read_flag)

@@ -46,6 +46,7 @@ __all__ = [
     "Stretch",
     "Unattended",
     "Upstream",
+    "WindowSpan",
 ]
 
 
@@ -63,7 +64,7 @@ class Reason(StrEnum):
     OVERLAP = "overlap"
     """A run of the schedule was still active (`overlap=skip`)."""
     PAUSED = "paused"
-    """The schedule was paused, and `on_resume=skip`."""
+    """The schedule was paused, and `on_resume=skip`; or it fell into a maintenance window."""
     MISSED = "missed"
     """No scheduler saw it within `grace`, and `catchup=skip`."""
     COALESCED = "coalesced"
@@ -80,12 +81,15 @@ class Reason(StrEnum):
     """A schedule in `depends_on` had not succeeded in time."""
     EXCLUDED = "excluded"
     """The day is excluded by the definition (`exclude`)."""
+    CALENDAR = "calendar"
+    """The calendar closes the day; with `roll`, it gave way to the next or previous open day."""
     SKIPPED_BY_USER = "skipped_by_user"
     """A person skipped it."""
     DST_GAP = "dst_gap"
     """Clocks went forward over that wall time, and `gap=skip`."""
     EDITED = "edited"
-    """An edit removed it: only the earlier definition had this due time."""
+    """An edit removed it: only the earlier definition had this due time, or the day that it rolls
+    to was over."""
     DELETED = "deleted"
     """The schedule was deleted before it was decided."""
     MAX_RUNS = "max_runs"
@@ -218,6 +222,19 @@ class Unattended:
     """whether a node takes it over, or changes its flows, just now"""
 
 
+class WindowSpan(NamedTuple):
+    """A maintenance window that pauses the schedule, from `start` up to but without `end`."""
+
+    name: str
+    start: datetime
+    end: datetime
+
+    @property
+    def last(self) -> datetime:
+        """The last instant in it."""
+        return self.end - timedelta(microseconds=1)
+
+
 class Owner(NamedTuple):
     """Where a schedule belongs, and who made it."""
 
@@ -264,6 +281,8 @@ class Snapshot:
     """the directory of the flow that it starts, while no node reads that"""
     handover: Handover | None = None
     """None: the definition is the schedule's first"""
+    windows: tuple[WindowSpan, ...] = ()
+    """the maintenance windows that select it, in order; none overlaps another"""
 
     def decided_until(self, now: datetime) -> datetime:
         """The watermark; a missing one counts as new."""

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import date, datetime, timedelta
 
+    from duebook.model.calendar_use import CalendarUse
     from duebook.model.fields import DateRange, Dependency
     from duebook.model.retry import Retry
     from duebook.model.target import Target
@@ -35,6 +36,7 @@ class Policies(TypedDict, total=False):
     max_runs: int
     jitter: Length
     exclude: Sequence[str | date | DateRange] | str
+    calendar: Mapping[str, str] | CalendarUse
     grace: Length
     catchup: Literal["one", "skip", "all"]
     catchup_window: Length

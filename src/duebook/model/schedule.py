@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_type_hints
 
 from duebook.model import kinds
+from duebook.model.calendar_use import CalendarUse  # noqa: TC001
 from duebook.model.codec import Id, Name, Shown, shown
 from duebook.model.fields import DateRange, Dependency  # noqa: TC001 - FIELDS reads the types
 from duebook.model.invalid import InvalidSchedule
@@ -120,6 +121,15 @@ class ScheduleSpec:
             example=["2026-12-25", "2026-12-31/2027-01-02"],
         ),
     ] = ()
+    calendar: Annotated[
+        CalendarUse | None,
+        Declared(
+            kinds.CALENDAR,
+            "The days of a calendar on which it is due, or is not; roll moves the due times of "
+            "other days.",
+            example={"except": "holidays", "roll": "next"},
+        ),
+    ] = None
     grace: Annotated[
         timedelta,
         Declared(
@@ -295,7 +305,8 @@ class ScheduleSpec:
     """as it was written for people without a payload"""
 
     def __post_init__(self) -> None:
-        special = self.start_at or self.end_at or self.max_runs or self.jitter or self.exclude
+        bounded = self.start_at or self.end_at or self.max_runs
+        special = bounded or self.jitter or self.exclude or self.calendar
         guarded = self.depends_on or self.skip_if_successful or self.catchup == "all"
         simple = len(self.triggers) == 1 and self.overlap in ("skip", "allow")
         plain = simple and not special and not guarded and not self.controlled
@@ -317,6 +328,12 @@ class ScheduleSpec:
             for found in (self.triggers, self.stop, self.restart)
         )
         return replace(self, triggers=triggers, stop=stop, restart=restart)
+
+    def counting_from(self, instant: datetime | None) -> ScheduleSpec:
+        """With a calendar that rolls nothing over `instant`, up to which all is decided."""
+        if self.calendar is None:
+            return self
+        return replace(self, calendar=self.calendar.counting_from(instant))
 
     @property
     def controlled(self) -> bool:
@@ -355,6 +372,8 @@ class ScheduleSpec:
         form = self.to_json(always) | {"target": self.target.masked().to_json()}
         if "payload" in form:
             form["payload"] = show_payload(form["payload"])
+        if self.calendar is not None:
+            form["calendar"] = self.calendar.to_shown()
         return form
 
     def written(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ __all__ = [
     "salvage",
 ]
 
-_TIMING: Final = {"", "trigger", "start_at", "end_at", "max_runs", "jitter", "exclude"}
+_TIMING: Final = {"", "trigger", "start_at", "end_at", "max_runs", "jitter", "exclude", "calendar"}
 """The fields that decide when a schedule is due."""
 _STAND_IN: Final = TaskTarget("unreadable")
 _LONGEST: Final = 400

@@ -14,6 +14,7 @@ from duebook.planner.foresight import Foreseen, foresee_change, foresee_end, for
 from duebook.planner.held import Held, newest_since
 from duebook.planner.intervals import new_fire
 from duebook.planner.lifecycle import (
+    count_edit,
     first_plan,
     plan_edit,
     plan_end,
@@ -34,6 +35,7 @@ __all__ = [
     "Held",
     "control_due_times",
     "control_spec",
+    "count_edit",
     "decided_controls",
     "ended_fire",
     "first_plan",

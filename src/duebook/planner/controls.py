@@ -48,6 +48,7 @@ def control_spec(spec: ScheduleSpec, kind: Control) -> ScheduleSpec:
         restart=(),
         jitter=timedelta(),
         exclude=(),
+        calendar=None,
         max_runs=None,
     )
 

@@ -1,58 +1,40 @@
-"""The due times of a schedule: its triggers merged and bounded, without excluded days, and with
-what people said about single ones."""
+"""The due times of a schedule: its triggers merged and bounded, without excluded and closed days,
+without maintenance windows, and with what people said about single ones."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from datetime import date, datetime, timedelta
-from functools import lru_cache
-from operator import itemgetter
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.model.plan import DueException, Hold, Reason, Skip
 from duebook.model.run import lateness
+from duebook.planner.day_times import DayTimes
+from duebook.planner.merged import TICK as _TICK
+from duebook.planner.merged import instant_before
 from duebook.randomness import fraction
 from duebook.triggers import Count
-from duebook.triggers.zones import day_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from duebook.budget import Budget
-    from duebook.model.fields import DateRange
-    from duebook.model.plan import Snapshot
+    from duebook.model.plan import Snapshot, WindowSpan
     from duebook.model.run import Run
     from duebook.model.schedule import ScheduleSpec
-    from duebook.triggers import Trigger
 
 __all__ = ["DueTimes", "instant_before", "jittered", "lateness_by"]
 
 MOST_COUNTED: Final = 1_000
 """Due times that are counted one by one; beyond, a lower bound will do."""
 MOST_JITTERED: Final = 100_000
+MOST_ROLLED: Final = 5_000
+"""Due times that are counted one by one where a calendar rolls some of them."""
+LONGEST_UNRECORDED: Final = timedelta(days=7)
+FIRST: Final = datetime(1, 1, 2, tzinfo=UTC)
 _LAST_DAY: Final = date(9999, 12, 30)
-_TICK: Final = timedelta(microseconds=1)
 _EXCEPTION_REASONS: Final = {"skip": Reason.SKIPPED_BY_USER, "moved_away": Reason.SUPERSEDED}
 Interval = tuple[datetime, datetime]
-
-
-def instant_before(instant: datetime) -> datetime:
-    return instant - _TICK
-
-
-@lru_cache(maxsize=1_000)
-def _excluded_intervals(exclude: tuple[DateRange, ...], tz: str) -> tuple[Interval, ...]:
-    """Excluded days as instants, from the first up to but without the second, merged."""
-    merged: list[Interval] = []
-    for days in exclude:
-        last = min(days.last, _LAST_DAY) + timedelta(days=1)
-        start, end = day_start(days.first, tz), day_start(last, tz)
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return tuple(merged)
 
 
 def jittered(due_at: datetime, jitter: timedelta, name: str) -> datetime:
@@ -69,7 +51,7 @@ def lateness_by(
     return lateness(run, jittered(run.due_at, spec.jitter, run.schedule), begun_at)
 
 
-class DueTimes:
+class DueTimes(DayTimes):
     """Stretches are open at their start and closed at their end: (after, until].
 
     With a `budget` every method raises OverBudget once that is used up.
@@ -82,16 +64,11 @@ class DueTimes:
         decided: datetime,
         seed: str,
         budget: Budget | None = None,
+        windows: tuple[WindowSpan, ...] = (),
     ) -> None:
-        self._budget = budget
-        self._triggers: tuple[Trigger, ...] = spec.triggers
-        self._start_at, self._end_at = spec.start_at, spec.end_at
+        super().__init__(spec, budget)
         self._jitter, self._seed = spec.jitter, seed
-        self._excluded: tuple[Interval, ...] = ()
-        if spec.exclude:
-            self._excluded = _excluded_intervals(spec.exclude, spec.tz)
-        # the same gap between two due times is asked about several times in a plan
-        self._nothing_between: tuple[datetime | None, datetime | None] = (None, None)
+        self._windows = windows
         self._taken_out: dict[datetime, DueException] = {}
         self._put_in: list[datetime] = []
         if exceptions:
@@ -101,7 +78,15 @@ class DueTimes:
     def of(cls, snapshot: Snapshot, now: datetime, budget: Budget | None = None) -> DueTimes:
         """The due times of a schedule as it stands."""
         decided = snapshot.decided_until(now)
-        return cls(snapshot.spec, snapshot.exceptions, decided, snapshot.name, budget)
+        exceptions, windows = snapshot.exceptions, snapshot.windows
+        return cls(snapshot.spec, exceptions, decided, snapshot.name, budget, windows)
+
+    @classmethod
+    def everything(cls, spec: ScheduleSpec, budget: Budget | None = None) -> DueTimes:
+        """All that has to be accounted for: due times of excluded and closed days too."""
+        made = cls(spec, (), FIRST, "", budget)
+        made._excluded, made._days = (), None
+        return made
 
     def _except(self, exceptions: tuple[DueException, ...], decided: datetime) -> None:
         put_in = {e.due_at for e in exceptions if e.kind == "moved_here"}
@@ -163,6 +148,13 @@ class DueTimes:
         wake_at = None if due is None else self.ripe_at(due)
         if wake_at is None and self._excluded:
             wake_at = self._next(instant)
+        raw = self._next(instant) if self._days is not None else None
+        if raw is not None and (wake_at is None or wake_at - raw > LONGEST_UNRECORDED):
+            # what gives way is recorded with the next due time, unless that is long after
+            wake_at = raw
+        if self._windows and (kept := self._next_kept(instant)) is not None and kept != due:
+            # what falls into a window is recorded at once, by the windows there are
+            wake_at = self.ripe_at(kept) if wake_at is None else min(wake_at, self.ripe_at(kept))
         # what was taken out is passed together with the due time before it, not earlier
         out = min((at for at in self._taken_out if at > instant), default=None)
         if out is None or (due is not None and due < out):
@@ -171,10 +163,6 @@ class DueTimes:
 
     # -- what another definition knows, whatever became of it
 
-    def yields_itself(self, instant: datetime) -> bool:
-        """Whether the triggers yield it, whatever was moved there."""
-        return self._next(instant - _TICK) == instant
-
     def yields(self, instant: datetime) -> bool:
         """Whether it is a due time, even one that is excluded or that somebody took out."""
         return instant in self._put_in or self.yields_itself(instant)
@@ -182,24 +170,27 @@ class DueTimes:
     def yielded(self, after: datetime, until: datetime) -> Iterator[datetime]:
         """The due times of the stretch, excluded ones as well, but for those taken out."""
         yield from self._moved(after, until)
-        due = self._next(after)
+        due = self._next_any(after)
         while due is not None and due <= until:
             if due not in self._taken_out:
                 yield due
-            due = self._next(due)
+            due = self._next_any(due)
 
-    def count_yielded(self, after: datetime, until: datetime) -> int:
-        """How many due times the triggers yield; a lower bound of many."""
-        due = self._next(after)
-        return 0 if due is None or due > until else int(self._count_raw(after, until))
-
-    def same_times(self, other: DueTimes) -> bool:
-        """Whether the triggers of both certainly yield the same."""
-        return (self._triggers, self._start_at, self._end_at) == (
-            other._triggers,
-            other._start_at,
-            other._end_at,
-        )
+    def carried(self, renewed: DueTimes, decided: datetime) -> list[datetime]:
+        """Where due times that gave way up to `decided` are still to come, under another
+        definition that has them."""
+        found: set[datetime] = set()
+        for at, landed in self._rolls.promised(decided) if self._rolls else ():
+            if not self._keeps(landed) or renewed._merged.next(at - _TICK) != at:
+                continue
+            days, to = renewed._days, landed
+            if days is not None and not days.is_open(landed):
+                to = days.landing(at) or landed
+                if to <= decided or not days.is_open(to):
+                    continue
+            if not renewed._keeps(to):
+                found.add(to)
+        return sorted(found)
 
     # -- jitter
 
@@ -231,7 +222,7 @@ class DueTimes:
         if first is None or last is None or first > last or last <= after:
             return entries
         count = self._count(after, until)
-        follows = self.before(first)
+        follows = self.follows(first)
         return [Skip(first, last, int(count), count.exact, reason, facts, follows), *entries]
 
     def hold_all(self, after: datetime, until: datetime) -> list[Hold]:
@@ -248,7 +239,8 @@ class DueTimes:
         ]
 
     def left_out(self, after: datetime, until: datetime) -> list[Skip]:
-        """What people took out of the stretch, one entry each; and what excluded days took."""
+        """What people took out of the stretch, one entry each; and what excluded days, the calendar
+        and maintenance windows took."""
         entries = [
             Skip(
                 at,
@@ -261,63 +253,60 @@ class DueTimes:
             for at, e in sorted(self._taken_out.items())
             if after < at <= until and e.kind != "done" and not self._excludes(at)
         ]
-        return entries + self._excluded_entries(after, until) if self._excluded else entries
+        if self._windows:
+            entries += self._window_entries(after, until)
+        return entries + self._day_entries(after, until)
 
-    def _excluded_entries(self, after: datetime, until: datetime) -> list[Skip]:
-        entries = []
-        begin = bisect_right(self._excluded, after, key=itemgetter(1))
-        end_at = bisect_right(self._excluded, until, key=itemgetter(0))
-        for start, end in self._excluded[begin:end_at]:
-            low, high = max(after, instant_before(start)), min(until, instant_before(end))
-            first = self._next(low) if low < high else None
-            last = self.before(high + _TICK) if first and first <= high else None
+    def _window_entries(self, after: datetime, until: datetime) -> list[Skip]:
+        entries: list[Skip] = []
+        for window in self._windows:
+            low, high = max(after, instant_before(window.start)), min(until, window.last)
+            first = self._next_kept(low) if low < high else None
+            last = self._previous_kept(high + _TICK) if first and first <= high else None
             if first is not None and last is not None:
-                count = self._count_raw(low, high)
-                follows = self.before(first)
-                entries.append(
-                    Skip(first, last, int(count), count.exact, Reason.EXCLUDED, {}, follows)
-                )
+                count = self._count_kept(low, high)
+                facts = {"window": window.name, "until": window.end}
+                about = (int(count), count.exact, Reason.PAUSED, facts, self.follows(first))
+                entries.append(Skip(first, last, *about))
         return entries
 
     # -- what the triggers yield
 
     def _next_regular(self, instant: datetime) -> datetime | None:
-        """Neither excluded nor taken out."""
-        due = self._next(instant)
-        while due is not None:
-            if excluded := self._excluding(due):
-                due = self._next(instant_before(excluded[1]))
-            elif due in self._taken_out:
-                due = self._next(due)
-            else:
-                break
+        """Neither excluded, closed nor taken out, and in no window."""
+        due = self._next_kept(instant)
+        while due is not None and self._windows and (window := self.window_at(due)) is not None:
+            due = self._next_kept(window.last)
         return due
 
     def _previous_regular(self, instant: datetime) -> datetime | None:
-        due = self.before(instant)
-        while due is not None:
-            if excluded := self._excluding(due):
-                due = self.before(excluded[0])
-            elif due in self._taken_out:
-                due = self.before(due)
-            else:
-                break
+        due = self._previous_kept(instant)
+        while due is not None and self._windows and (window := self.window_at(due)) is not None:
+            due = self._previous_kept(window.start)
         return due
+
+    def _next_kept(self, instant: datetime) -> datetime | None:
+        """Neither excluded, closed nor taken out, with those that land elsewhere."""
+        due = self._next_on_open_days(instant)
+        while due is not None and due in self._taken_out:
+            due = self._next_on_open_days(due)
+        return due
+
+    def _keeps(self, instant: datetime) -> bool:
+        return self._next_kept(instant - _TICK) == instant
+
+    def _previous_kept(self, instant: datetime) -> datetime | None:
+        due = self._previous_on_open_days(instant)
+        while due is not None and due in self._taken_out:
+            due = self._previous_on_open_days(due)
+        return due
+
+    def window_at(self, instant: datetime) -> WindowSpan | None:
+        """The window that an instant falls into."""
+        return next((w for w in self._windows if w.start <= instant < w.end), None)
 
     def _is_regular(self, instant: datetime) -> bool:
         return self._next_regular(instant - _TICK) == instant
-
-    def _excludes(self, instant: datetime) -> bool:
-        """Whether an excluded day took a due time of the triggers, and nobody else."""
-        return self._excluding(instant) is not None and self.yields_itself(instant)
-
-    def _excluding(self, instant: datetime) -> Interval | None:
-        """The excluded days that an instant falls into."""
-        if not self._excluded:
-            return None
-        place = bisect_right(self._excluded, instant, key=itemgetter(0))
-        found = self._excluded[place - 1] if place else None
-        return found if found is not None and instant < found[1] else None
 
     def count(self, after: datetime, until: datetime) -> int:
         """How many due times the stretch has, moved ones included; a lower bound of many."""
@@ -327,7 +316,7 @@ class DueTimes:
 
     def newest_from(self, after: datetime, until: datetime, keep: int) -> datetime:
         """The latest place from which on the stretch has at most `keep` due times."""
-        if len(self._triggers) > 1:
+        if len(self._triggers) > 1 or self._rolls is not None:
             return self._newest_one_by_one(after, until, keep)
         if self.count(after, until) <= keep:
             return after
@@ -351,9 +340,20 @@ class DueTimes:
         return found
 
     def _count(self, after: datetime, until: datetime) -> Count:
-        """How many are neither excluded nor taken out; at least one is."""
+        """As `_count_kept`, without those in windows; at least one is."""
+        count = self._count_kept(after, until)
+        if not self._windows:
+            return count
+        inside = sum(skip.count for skip in self._window_entries(after, until))
+        number = max(int(count) - inside, 1)
+        return Count(number) if count.exact else Count.at_least(number)
+
+    def _count_kept(self, after: datetime, until: datetime) -> Count:
+        """How many are neither excluded, closed nor taken out."""
+        if self._rolls is not None:
+            return self._count_each(after, until)
         count = self._count_raw(after, until)
-        out = sum(skip.count for skip in self._excluded_entries(after, until))
+        out = sum(skip.count for skip in self._day_entries(after, until))
         out += sum(
             after < at <= until and self.yields_itself(at) and not self._excludes(at)
             for at in self._taken_out
@@ -361,49 +361,9 @@ class DueTimes:
         number = max(int(count) - out, 1)
         return Count(number) if count.exact else Count.at_least(number)
 
-    def _next(self, instant: datetime) -> datetime | None:
-        start, found = self._nothing_between
-        if start is not None and found is not None and start <= instant < found:
-            return found
-        due = self._next_of_all(instant)
-        self._nothing_between = (instant, due)
-        return due
-
-    def _next_of_all(self, instant: datetime) -> datetime | None:
-        if self._budget is not None:
-            self._budget.spend()
-        if self._start_at is not None and instant < self._start_at:
-            instant = instant_before(self._start_at)
-        if len(self._triggers) == 1:
-            due = self._triggers[0].next_after(instant)
-        else:
-            found = (trigger.next_after(instant) for trigger in self._triggers)
-            due = min((at for at in found if at is not None), default=None)
-        return None if due is None or (self._end_at is not None and due > self._end_at) else due
-
-    def before(self, instant: datetime) -> datetime | None:
-        """The last due time before `instant` that the triggers yield, whatever became of it."""
-        if self._budget is not None:
-            self._budget.spend()
-        if self._end_at is not None and instant > self._end_at:
-            instant = self._end_at + _TICK
-        found = (trigger.previous_before(instant) for trigger in self._triggers)
-        due = max((at for at in found if at is not None), default=None)
-        return None if due is None or (self._start_at and due < self._start_at) else due
-
-    def _count_raw(self, after: datetime, until: datetime) -> Count:
-        if self._budget is not None:
-            self._budget.spend()
-        if self._start_at is not None:
-            after = max(after, instant_before(self._start_at))
-        if self._end_at is not None:
-            until = min(until, self._end_at)
-        if len(self._triggers) == 1:
-            return self._triggers[0].count(after, until)
-        number, due = 0, self._next(after)
-        while due is not None and due <= until and number < MOST_COUNTED:
-            number, due = number + 1, self._next(due)
-        if due is None or due > until:
-            return Count(number)
-        most = max(trigger.count(after, until) for trigger in self._triggers)
-        return Count.at_least(max(number, most))
+    def _count_each(self, after: datetime, until: datetime) -> Count:
+        """One by one, for due times that land elsewhere; of many, a lower bound."""
+        number, due = 0, self._next_kept(after)
+        while due is not None and due <= until and number < MOST_ROLLED:
+            number, due = number + 1, self._next_kept(due)
+        return Count(number) if due is None or due > until else Count.at_least(number)

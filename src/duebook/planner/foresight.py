@@ -12,7 +12,7 @@ from duebook.model.declaration import DueMove
 from duebook.model.note import Note
 from duebook.model.plan import Fire, Reason, Skip
 from duebook.planner.due import DueTimes
-from duebook.planner.lifecycle import plan_edit, plan_end, upcoming_after
+from duebook.planner.lifecycle import count_edit, plan_edit, plan_end, upcoming_after
 from duebook.planner.plan import plan
 from duebook.timetext import format_instant
 
@@ -71,6 +71,7 @@ def foresee_change(
     budget: Budget | None = None,
 ) -> Foreseen:
     """Of a schedule whose definition becomes `spec` now."""
+    spec = count_edit(snapshot, spec, now)
     planned = plan_edit(snapshot, spec, now)
     notes = (
         *_fired_at_once(snapshot, spec, planned, now),

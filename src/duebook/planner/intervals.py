@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.model.plan import Fire, Handover
 from duebook.model.run import Interval
+from duebook.planner.open_days import open_days
 from duebook.triggers.at import At
 
 if TYPE_CHECKING:
@@ -40,16 +41,21 @@ def interval_of(snapshot: Snapshot, due_at: datetime) -> Interval | None:
     triggers = snapshot.spec.triggers
     if len(triggers) == 1 and isinstance(triggers[0], At):
         return None
-    end = nominal_time(snapshot, due_at) if snapshot.exceptions else due_at
+    is_nominal = not snapshot.exceptions and snapshot.spec.calendar is None
+    end = due_at if is_nominal else nominal_time(snapshot, due_at)
     start = last_before(snapshot, end)
     return None if start is None else Interval(start, end)
 
 
 def nominal_time(snapshot: Snapshot, due_at: datetime) -> datetime:
-    """The due time of the triggers that a due time stands for: another one, if it was moved."""
+    """The due time of the triggers that a due time stands for: another one, if it was moved, or
+    rolled to another day by its calendar."""
+    if _yields(snapshot, due_at):
+        return due_at
     moved_from = (e.moved_from for e in snapshot.exceptions if e.due_at == due_at)
-    origin = next((at for at in moved_from if at is not None), None)
-    return due_at if origin is None or _yields(snapshot, due_at) else origin
+    origin = next((at for at in moved_from if at is not None), due_at)
+    days = open_days(snapshot.spec)
+    return (days and days.rolled_from(origin)) or origin
 
 
 def handover_of(snapshot: Snapshot, at: datetime) -> Handover:

@@ -17,6 +17,7 @@ from duebook.planner.controls import (
 )
 from duebook.planner.due import DueTimes, instant_before
 from duebook.planner.intervals import handover_of
+from duebook.planner.open_days import open_days
 from duebook.planner.walk import Walk
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = [
+    "count_edit",
     "end_of_pause",
     "first_plan",
     "held",
@@ -140,8 +142,7 @@ def plan_edit(snapshot: Snapshot, spec: ScheduleSpec, now: datetime) -> Plan:
     watermark, due = _due_times(snapshot, now)
     spans = _undecided(snapshot, watermark, now)
     ended, used = _beyond_the_last(snapshot, due, watermark, now)
-    past = [] if ended else due.put_in_until(watermark)
-    pending = any(due.last(*span) is not None for span in spans) or past
+    pending = _is_pending(snapshot, due, watermark, now)
     edited = replace(
         snapshot,
         spec=spec,
@@ -157,6 +158,10 @@ def plan_edit(snapshot: Snapshot, spec: ScheduleSpec, now: datetime) -> Plan:
         edited = replace(edited, seen=remaining(pieces, watermark))
     edited = replace(edited, exceptions=tuple(e for e in edited.exceptions if e not in used))
     decided, renewed = _due_times(edited, now)
+    carried = [DueException(at, "moved_here") for at in due.carried(renewed, decided)]
+    if carried:
+        edited = replace(edited, exceptions=(*edited.exceptions, *carried))
+        decided, renewed = _due_times(edited, now)
     skips = ended
     for span in spans:
         skips += _only_old(due, renewed, *span) if pending else due.left_out(*span)
@@ -173,11 +178,33 @@ def plan_edit(snapshot: Snapshot, spec: ScheduleSpec, now: datetime) -> Plan:
         planned,
         decisions=(*planned.decisions, *(replace(s, version=snapshot.version) for s in skips)),
         used=(*used, *planned.used, *_vanished(edited, renewed, now)),
-        said=said,
+        said=(*carried, *said),
         wake_at=now if pending and planned.status == "active" else planned.wake_at,
         handover=handover_of(snapshot, planned.watermark),
     )
     return edit_controls(planned, snapshot, spec, now)
+
+
+def count_edit(snapshot: Snapshot, spec: ScheduleSpec, now: datetime) -> ScheduleSpec:
+    """The definition as `plan_edit` puts it in force now: its calendar rolls nothing over what is
+    decided, unless nothing about its days has changed."""
+    if spec.calendar is None:
+        return spec
+    former = None if snapshot.spec.calendar is None else snapshot.spec.calendar.since
+    if open_days(same := spec.counting_from(former)) is open_days(snapshot.spec):
+        return same
+    watermark, due = _due_times(snapshot, now)
+    pending = _is_pending(snapshot, due, watermark, now)
+    return spec.counting_from(watermark if pending else max(watermark, now))
+
+
+def _is_pending(snapshot: Snapshot, due: DueTimes, watermark: datetime, now: datetime) -> bool:
+    """Whether due times have come and are not decided."""
+    spans = _undecided(snapshot, watermark, now)
+    if any(due.last(*span) is not None for span in spans):
+        return True
+    over = snapshot.status == "completed" and snapshot.spec.max_runs is not None
+    return not over and bool(due.put_in_until(watermark))
 
 
 def _beyond_the_last(

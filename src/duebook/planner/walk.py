@@ -291,6 +291,14 @@ class Walk:
     # -- one due time
 
     def _consider(self, due_at: datetime, origin: Origin, since: datetime) -> bool:
+        """In a maintenance window, what was due before it waits; else the policies decide."""
+        window = self._due.window_at(self._now)
+        if window is None or self._left == 0:
+            return self._judge(due_at, origin, since)
+        facts = {"window": window.name, "until": window.end}
+        return self._defer(due_at, Reason.PAUSED, window.end, facts)
+
+    def _judge(self, due_at: datetime, origin: Origin, since: datetime) -> bool:
         """The policies in their order; `since`: from when it may wait for others."""
         if self._left == 0:
             return self._skip(due_at, Reason.MAX_RUNS, {"max_runs": self._spec.max_runs})
@@ -370,7 +378,7 @@ class Walk:
 
     def _skip(self, due_at: datetime, reason: Reason, facts: Mapping[str, Any]) -> bool:
         self._judged += 1
-        last, follows = self._decisions[-1] if self._decisions else None, self._due.before(due_at)
+        last, follows = self._decisions[-1] if self._decisions else None, self._due.follows(due_at)
         same = isinstance(last, Skip) and last.reason == reason and last.facts == facts
         if isinstance(last, Skip) and same and last.due_to == follows:
             self._decisions[-1] = replace(last, due_to=due_at, count=last.count + 1)

@@ -13,9 +13,11 @@ from duebook.ids import check_name
 from duebook.remote.needs import needs_database
 from duebook.remote.parts import (
     RemoteAudit,
+    RemoteCalendars,
     RemoteCatchup,
     RemoteDoctor,
     RemoteEvents,
+    RemoteFeeds,
     RemoteFlows,
     RemoteNamespaces,
     RemoteNodes,
@@ -24,6 +26,7 @@ from duebook.remote.parts import (
     RemoteSchedules,
     RemoteTemplates,
     RemoteTokens,
+    RemoteWindows,
 )
 from duebook.remote.requests import ask
 from duebook.remote.server import Server
@@ -74,6 +77,18 @@ class RemoteBook(Closing):
     @cached_property
     def templates(self) -> RemoteTemplates:
         return RemoteTemplates.of(self._server)
+
+    @cached_property
+    def calendars(self) -> RemoteCalendars:
+        return RemoteCalendars.of(self._server)
+
+    @cached_property
+    def windows(self) -> RemoteWindows:
+        return RemoteWindows.of(self._server)
+
+    @cached_property
+    def feeds(self) -> RemoteFeeds:
+        return RemoteFeeds.of(self._server)
 
     @cached_property
     def runs(self) -> RemoteRuns:

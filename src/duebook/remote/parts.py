@@ -13,6 +13,7 @@ from duebook.client.access import (
     TemplatesClient,
     TokensClient,
 )
+from duebook.client.calendars import CalendarsClient, FeedsClient, WindowsClient
 from duebook.client.catchup import CatchupClient
 from duebook.client.events import EventsClient
 from duebook.client.flows import FlowsClient
@@ -43,9 +44,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RemoteAudit",
+    "RemoteCalendars",
     "RemoteCatchup",
     "RemoteDoctor",
     "RemoteEvents",
+    "RemoteFeeds",
     "RemoteFlows",
     "RemoteNamespaces",
     "RemoteNodes",
@@ -54,6 +57,7 @@ __all__ = [
     "RemoteSchedules",
     "RemoteTemplates",
     "RemoteTokens",
+    "RemoteWindows",
 ]
 
 EDITED: Final = 10
@@ -193,6 +197,18 @@ class RemoteQueues(Part, QueuesClient):
 
 class RemoteTemplates(Part, TemplatesClient):
     """As Templates."""
+
+
+class RemoteCalendars(Part, CalendarsClient):
+    """As Calendars."""
+
+
+class RemoteWindows(Part, WindowsClient):
+    """As Windows."""
+
+
+class RemoteFeeds(Part, FeedsClient):
+    """As Feeds."""
 
 
 class RemoteAudit(Part, AuditClient):

@@ -28,7 +28,9 @@ __all__ = [
 ]
 
 
-_AS_JSON: Final = frozenset({"days", "dependencies", "object", "retry", "target", "triggers"})
+_AS_JSON: Final = frozenset(
+    {"calendar", "days", "dependencies", "object", "retry", "target", "triggers"}
+)
 """The shapes of values that are typed as JSON; a few have a shorter way as well."""
 _NO, _YES = "no", "yes"
 

@@ -77,7 +77,8 @@ def coming_hours(
     known = {} if counted is None else counted
     for schedule in planned:
         spec = schedule.spec
-        times = (spec.triggers, spec.exclude, spec.start_at, spec.end_at, spec.jitter)
+        days = (spec.exclude, spec.calendar)
+        times = (spec.triggers, *days, spec.start_at, spec.end_at, spec.jitter)
         key = (*times, schedule.name if spec.jitter else "")
         counts = known.get(key)
         if counts is None:

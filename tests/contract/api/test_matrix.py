@@ -30,6 +30,7 @@ SUFFIXES = ("", "/", ";x", "%2f", ".json", "/healthz", "%00", "/../healthz", "%3
 PREFIXES = ("/", "/.", "/healthz/..", "/healthz;", "/login", "/static")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 OPEN = {
+    ("GET", "/api/v1/schedules.ics"),
     ("GET", "/healthz"),
     ("GET", "/readyz"),
     ("GET", "/login"),
@@ -58,6 +59,9 @@ class Shop:
         )
         self.run = self.book.schedules.trigger("job")
         self.book.templates.save("nightly", cron="@daily")
+        self.book.calendars.save("planned", dates="2030-01-01")
+        self.book.windows.add("planned", "2098-01-01T00:00:00Z", "2098-01-02T00:00:00Z")
+        self.book.feeds.create("planned")
         event_id = self.book.events.publish("orders", {"id": 17})
         self.book.events.add_sink("hooks", "webhook", url="https://example.com/hooks")
         self.values = {
@@ -70,6 +74,8 @@ class Shop:
 
     def path(self, operation: Operation) -> str:
         values = self.values
+        if operation.tag in ("calendars", "windows", "feeds"):
+            return operation.path.format(name="planned")
         if operation.tag in ("templates", "queues", "tokens", "namespaces"):
             values = values | {"name": "nightly"}
         if operation.tag == "events":
@@ -83,6 +89,9 @@ class Shop:
             book.schedules.list(),
             book.runs.list(),
             book.templates.list(),
+            book.calendars.list(),
+            book.windows.list(),
+            book.feeds.list(),
             book.queues.list(),
             book.tokens.list(),
             book.namespaces.list(),
@@ -174,8 +183,8 @@ def test_ids_of_another_namespace_are_404_for_every_role(
 ) -> None:
     before = shop.contents()
     stranger, path = Api(shop.app, f"{role}@mail"), shop.path(operation)
-    creates = operation.method == "PUT" and operation.tag in ("templates", "events")
-    creates = creates or operation.name == "declare_schedules"
+    creates = operation.method == "PUT" and operation.tag in ("templates", "calendars", "events")
+    creates = creates or operation.name in ("declare_schedules", "preview_calendar")
     body = sent(operation, stranger, _right_body(operation))
     if not creates:
         stranger.refused(404, operation.method, path, **body)
@@ -194,6 +203,8 @@ def _right_body(operation: Operation) -> dict[str, Any]:
         "backfill_schedule": {"start": "2026-11-01T00:00:00Z", "end": "2026-11-02T00:00:00Z"},
         "undo_backfill": dict.fromkeys(("start", "end", "queued_at"), "2026-11-01T00:00:00Z"),
         "save_template": {"cron": "@daily"},
+        "save_calendar": {"dates": ["2030-01-01"]},
+        "preview_calendar": {"dates": ["2030-01-01"]},
         "save_sink": {"kind": "webhook", "options": {"url": "https://example.com/hooks"}},
         "replay_events": {"after": 0},
     }

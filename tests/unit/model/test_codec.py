@@ -123,6 +123,7 @@ def test_a_field_that_has_no_json_is_refused() -> None:
 
 
 HIDDEN = {
+    "Calendar": {"days"},
     "ConsumerSettings": {"namespace"},
     "Edit": {"missed"},
     "Event": {"replay"},

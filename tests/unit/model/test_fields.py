@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duebook.model.calendar_use import CalendarUse
 from duebook.model.definition import load_spec
 from duebook.model.fields import DateRange, Dependency, read_date_ranges, read_dependencies
 from duebook.model.schedule import InvalidSchedule, ScheduleSpec
@@ -29,6 +30,7 @@ WRONG: dict[str, Any] = {
     "max_runs": 0,
     "jitter": "1.5s",
     "exclude": ["2026-02-30"],
+    "calendar": {"only": "a", "except": "b"},
     "grace": "-1s",
     "catchup": "maybe",
     "catchup_window": "0s",
@@ -183,6 +185,13 @@ SPECS: dict[str, st.SearchStrategy[Any]] = {
     "jitter": st.integers(0, 86_400).map(lambda seconds: timedelta(seconds=seconds)),
     "exclude": st.lists(
         st.tuples(days, days).map(lambda pair: DateRange(min(pair), max(pair))), max_size=4
+    ),
+    "calendar": st.none()
+    | st.builds(
+        CalendarUse,
+        names,
+        st.sampled_from(["only", "except"]),
+        st.sampled_from(["skip", "next", "previous"]),
     ),
     "grace": lengths,
     "catchup": st.sampled_from(["one", "skip", "all"]),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.model.calendar_days import DaySet
 from duebook.model.definition import load_spec
 from duebook.model.plan import (
     ActiveRun,
@@ -19,7 +20,7 @@ from duebook.model.plan import (
     Snapshot,
     Upstream,
 )
-from duebook.planner import plan, plan_edit, plan_end, plan_pause, plan_resume
+from duebook.planner import count_edit, plan, plan_edit, plan_end, plan_pause, plan_resume
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,6 +47,13 @@ def make_spec(trigger: Any = "0 * * * *", **policies: Any) -> ScheduleSpec:
     """Due at every full hour, unless told otherwise."""
     definition = {"trigger": trigger, "target": {"command": ["true"]}, **policies}
     return load_spec(definition, "etl")
+
+
+def calendar(mode: str, *days: str, roll: str = "skip", version: int = 1) -> dict[str, Any]:
+    """The calendar "days" as a definition that was looked up has it."""
+    found = DaySet.of(date.fromisoformat(day) for day in days)
+    resolved = {"version": version, "days": found.text}
+    return {mode: "days", "roll": roll, "resolved": resolved}
 
 
 def _time(moment: datetime) -> str:
@@ -203,8 +211,9 @@ class History:
 
     def edit(self, now: datetime, **definition: Any) -> list[str]:
         self.now = now
-        planned = plan_edit(self.facts(), make_spec(**definition), now)
-        self.snapshot = replace(self.snapshot, spec=make_spec(**definition))
+        spec = count_edit(self.facts(), make_spec(**definition), now)
+        planned = plan_edit(self.facts(), spec, now)
+        self.snapshot = replace(self.snapshot, spec=spec)
         self.commit(planned)
         return told(planned.decisions)
 
@@ -244,5 +253,5 @@ def history(
 ) -> History:
     """A schedule whose due times are decided up to the watermark."""
     since = clock(watermark) if isinstance(watermark, str) else watermark
-    spec = make_spec(trigger, **policies)
+    spec = make_spec(trigger, **policies).counting_from(since)
     return History(Snapshot("id", "etl", 1, spec, "active", since), since)

@@ -9,7 +9,7 @@ import pytest
 from duebook.model.plan import DueException
 from duebook.model.run import Interval
 from duebook.planner.intervals import interval_of
-from tests.unit.planner.histories import HOUR, History, clock, history
+from tests.unit.planner.histories import HOUR, History, calendar, clock, history
 
 HOURLY = "0 * * * *"
 
@@ -169,3 +169,13 @@ def test_a_due_time_before_the_edit_has_the_interval_of_the_definition_in_force(
         hours("12:10", "13:00"),
         hours("13:00", "14:00"),
     ]
+
+
+@pytest.mark.parametrize(("roll", "landed"), [("next", 5), ("previous", 2)])
+def test_due_times_that_roll_to_another_day_keep_the_interval_of_the_last(
+    roll: str, landed: int
+) -> None:
+    weekend = calendar("except", "2026-01-03", "2026-01-04", roll=roll)
+    life = history(datetime(2026, 1, 1, tzinfo=UTC), {"weekly": "SAT,SUN 09:00"}, calendar=weekend)
+    saturday, sunday, found = (datetime(2026, 1, day, 9, tzinfo=UTC) for day in (3, 4, landed))
+    assert interval_of(life.snapshot, found) == Interval(saturday, sunday)

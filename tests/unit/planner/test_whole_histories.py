@@ -8,8 +8,9 @@ decisions are compared with a brute-force count of what the triggers yielded.
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import assume, given, settings
@@ -27,12 +28,14 @@ from tests.unit.planner.histories import (
     SECOND,
     TICK,
     History,
+    calendar,
     history,
     make_spec,
     told,
 )
 
 DAY = timedelta(days=1)
+FIRST, LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 
 TRIGGERS = st.sampled_from(
     [
@@ -51,6 +54,19 @@ POLICIES: dict[str, st.SearchStrategy[Any]] = {
     "max_runs": st.sampled_from([None, 1, 3]),
     "jitter": st.sampled_from(["0s", "10m", "2h"]),
     "exclude": st.sampled_from([[], ["2026-01-02"], ["2026-01-01/2026-01-02"]]),
+    "calendar": st.sampled_from(
+        [
+            calendar(mode, *days, roll=roll)
+            for roll in ("skip", "next", "previous")
+            for mode, days in (
+                ("except", ["2026-01-02"]),
+                ("except", ["2026-01-01"]),
+                ("except", ["2026-01-02", "2026-01-03"]),
+                ("only", ["2026-01-01", "2026-01-03"]),
+                ("only", ["2026-01-02"]),
+            )
+        ]
+    ),
     "grace": st.sampled_from(["0s", "1m", "45m"]),
     "catchup": st.sampled_from(["one", "skip", "all"]),
     "catchup_window": st.sampled_from([None, "90m"]),
@@ -96,6 +112,8 @@ def test_every_field_is_varied_below_or_known_not_to_matter() -> None:
 
 
 definitions = st.fixed_dictionaries({"trigger": TRIGGERS}, optional=POLICIES)
+uncalendared = definitions.map(lambda made: {k: v for k, v in made.items() if k != "calendar"})
+"""For edits of which the account is known; `test_calendars.py` edits calendars."""
 specs = definitions.map(lambda definition: make_spec(**definition))
 lengths = st.one_of(
     st.integers(1, 600).map(lambda seconds: seconds * SECOND),
@@ -166,14 +184,38 @@ def come_to_rest(life: History, now: datetime) -> datetime:
 
 
 def yielded(spec: ScheduleSpec, after: datetime, until: datetime) -> set[datetime]:
-    """What the triggers yield, by brute force: excluded days count, times outside do not."""
-    return {
+    """What has to be accounted for, by brute force: what the triggers yield and where that rolls;
+    excluded and closed days count, times outside do not."""
+    bounds = spec.start_at or FIRST, spec.end_at or LAST
+    regular = {
         due
         for trigger in spec.triggers
-        for due in trigger.between(after, until, 100_000)
-        if (spec.start_at is None or spec.start_at <= due)
-        and (spec.end_at is None or due <= spec.end_at)
+        for due in trigger.between(after - 5 * DAY, until + 5 * DAY, 100_000)
+        if bounds[0] <= due <= bounds[1]
     }
+    landed = {landing(spec, due) for due in regular}
+    inside = {at for at in landed if at is not None and bounds[0] <= at <= bounds[1]}
+    return {at for at in regular | inside if after < at <= until}
+
+
+def landing(spec: ScheduleSpec, due: datetime) -> datetime | None:
+    """Where a due time of a closed day goes."""
+    use = spec.calendar
+    if use is None or use.days is None or use.roll == "skip":
+        return None
+    days, wall = use.days, due.astimezone(ZoneInfo(spec.tz))
+    excluded = [span for span in spec.exclude if span.first <= wall.date() <= span.last]
+    if excluded or (use.since and due <= use.since):
+        return None
+    if (wall.date() in days) == (use.mode == "only"):
+        return None
+    for number in range(1, 10):
+        day = wall.date() + (number if use.roll == "next" else -number) * DAY
+        free = not any(span.first <= day <= span.last for span in spec.exclude)
+        if free and (day in days) == (use.mode == "only"):
+            landed = datetime.combine(day, wall.time(), wall.tzinfo).astimezone(UTC)
+            return landed if use.since is None or landed > use.since else None
+    return None
 
 
 def check_account(life: History, expected: set[datetime]) -> None:
@@ -236,7 +278,7 @@ def test_what_people_say_about_single_due_times_is_accounted_for(
 
 
 @settings(max_examples=some_of(150))
-@given(definitions, st.lists(st.tuples(definitions, steps), min_size=1, max_size=3))
+@given(uncalendared, st.lists(st.tuples(uncalendared, steps), min_size=1, max_size=3))
 def test_an_edit_loses_and_doubles_nothing(
     definition: dict[str, Any], parts: list[tuple[dict[str, Any], list[tuple[str, timedelta]]]]
 ) -> None:
@@ -263,7 +305,7 @@ def test_an_edit_loses_and_doubles_nothing(
 
 
 @settings(max_examples=some_of(200))
-@given(definitions, definitions, steps, steps)
+@given(uncalendared, uncalendared, steps, steps)
 def test_another_trigger_applies_to_what_is_pending(
     old: dict[str, Any],
     new: dict[str, Any],

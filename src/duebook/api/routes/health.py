@@ -1,20 +1,30 @@
-"""Whether this process lives, whether its node is ready, and what was measured."""
+"""Whether this process lives, whether its node is ready, what was measured, and what is due as an
+iCal file: what programs look at again and again."""
 
 from __future__ import annotations
+
+from typing import Annotated, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from duebook.api.answers import Answer
+from duebook.api.asking import Services
 from duebook.api.gate import CALLER
 from duebook.api.metrics import CONTENT_TYPE
 from duebook.api.operations import Handlers
+from duebook.api.parameters import Query
+from duebook.api.problems import Unauthorized
 from duebook.api.watching import Watch
+from duebook.book import feeds
+from duebook.budget import Budget
 from duebook.model.codec import encode
 
 __all__ = ["handlers"]
 
 handlers = Handlers()
+
+FEED_SECONDS: Final = 5.0
 
 
 @handlers
@@ -30,6 +40,18 @@ def readyz(request: Request) -> Response:
     if caller is not None and caller.everywhere:
         form = encode(readiness)
     return Answer(form, 200 if readiness.ready else 503).response()
+
+
+@handlers
+def read_feed(
+    request: Request, token: Annotated[str, Query("The token of the feed.")] = ""
+) -> Response:
+    """Whoever has the token of a feed may read it, and nothing else."""
+    services: Services = request.app.state.services
+    text = feeds.read_feed(services.store, token, Budget(FEED_SECONDS))
+    if text is None:
+        raise Unauthorized("the token of this feed is wrong, or was revoked")
+    return Response(text, media_type="text/calendar; charset=utf-8")
 
 
 @handlers

@@ -151,8 +151,23 @@ AnyTrigger = Annotated[
 
 AnyTarget = Annotated[Target | str, Shown("A string is the name of a task.")]
 
+CalendarShape = TypedDict(
+    "CalendarShape",
+    {
+        "only": NotRequired[Annotated[Name | None, Shown("Due only on its days.")]],
+        "except": NotRequired[Annotated[Name | None, Shown("Not due on its days.")]],
+        "roll": NotRequired[
+            Annotated[
+                Literal["skip", "next", "previous"] | None,
+                Shown("Where the due times of other days go: nowhere, or to an open day."),
+            ]
+        ],
+    },
+)
+
 _SHAPES: Final[dict[KindShape, Any]] = {
     "any": Any,
+    "calendar": CalendarShape,
     "days": list[str],
     "dependencies": list[DependencyShape],
     "flag": bool,
@@ -220,6 +235,34 @@ ScheduleChange: Final = Object(
     _GIVEN | _VERSION,
     "Some fields of a definition; null resets a field to its default.",
 )
+_DAY_SOURCE: Final = {
+    "dates": NotRequired[
+        Annotated[list[str] | None, Shown("Days, and ranges such as 2026-12-24/2027-01-02.")]
+    ],
+    "weekdays": NotRequired[
+        Annotated[list[str] | str | None, Shown("MON to SUN, or ranges such as MON-FRI.")]
+    ],
+    "rrule": NotRequired[
+        Annotated[list[str] | str | None, Shown("Recurrence rules (RFC 5545) of whole days.")]
+    ],
+    "holidays": NotRequired[
+        Annotated[
+            list[str] | str | None,
+            Shown("Countries such as BE, or parts of one such as DE-BY; needs duebook[holidays]."),
+        ]
+    ],
+    "ical": NotRequired[Annotated[str | None, Shown("The text of an iCal file.", most=1_000_000)]],
+    "calendars": NotRequired[Annotated[list[Name] | None, Shown("The names of other calendars.")]],
+}
+_CALENDAR: Final = _DAY_SOURCE | {
+    "without": NotRequired[
+        Annotated[dict[str, Any] | None, Shown("Days that it does not have: the same fields.")]
+    ]
+}
+CalendarDefinition: Final = Object(
+    "CalendarDefinition", _CALENDAR | _VERSION, "The union of all that is given."
+)
+CalendarDraft: Final = Object("CalendarDraft", _CALENDAR, "The union of all that is given.")
 TemplateDefaults: Final = Object("TemplateDefaults", _PARTS, "Any fields of a definition.")
 SPREAD: Final = {
     ScheduleSpec: Object(

@@ -27,6 +27,10 @@ Readiness: Final = Object(
 )
 
 
+class CalendarDays(TypedDict):
+    days: list[Annotated[str, Shown(format="date", example="2026-12-25")]]
+
+
 class QueueLimits(TypedDict, total=False):
     """At least one limit; they replace the previous limits of the queue."""
 

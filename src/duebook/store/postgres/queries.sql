@@ -821,9 +821,10 @@ WHERE namespace = :namespace AND name = ANY (:names::text[]) AND deleted_at IS N
 -- name: update_schedule
 -- Other definitions come into force.
 UPDATE schedules AS s
-SET version = v.version, labels = v.labels, target = v.target, title = v.title
-FROM unnest(:version::integer[], :labels::text[], :target::text[], :title::text[], :id::text[])
-    AS v (version, labels, target, title, id)
+SET version = v.version, labels = v.labels, target = v.target, title = v.title,
+    calendar = v.calendar
+FROM unnest(:version::integer[], :labels::text[], :target::text[], :title::text[],
+    :calendar::text[], :id::text[]) AS v (version, labels, target, title, calendar, id)
 WHERE s.id = v.id
 
 -- name: update_state_version

@@ -90,7 +90,7 @@ class Plans(Part):
         rows, said = self._db.together(Ask("take_due", due), Ask("get_any_exception", {}))
         last = Mark(self._db.time(rows[-1][-1]), rows[-1][0]) if len(rows) == limit else None
         self._held_active = {(row[0], row[1]) for row in rows if row[2] == "active"}
-        snapshots = self._snapshots.read([row[:-1] for row in rows], any_exception=bool(said))
+        snapshots = self._snapshots.read([row[:-1] for row in rows], said[0])
         if len(snapshots) == len(rows):
             return Taken(snapshots, last)
         pairs = ((row[0], row[1]) for row in rows)

@@ -38,8 +38,9 @@ SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paus
 FROM schedule_state WHERE schedule_id = :id
 
 -- name: get_any_exception
--- Whether anybody said anything about any due time; mostly not.
-SELECT 1 FROM schedule_exceptions LIMIT 1
+-- Whether anybody said anything about any due time, and whether there is a maintenance window;
+-- mostly neither.
+SELECT EXISTS (SELECT 1 FROM schedule_exceptions), EXISTS (SELECT 1 FROM maintenance_windows)
 
 -- name: list_settled
 -- When the latest run of each of the given schedules ended.
@@ -72,10 +73,11 @@ VALUES (:schedule_id::text[], :namespace::text[], :flow::text[], :kind::text[],
 
 -- name: insert_schedule
 -- New schedules, unless their names are taken.
-INSERT INTO schedules (id, namespace, name, version, labels, target, title, owner, created_at,
-    created_by)
+INSERT INTO schedules (id, namespace, name, version, labels, target, title, owner, calendar,
+    created_at, created_by)
 VALUES (:id::text[], :namespace::text[], :name::text[], 1, :labels::text[], :target::text[],
-    :title::text[], :owner::text[], :created_at::timestamptz[], :created_by::text[])
+    :title::text[], :owner::text[], :calendar::text[], :created_at::timestamptz[],
+    :created_by::text[])
 ON CONFLICT (namespace, name) WHERE deleted_at IS NULL DO NOTHING
 
 -- name: insert_revision
@@ -548,6 +550,103 @@ ORDER BY name
 -- name: remove_template
 -- Nobody starts from it any more.
 DELETE FROM schedule_templates WHERE namespace = :namespace AND name = :name
+
+-- name: insert_calendar
+-- Another version of a calendar, unless somebody else has saved that one.
+INSERT INTO calendars (namespace, name, version, definition, days, created_at, created_by)
+VALUES (:namespace, :name, :version, :definition, :days, :now, :by)
+ON CONFLICT (namespace, name, version) DO NOTHING
+
+-- name: list_calendars
+-- The latest version of each calendar of a namespace, by name.
+SELECT c.namespace, c.name, c.version, c.definition, c.days, c.created_at, c.created_by
+FROM calendars AS c
+WHERE c.namespace = :namespace AND c.version = (
+    SELECT max(o.version) FROM calendars AS o WHERE o.namespace = c.namespace AND o.name = c.name)
+ORDER BY c.name
+
+-- name: find_calendars
+-- The latest version of each of these calendars of a namespace, by name.
+SELECT c.namespace, c.name, c.version, c.definition, c.days, c.created_at, c.created_by
+FROM calendars AS c
+WHERE c.namespace = :namespace AND c.name = ANY (:names::text[]) AND c.version = (
+    SELECT max(o.version) FROM calendars AS o WHERE o.namespace = c.namespace AND o.name = c.name)
+ORDER BY c.name
+
+-- name: remove_calendar
+-- All versions of a calendar.
+DELETE FROM calendars WHERE namespace = :namespace AND name = :name
+
+-- name: list_calendar_users
+-- The schedules that use any of these calendars, by id.
+SELECT id FROM schedules
+WHERE namespace = :namespace AND calendar = ANY (:names::text[]) AND deleted_at IS NULL
+    AND calendar IS NOT NULL
+ORDER BY id
+
+-- name: insert_window
+-- A maintenance window, unless the name is taken.
+INSERT INTO maintenance_windows (namespace, name, labels, start_at, end_at, created_at, created_by)
+VALUES (:namespace, :name, :labels, :start_at, :end_at, :now, :by)
+ON CONFLICT (namespace, name) DO NOTHING
+
+-- name: get_window
+-- A maintenance window by its name.
+SELECT namespace, name, labels, start_at, end_at, created_at, created_by
+FROM maintenance_windows WHERE namespace = :namespace AND name = :name
+
+-- name: list_windows
+-- The maintenance windows of a namespace, in their order.
+SELECT namespace, name, labels, start_at, end_at, created_at, created_by
+FROM maintenance_windows WHERE namespace = :namespace
+ORDER BY start_at, name
+
+-- name: list_recent_windows
+-- The maintenance windows of all namespaces that end after an instant, in their order.
+SELECT namespace, name, labels, start_at, end_at
+FROM maintenance_windows WHERE end_at > :since::timestamptz
+ORDER BY start_at, name
+
+-- name: end_window
+-- A maintenance window that ends now, earlier than planned.
+UPDATE maintenance_windows SET end_at = :now::timestamptz
+WHERE namespace = :namespace AND name = :name AND end_at > :now::timestamptz
+
+-- name: remove_window
+-- A maintenance window that has not begun, or is forgotten.
+DELETE FROM maintenance_windows WHERE namespace = :namespace AND name = :name
+
+-- name: wake_labelled
+-- Active schedules of a namespace are planned again; those with a label, if one is named.
+UPDATE schedule_state SET wake_at = :now::timestamptz
+WHERE status = 'active' AND schedule_id IN (
+    SELECT schedule_id FROM schedule_labels
+    WHERE namespace = :namespace AND label = :label AND value = :value)
+
+-- name: wake_namespace
+-- All active schedules of a namespace are planned again.
+UPDATE schedule_state SET wake_at = :now::timestamptz
+WHERE status = 'active' AND schedule_id IN (
+    SELECT id FROM schedules WHERE namespace = :namespace AND deleted_at IS NULL)
+
+-- name: insert_feed
+-- Somebody may read due times as an iCal file, unless the name is taken.
+INSERT INTO feeds (id, namespace, name, labels, digest, created_at, created_by)
+VALUES (:id, :namespace, :name, :labels, :digest, :now, :by)
+ON CONFLICT (namespace, name) DO NOTHING
+
+-- name: get_feed
+-- A feed with the digest of its secret.
+SELECT id, namespace, name, labels, created_at, created_by, digest FROM feeds WHERE id = :id
+
+-- name: list_feeds
+-- The feeds of a namespace, by name.
+SELECT id, namespace, name, labels, created_at, created_by
+FROM feeds WHERE namespace = :namespace ORDER BY name
+
+-- name: remove_feed
+-- A feed opens nothing from now on.
+DELETE FROM feeds WHERE namespace = :namespace AND name = :name
 
 -- name: get_secret
 -- What only those know who open these books.

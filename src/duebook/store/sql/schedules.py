@@ -313,7 +313,7 @@ class Schedules(Part):
 
 def _row(new: NewSchedule, at: Any, by: str | None) -> Row:
     labels = json.dumps(dict(new.spec.labels))
-    said = labels, target_text(new.spec), new.spec.title, clean(new.owner)
+    said = labels, target_text(new.spec), new.spec.title, clean(new.owner), _calendar(new.spec)
     return new.id, new.namespace, new.name, *said, at, by
 
 
@@ -329,7 +329,12 @@ def _edited_row(edit: Edit) -> Values:
         "labels": json.dumps(dict(spec.labels)),
         "target": target_text(spec),
         "title": spec.title,
+        "calendar": _calendar(spec),
     }
+
+
+def _calendar(spec: ScheduleSpec) -> str | None:
+    return None if spec.calendar is None else spec.calendar.name
 
 
 def _other_limits(edits: Iterable[Edit]) -> Iterator[Values]:

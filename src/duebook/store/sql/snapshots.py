@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
 
-from duebook.model.plan import ActiveRun, DueException, Lane, Snapshot, Upstream
+from duebook.model.plan import ActiveRun, DueException, Lane, Snapshot, Upstream, WindowSpan
+from duebook.model.window import without_overlap
 from duebook.store.sql.rows import read_delay, read_stretches
 from duebook.store.sql.statements import Ask, Part, Row, Statements
 
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
     from duebook.store.values import FreeWorker
 
 __all__ = ["Snapshots"]
+
+WINDOWS_MATTER: Final = timedelta(days=30)
+"""After its end: a due time that fell into a window may still wait behind others."""
 
 
 class Snapshots(Part):
@@ -38,17 +44,18 @@ class Snapshots(Part):
         self._definitions = definitions
         self._directories = directories
 
-    def read(self, rows: list[Row], any_exception: bool | None = None) -> list[Snapshot]:
+    def read(self, rows: list[Row], said: Row | None = None) -> list[Snapshot]:
         """Schedules by the rows of their states, without those whose definition cannot be read.
 
-        `any_exception`: whether anybody said anything about any due time, if that is known.
+        `said`: whether anybody said anything about any due time, and planned any window, if that
+        is known.
         """
         if not rows:
             return []
         pairs = [(row[0], row[1]) for row in rows]
         runs = self._read_unknown(pairs)
         known = self._definitions.known(pairs)
-        return self.combine(rows, [known.get(pair) for pair in pairs], any_exception, runs)
+        return self.combine(rows, [known.get(pair) for pair in pairs], said, runs)
 
     def _read_unknown(self, pairs: Sequence[tuple[str, int]]) -> list[Row] | None:
         """Read the definitions that are new, and with them the active runs of all schedules that
@@ -68,7 +75,7 @@ class Snapshots(Part):
         self,
         rows: list[Row],
         known: Sequence[Definition | None],
-        any_exception: bool | None = None,
+        said: Row | None = None,
         runs: list[Row] | None = None,
     ) -> list[Snapshot]:
         """Schedules as they stand, each with the definition at the same place, if it has one.
@@ -81,8 +88,7 @@ class Snapshots(Part):
             begin = self._may_begin(zip(ids, known, strict=True))
             runs = self._active(heeding, begin) if heeding else []
         active = {row[0]: (_active_run(row, time),) for row in runs if row[0] in heeding}
-        if any_exception is None:
-            any_exception = bool(self._db.one("get_any_exception"))
+        any_exception, any_window = said or self._db.all("get_any_exception")[0]
         exceptions = self.exceptions(ids) if any_exception else {}
         snapshots = [
             Snapshot(
@@ -110,6 +116,9 @@ class Snapshots(Part):
         facts = self._facts([s for s in snapshots if not s.spec.plain])
         for id_, unattended in self._directories.unattended(snapshots, self.taken).items():
             facts.setdefault(id_, {})["unattended"] = unattended
+        if any_window:
+            for id_, windows in self._windows(snapshots).items():
+                facts.setdefault(id_, {})["windows"] = windows
         if not facts:
             return snapshots
         return [replace(s, **facts.get(s.schedule_id, {})) for s in snapshots]
@@ -175,6 +184,27 @@ class Snapshots(Part):
     def _controlled(self, ids: list[str]) -> Mapping[str, datetime | None]:
         rows = self._db.all("list_controls", ids=ids)
         return dict.fromkeys(ids) | {id_: self._db.time(until) for id_, until in rows}
+
+    def _windows(self, snapshots: Sequence[Snapshot]) -> dict[str, tuple[WindowSpan, ...]]:
+        """The maintenance windows of schedules that are in any, now, soon or lately."""
+        planned = [
+            (namespace, json.loads(labels).items(), WindowSpan(name, time(start_at), time(end_at)))
+            for time in (self._db.time,)
+            for namespace, name, labels, start_at, end_at in self._db.all(
+                "list_recent_windows", since=self._db.now - WINDOWS_MATTER
+            )
+        ]
+        found: dict[str, tuple[WindowSpan, ...]] = {}
+        for snapshot in snapshots if planned else ():
+            labels = set(snapshot.spec.labels)
+            own = [
+                w
+                for space, wanted, w in planned
+                if space == snapshot.owner.namespace and labels.issuperset(wanted)
+            ]
+            if own:
+                found[snapshot.schedule_id] = without_overlap(own)
+        return found
 
     def exceptions(self, ids: Sequence[str]) -> dict[str, list[DueException]]:
         """What people said about due times, by schedule."""

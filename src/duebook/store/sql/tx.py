@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from duebook.store.sql.access import Access
 from duebook.store.sql.attempts import Attempts
 from duebook.store.sql.audit import Audit
+from duebook.store.sql.calendars import Calendars
 from duebook.store.sql.consumers import Consumers
 from duebook.store.sql.definitions import DefinitionReader
 from duebook.store.sql.directories import Directories
@@ -69,7 +70,8 @@ class Tx:
 
     - `plans`: due schedules to decide about, and what was decided; `ledger`: why others did not run
     - `held`: missed due times that wait for an operator
-    - `schedules`, `runs`, `lists`: what people define, create, cancel and look at
+    - `schedules`, `runs`, `lists`: what people define, create, cancel and look at; `calendars`: the
+      days that schedules heed, maintenance windows, feeds
     - `claims`, `attempts`, `queues`: what workers do, within which limits
     - `flows`, `flow_runs`, `flow_controls`, `directories`: flows, from their files to their runs
     - `events`, `consumers`: the log of events, and who reads it
@@ -152,6 +154,7 @@ class Tx:
     checkups = part(lambda tx: tx.checkups_type(tx.db))
     access = part(lambda tx: Access(tx.db))
     audit = part(lambda tx: Audit(tx.db))
+    calendars = part(lambda tx: Calendars(tx.db))
 
     @property
     def now(self) -> datetime:

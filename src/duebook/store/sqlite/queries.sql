@@ -431,7 +431,8 @@ WHERE s.namespace = :namespace AND s.name = wanted.value AND s.deleted_at IS NUL
 
 -- name: update_schedule
 -- Another definition comes into force.
-UPDATE schedules SET version = :version, labels = :labels, target = :target, title = :title
+UPDATE schedules SET version = :version, labels = :labels, target = :target, title = :title,
+    calendar = :calendar
 WHERE id = :id
 
 -- name: update_state_version

@@ -27,6 +27,17 @@ CREATE TABLE audit (
     after TEXT CHECK (after IS NULL OR json_valid(after))
 ) STRICT;
 
+CREATE TABLE calendars (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL CHECK (version >= 1),
+    definition TEXT NOT NULL CHECK (json_valid(definition)),
+    days TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (namespace, name, version)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE clock_steps (
     id INTEGER PRIMARY KEY,
     before INTEGER NOT NULL, -- what the clock would have shown when it was noticed
@@ -98,6 +109,17 @@ CREATE TABLE events (
     UNIQUE (aggregate, version),
     CHECK ((aggregate IS NULL) = (version IS NULL))
 ) STRICT;
+
+CREATE TABLE feeds (
+    id TEXT PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    labels TEXT NOT NULL CHECK (json_valid(labels)),
+    digest TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL DEFAULT '',
+    UNIQUE (namespace, name)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE flow_commands (
     id INTEGER PRIMARY KEY,
@@ -223,6 +245,18 @@ CREATE TABLE ledger (
     at INTEGER NOT NULL,
     CHECK (due_from <= due_to)
 ) STRICT;
+
+CREATE TABLE maintenance_windows (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    labels TEXT NOT NULL CHECK (json_valid(labels)),
+    start_at INTEGER NOT NULL,
+    end_at INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (namespace, name),
+    CHECK (start_at <= end_at)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE members (
     namespace TEXT NOT NULL,
@@ -479,6 +513,7 @@ CREATE TABLE schedules (
     labels TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(labels)),
     target TEXT NOT NULL DEFAULT '', -- what it runs: task:NAME, flow:NAME, command, http
     title TEXT NOT NULL DEFAULT '',
+    calendar TEXT, -- the name of the one that its definition uses
     created_at INTEGER NOT NULL,
     created_by TEXT NOT NULL DEFAULT '',
     owner TEXT NOT NULL DEFAULT '', -- who declares it: a name, code:NAME, flows:NAME
@@ -530,6 +565,8 @@ CREATE INDEX idempotency_keys_by_time ON idempotency_keys (at);
 CREATE INDEX ledger_by_time ON ledger (at);
 
 CREATE INDEX ledger_of_schedule ON ledger (schedule_id, due_to);
+
+CREATE INDEX maintenance_windows_by_end ON maintenance_windows (end_at);
 
 CREATE INDEX node_sessions_alive ON node_sessions (expires_at) WHERE ended_at IS NULL;
 
@@ -594,6 +631,9 @@ CREATE INDEX schedules_by_owner ON schedules (namespace, owner)
 
 CREATE INDEX schedules_deleted ON schedules (namespace, name, deleted_at)
     WHERE deleted_at IS NOT NULL;
+
+CREATE INDEX schedules_of_calendar ON schedules (namespace, calendar)
+    WHERE deleted_at IS NULL AND calendar IS NOT NULL;
 
 CREATE INDEX schedules_of_flow ON schedules (namespace, target)
     WHERE deleted_at IS NULL AND substr(target, 1, 5) = 'flow:';

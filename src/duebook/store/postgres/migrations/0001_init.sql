@@ -20,6 +20,7 @@ CREATE TABLE schedules (
     labels text NOT NULL DEFAULT '{}' CHECK (labels::json IS NOT NULL),
     target text COLLATE "C" NOT NULL DEFAULT '', -- what it runs: task:NAME, flow:NAME, command, http
     title text NOT NULL DEFAULT '',
+    calendar text COLLATE "C", -- the name of the one that its definition uses
     created_at timestamptz NOT NULL,
     created_by text NOT NULL DEFAULT '',
     owner text COLLATE "C" NOT NULL DEFAULT '', -- who declares it: a name, code:NAME, flows:NAME
@@ -31,6 +32,8 @@ CREATE INDEX schedules_deleted ON schedules (namespace, name, deleted_at)
 CREATE INDEX schedules_by_age ON schedules (namespace, created_at, id) WHERE deleted_at IS NULL;
 CREATE INDEX schedules_of_flow ON schedules (namespace, target)
     WHERE deleted_at IS NULL AND substr(target, 1, 5) = 'flow:';
+CREATE INDEX schedules_of_calendar ON schedules (namespace, calendar)
+    WHERE deleted_at IS NULL AND calendar IS NOT NULL;
 
 CREATE INDEX schedules_by_owner ON schedules (namespace, owner)
     WHERE deleted_at IS NULL AND owner <> '';
@@ -127,6 +130,44 @@ CREATE TABLE schedule_deps (
     PRIMARY KEY (namespace, upstream, schedule_id)
 );
 CREATE INDEX schedule_deps_of_schedule ON schedule_deps (schedule_id);
+
+-- Every version of every calendar, with the days that it stood for when it was saved.
+CREATE TABLE calendars (
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    version integer NOT NULL CHECK (version >= 1),
+    definition text NOT NULL CHECK (definition::json IS NOT NULL),
+    days text NOT NULL,
+    created_at timestamptz NOT NULL,
+    created_by text NOT NULL DEFAULT '',
+    PRIMARY KEY (namespace, name, version)
+);
+
+-- Maintenance windows: what their labels select is paused from start_at until end_at.
+CREATE TABLE maintenance_windows (
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    labels text NOT NULL CHECK (labels::json IS NOT NULL),
+    start_at timestamptz NOT NULL,
+    end_at timestamptz NOT NULL,
+    created_at timestamptz NOT NULL,
+    created_by text NOT NULL DEFAULT '',
+    PRIMARY KEY (namespace, name),
+    CHECK (start_at <= end_at)
+);
+CREATE INDEX maintenance_windows_by_end ON maintenance_windows (end_at);
+
+-- Who may read the due times of a namespace as an iCal file. Of a secret only its digest is kept.
+CREATE TABLE feeds (
+    id text COLLATE "C" PRIMARY KEY,
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    labels text NOT NULL CHECK (labels::json IS NOT NULL),
+    digest text NOT NULL,
+    created_at timestamptz NOT NULL,
+    created_by text NOT NULL DEFAULT '',
+    UNIQUE (namespace, name)
+);
 
 -- Named defaults that a schedule starts from; it copies them.
 CREATE TABLE schedule_templates (

@@ -23,6 +23,7 @@ CREATE TABLE schedules (
     labels TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(labels)),
     target TEXT NOT NULL DEFAULT '', -- what it runs: task:NAME, flow:NAME, command, http
     title TEXT NOT NULL DEFAULT '',
+    calendar TEXT, -- the name of the one that its definition uses
     created_at INTEGER NOT NULL,
     created_by TEXT NOT NULL DEFAULT '',
     owner TEXT NOT NULL DEFAULT '', -- who declares it: a name, code:NAME, flows:NAME
@@ -34,6 +35,8 @@ CREATE INDEX schedules_deleted ON schedules (namespace, name, deleted_at)
 CREATE INDEX schedules_by_age ON schedules (namespace, created_at, id) WHERE deleted_at IS NULL;
 CREATE INDEX schedules_of_flow ON schedules (namespace, target)
     WHERE deleted_at IS NULL AND substr(target, 1, 5) = 'flow:';
+CREATE INDEX schedules_of_calendar ON schedules (namespace, calendar)
+    WHERE deleted_at IS NULL AND calendar IS NOT NULL;
 
 CREATE INDEX schedules_by_owner ON schedules (namespace, owner)
     WHERE deleted_at IS NULL AND owner <> '';
@@ -129,6 +132,44 @@ CREATE TABLE schedule_deps (
     PRIMARY KEY (namespace, upstream, schedule_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX schedule_deps_of_schedule ON schedule_deps (schedule_id);
+
+-- Every version of every calendar, with the days that it stood for when it was saved.
+CREATE TABLE calendars (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL CHECK (version >= 1),
+    definition TEXT NOT NULL CHECK (json_valid(definition)),
+    days TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (namespace, name, version)
+) STRICT, WITHOUT ROWID;
+
+-- Maintenance windows: what their labels select is paused from start_at until end_at.
+CREATE TABLE maintenance_windows (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    labels TEXT NOT NULL CHECK (json_valid(labels)),
+    start_at INTEGER NOT NULL,
+    end_at INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (namespace, name),
+    CHECK (start_at <= end_at)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX maintenance_windows_by_end ON maintenance_windows (end_at);
+
+-- Who may read the due times of a namespace as an iCal file. Of a secret only its digest is kept.
+CREATE TABLE feeds (
+    id TEXT PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    labels TEXT NOT NULL CHECK (json_valid(labels)),
+    digest TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL DEFAULT '',
+    UNIQUE (namespace, name)
+) STRICT, WITHOUT ROWID;
 
 -- Named defaults that a schedule starts from; it copies them.
 CREATE TABLE schedule_templates (

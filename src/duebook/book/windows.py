@@ -1,0 +1,105 @@
+"""What people do with maintenance windows: plan them, look at them, end them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.book.audit import Auditor
+from duebook.errors import Conflict, Invalid
+from duebook.model.codec import encode
+from duebook.model.fields import read_instant, read_labels
+from duebook.model.window import MaintenanceWindow, check_window_name
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from duebook.store.base import Store, Tx
+
+    WindowList = list[MaintenanceWindow]  # inside the class below `list` is a method
+
+__all__ = ["Windows"]
+
+LONGEST: Final = timedelta(days=366)
+KEPT: Final = timedelta(days=90)
+"""After its end; then its name is free."""
+
+
+class Windows:
+    """Maintenance windows of a namespace. A due time that falls into one is recorded as `paused`
+    when it is planned; one that was waiting before waits until the end."""
+
+    def __init__(self, store: Store, namespace: str, by: str = "") -> None:
+        self._store = store
+        self._namespace = namespace
+        self._audit = Auditor(namespace, by)
+
+    def list(self) -> WindowList:
+        """Return the windows of the namespace by their start, also those that are over."""
+        return self._store.read(lambda tx: tx.calendars.list_windows(self._namespace))
+
+    def add(
+        self,
+        name: str,
+        start: str | datetime,
+        end: str | datetime,
+        labels: Mapping[str, str] | None = None,
+        by: str = "",
+    ) -> MaintenanceWindow:
+        """Pause the schedules that have all of `labels` (all schedules, if there are none) from
+        `start` until `end`.
+
+        Raises Invalid for an `end` that is not after `start` and now, and Conflict if the name is
+        taken.
+        """
+        title, pairs = check_window_name(name), dict(read_labels("labels", dict(labels or {})))
+        start_at, end_at = read_instant("start", start), read_instant("end", end)
+        if not start_at < end_at <= start_at + LONGEST:
+            raise Invalid(
+                f"end {format_instant(end_at)} is not within {LONGEST.days} days after start "
+                f"{format_instant(start_at)}"
+            )
+
+        def work(tx: Tx) -> MaintenanceWindow:
+            if end_at <= tx.now:
+                raise Invalid(f"end {format_instant(end_at)} is in the past")
+            self._forget(tx)
+            maker = by or self._audit.by
+            made = (start_at, end_at, tx.now, maker)
+            window = MaintenanceWindow(self._namespace, title, pairs, *made)
+            tx.calendars.add_window(window)
+            tx.calendars.wake_selected(window)
+            self._note(tx, "create", window, maker)
+            return window
+
+        return self._store.transact(work)
+
+    def remove(self, name: str) -> None:
+        """End a window now, or delete it if it has not started. Raises NotFound, and Conflict if it
+        is over."""
+
+        def work(tx: Tx) -> None:
+            window = tx.calendars.get_window(self._namespace, name)
+            if window.end_at <= tx.now:
+                raise Conflict(f'window "{window.name}" is over')
+            if window.start_at < tx.now:
+                tx.calendars.end_window(self._namespace, window.name)
+            else:
+                tx.calendars.remove_window(self._namespace, window.name)
+            tx.calendars.wake_selected(window)
+            self._note(tx, "delete", window)
+
+        self._store.transact(work)
+
+    def _forget(self, tx: Tx) -> None:
+        for window in tx.calendars.list_windows(self._namespace):
+            if window.end_at < tx.now - KEPT:
+                tx.calendars.remove_window(self._namespace, window.name)
+
+    def _note(self, tx: Tx, action: str, window: MaintenanceWindow, by: str = "") -> None:
+        form: dict[str, Any] = encode(window)
+        told = {key: form[key] for key in ("labels", "start_at", "end_at")}
+        before, after = (None, told) if action == "create" else (told, None)
+        self._audit.note(tx, action, "window", window.name, "", before, after, by)

@@ -1,0 +1,350 @@
+"""Which days a calendar opens to a schedule, and where the due times of closed days go; pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from datetime import UTC, date, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from duebook.model.calendar_days import FIRST_DAY, LAST_DAY, MOST_DAYS
+from duebook.planner.merged import TICK, Merged, instant_before
+from duebook.triggers.zones import (
+    day_start,
+    from_seconds,
+    local_datetime,
+    wall_second,
+    zone,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from duebook.model.calendar_days import DaySet
+    from duebook.model.calendar_use import CalendarMode, Roll
+    from duebook.model.fields import DateRange
+    from duebook.model.schedule import ScheduleSpec
+
+__all__ = ["OpenDays", "open_days"]
+
+REACH: Final = 366
+"""Days that a due time rolls at most."""
+MOST_ROLLED: Final = 20_000
+"""Due times that land on one day, before those that are the same are merged: the nearest count."""
+MOST_KNOWN: Final = 50
+_FIRST: Final = FIRST_DAY.toordinal()
+_EARLIEST: Final = datetime(1, 1, 2, tzinfo=UTC)
+_LATEST: Final = datetime.max.replace(tzinfo=UTC)
+Interval = tuple[datetime, datetime]
+
+
+class Days:
+    """A set of days by number, 0 for 2000-01-01; outside the hundred years all are in it, or
+    none."""
+
+    def __init__(self, flags: bytes, outside: bool) -> None:
+        self.flags = flags
+        self.outside = outside
+
+    def has(self, day: int) -> bool:
+        return self.flags[day] == 1 if 0 <= day < MOST_DAYS else self.outside
+
+    def next(self, day: int) -> int | None:
+        """The first one from `day` on."""
+        if day < 0 and self.outside:
+            return day
+        if day < MOST_DAYS and (found := self.flags.find(1, max(day, 0))) >= 0:
+            return found
+        return max(day, MOST_DAYS) if self.outside else None
+
+    def previous(self, day: int) -> int | None:
+        """The last one up to `day`."""
+        if day >= MOST_DAYS and self.outside:
+            return day
+        if day >= 0 and (found := self.flags.rfind(1, 0, min(day, MOST_DAYS - 1) + 1)) >= 0:
+            return found
+        return min(day, -1) if self.outside else None
+
+    def inverse(self) -> Days:
+        return Days(self.flags.translate(_SWAPPED), not self.outside)
+
+
+_SWAPPED: Final = bytes([1, 0, *range(2, 256)])
+
+
+class OpenDays:
+    """The days of one definition. A day that it excludes is neither closed nor open: nothing rolls
+    from it, and nothing lands on it.
+
+    `since`: due times up to there were decided by another definition, and none lands there.
+    """
+
+    def __init__(
+        self,
+        times: Merged,
+        days: DaySet,
+        mode: CalendarMode,
+        roll: Roll,
+        since: datetime | None,
+        exclude: tuple[DateRange, ...],
+        tz: str,
+    ) -> None:
+        self._times, self._tz, self._zone = times, tz, zone(tz)
+        self.roll, self._since = roll, since
+        calendar = Days(days.flags, outside=False)
+        wanted = calendar if mode == "only" else calendar.inverse()
+        self._landing, self._closed = _without(wanted, exclude), _without(wanted.inverse(), exclude)
+        self._other = self._closed.inverse()
+        self._landed: dict[int, list[datetime]] = {}
+
+    @property
+    def rolls(self) -> bool:
+        return self.roll != "skip"
+
+    # -- closed days
+
+    def closing(self, instant: datetime) -> Interval | None:
+        """The closed days that an instant falls into, up to but without the second."""
+        day = self._day_of(instant)
+        return self._closed_around(day) if self._closed.has(day) else None
+
+    def closed_between(self, after: datetime, until: datetime) -> Iterator[Interval]:
+        """Stretches of closed days that (after, until] meets, whole and in order."""
+        day = self._closed.next(self._day_of(after))
+        while day is not None and self._start(day) <= until:
+            found = self._closed_around(day)
+            yield found
+            following = self._other.next(day)
+            day = None if following is None else self._closed.next(following)
+
+    def _closed_around(self, day: int) -> Interval:
+        before, behind = self._other.previous(day), self._other.next(day)
+        first = _EARLIEST if before is None else self._start(before + 1)
+        return first, _LATEST if behind is None else self._start(behind)
+
+    # -- where due times land
+
+    def landing(self, due_at: datetime) -> datetime | None:
+        """The same wall time of the next or previous open day; None: there is none, or it is
+        outside the bounds of the schedule."""
+        day = self._day_of(due_at)
+        if self.roll == "next":
+            found = self._landing.next(day + 1)
+        else:
+            found = self._landing.previous(day - 1) if self.rolls else None
+        if found is None or abs(found - day) > REACH:
+            return None
+        return self._at(found, due_at)
+
+    def landing_day(self, due_at: datetime) -> date | None:
+        landed = self.landing(due_at)
+        return None if landed is None else local_datetime(landed, self._tz).date()
+
+    def is_open(self, instant: datetime) -> bool:
+        """Whether a due time may land on its day."""
+        return self._landing.has(self._day_of(instant))
+
+    def lands_too_early(self, due_at: datetime) -> bool:
+        """Whether it would land where another definition has decided already."""
+        landed = self.landing(due_at) if self._since is not None else None
+        return landed is not None and self._since is not None and landed <= self._since
+
+    def promised(self, decided: datetime) -> list[tuple[datetime, datetime]]:
+        """The due times up to `decided` that land after it, each with where."""
+        day = self._landing.next(self._day_of(decided))
+        if self.roll != "next" or day is None:
+            return []
+        pairs = ((at, self.landing(at)) for at in self._rolling_to(day))
+        return [(at, to) for at, to in pairs if at <= decided and to is not None and to > decided]
+
+    def next_landed(self, instant: datetime, bound: datetime | None) -> datetime | None:
+        """The first instant after `instant` that a due time lands on; none need be found beyond
+        `bound`."""
+        day = self._landing.next(self._day_of(instant))
+        while day is not None and (bound is None or self._start(day) <= bound):
+            landed = self._landed_on(day)
+            place = bisect_right(landed, instant)
+            if place < len(landed):
+                return landed[place]
+            behind = day if self.roll == "next" else self._landing.next(day + 1)
+            day = None if behind is None else self._next_day(self._start(behind), bound)
+        return None
+
+    def landed_before(self, instant: datetime, bound: datetime | None) -> datetime | None:
+        """The last instant before `instant` that a due time lands on; none before `bound`."""
+        day = self._landing.previous(self._day_of(instant))
+        while day is not None and (bound is None or self._start(day + 1) > bound):
+            landed = self._landed_on(day)
+            place = bisect_left(landed, instant)
+            if place:
+                return landed[place - 1]
+            before = day - 1 if self.roll == "previous" else self._landing.previous(day - 1)
+            day = None if before is None else self._previous_day(self._start(before + 1), bound)
+        return None
+
+    def _next_day(self, start: datetime, bound: datetime | None) -> int | None:
+        """The day on which the first closed due time from `start` on lands."""
+        due_at = self._times.next(instant_before(start))
+        while due_at is not None:
+            day = self._day_of(due_at)
+            if self._closed.has(day):
+                if self.roll == "next":
+                    return self._landing.next(day + 1)
+                return self._landing.previous(day - 1)
+            if bound is not None and due_at > bound and self.roll == "next":
+                return None
+            following = self._closed.next(day + 1)
+            if following is None or self._is_beyond(following, bound):
+                return None
+            due_at = self._times.next(instant_before(self._start(following)))
+        return None
+
+    def _is_beyond(self, closed: int, bound: datetime | None) -> bool:
+        """Whether whatever rolls from a closed day lands after `bound`."""
+        if bound is None:
+            return False
+        landing = closed if self.roll == "next" else self._landing.previous(closed - 1)
+        return landing is not None and self._start(landing) > bound
+
+    def _previous_day(self, end: datetime, bound: datetime | None) -> int | None:
+        """The day on which the last closed due time before `end` lands."""
+        due_at = self._times.before(end)
+        while due_at is not None and (self._since is None or due_at > self._since):
+            day = self._day_of(due_at)
+            if self._closed.has(day):
+                if self.roll == "next":
+                    return self._landing.next(day + 1)
+                return self._landing.previous(day - 1)
+            if bound is not None and due_at < bound and self.roll == "previous":
+                return None
+            before = self._closed.previous(day - 1)
+            if before is None or self._is_before(before, bound):
+                return None
+            due_at = self._times.before(self._start(before + 1))
+        return None
+
+    def _is_before(self, closed: int, bound: datetime | None) -> bool:
+        if bound is None:
+            return False
+        landing = closed if self.roll == "previous" else self._landing.next(closed + 1)
+        return landing is not None and self._start(landing + 1) <= bound
+
+    def _landed_on(self, day: int) -> list[datetime]:
+        """The instants of an open day that closed due times land on, in order."""
+        landed = self._landed.get(day)
+        if landed is None:
+            if len(self._landed) >= MOST_KNOWN:
+                self._landed.clear()
+            found = {self._at(day, at) for at in self._rolling_to(day)}
+            since = self._since or _EARLIEST
+            landed = sorted(at for at in found if at is not None and at > since)
+            self._landed[day] = landed
+        return landed
+
+    def rolled_from(self, landed: datetime) -> datetime | None:
+        """The last of the due times that give way to `landed`, if any does."""
+        rolling = self._rolling_to(self._day_of(landed)) if self.rolls else ()
+        return max((at for at in rolling if self.landing(at) == landed), default=None)
+
+    def _rolling_to(self, day: int) -> Iterator[datetime]:
+        """The closed due times that land on an open day, the nearest first."""
+        if self.roll == "next":
+            before = self._landing.previous(day - 1)
+            low = self._start(day - REACH if before is None else max(before + 1, day - REACH))
+            high = self._start(day)
+            found = self._backwards(self._later(low), high)
+        else:
+            behind = self._landing.next(day + 1)
+            low = self._start(day + 1)
+            last = day + REACH + 1
+            high = self._start(last if behind is None else min(behind, last))
+            found = self._forwards(self._later(low), high)
+        for number, due_at in enumerate(found):
+            if number >= MOST_ROLLED:
+                return
+            yield due_at
+
+    def _later(self, low: datetime) -> datetime:
+        """From there on, but after what another definition decided."""
+        return low if self._since is None else max(low, self._since + TICK)
+
+    def _backwards(self, low: datetime, high: datetime) -> Iterator[datetime]:
+        due_at = self._times.before(high)
+        while due_at is not None and due_at >= low:
+            day = self._day_of(due_at)
+            if self._closed.has(day):
+                yield due_at
+                due_at = self._times.before(due_at)
+            else:
+                due_at = self._times.before(self._start(day))
+
+    def _forwards(self, low: datetime, high: datetime) -> Iterator[datetime]:
+        due_at = self._times.next(instant_before(low))
+        while due_at is not None and due_at < high:
+            day = self._day_of(due_at)
+            if self._closed.has(day):
+                yield due_at
+                due_at = self._times.next(due_at)
+            else:
+                due_at = self._times.next(instant_before(self._start(day + 1)))
+
+    # -- days and instants
+
+    def _day_of(self, instant: datetime) -> int:
+        """The day that an instant belongs to: the last one that has begun."""
+        day = local_datetime(instant, self._tz).toordinal() - _FIRST
+        if self._start(day + 1) <= instant:  # clocks went back over midnight
+            return day + 1
+        return day - 1 if self._start(day) > instant else day
+
+    def _start(self, day: int) -> datetime:
+        ordinal = min(max(day + _FIRST, _EARLIEST.toordinal()), _LATEST.toordinal() - 1)
+        return _day_start(ordinal, self._tz)
+
+    def _at(self, day: int, due_at: datetime) -> datetime | None:
+        """The wall time of a due time on another day: when a gap ends, and the first of two."""
+        wall = local_datetime(due_at, self._tz)
+        moved = datetime.combine(date.fromordinal(day + _FIRST), wall.time())
+        found = from_seconds(self._zone.first_at(wall_second(moved)))
+        found = found.replace(microsecond=due_at.microsecond)
+        return found if self._times.holds(found) else None
+
+
+@lru_cache(maxsize=100_000)
+def _day_start(ordinal: int, tz: str) -> datetime:
+    return day_start(date.fromordinal(ordinal), tz)
+
+
+def _without(days: Days, exclude: tuple[DateRange, ...]) -> Days:
+    if not exclude:
+        return days
+    flags = bytearray(days.flags)
+    for excluded in exclude:
+        first = max(excluded.first, FIRST_DAY).toordinal() - _FIRST
+        last = min(excluded.last, LAST_DAY).toordinal() - _FIRST
+        if first <= last:
+            flags[first : last + 1] = bytes(last + 1 - first)
+    return Days(bytes(flags), days.outside)
+
+
+def open_days(spec: ScheduleSpec) -> OpenDays | None:
+    """The days of a definition with a calendar that was looked up; None: every day is open."""
+    use = spec.calendar
+    if use is None or use.days is None:
+        return None
+    times = Merged(spec.triggers, spec.start_at, spec.end_at)
+    return _known(times, use.days, use.mode, use.roll, use.since, spec.exclude, spec.tz)
+
+
+@lru_cache(maxsize=1_000)
+def _known(
+    times: Merged,
+    days: DaySet,
+    mode: CalendarMode,
+    roll: Roll,
+    since: datetime | None,
+    exclude: tuple[DateRange, ...],
+    tz: str,
+) -> OpenDays:
+    """The same definition is asked about by every plan."""
+    return OpenDays(times, days, mode, roll, since, exclude, tz)

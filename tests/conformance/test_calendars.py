@@ -1,0 +1,221 @@
+"""Calendars and maintenance windows on both databases: versions, the schedules that follow them,
+and books that balance."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from duebook import cron
+from duebook.balance import check_books
+from duebook.errors import Conflict, Invalid, NotFound
+from duebook.model.schedule import InvalidSchedule
+from tests.support.builders import begin, claim, get_ledger, get_runs, settle, tick
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duebook.book import Book
+    from duebook.store.base import Store
+    from tests.support.builders import VirtualClock
+
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+TARGET = {"command": ["true"]}
+NINE = {"daily": "09:00"}
+WEEKEND: dict[str, Any] = {"weekdays": "SAT,SUN"}
+
+
+@pytest.fixture(autouse=True)
+def _node(store: Store) -> None:
+    begin(store, lease=timedelta(days=365))
+
+
+def live(store: Store, clock: VirtualClock, until: datetime, step: timedelta = 3 * HOUR) -> None:
+    """Plan every few hours; runs end at once."""
+    while clock.now < until:
+        clock.now = min(clock.now + step, until)
+        tick(store)
+        for claimed in claim(store):
+            settle(store, claimed.token)
+
+
+def fired(store: Store, schedule_id: str) -> list[str]:
+    runs = [run.due_at for run in get_runs(store, schedule_id) if run.due_at is not None]
+    return [f"{due_at:%m-%d %H:%M}" for due_at in sorted(runs)]
+
+
+def recorded(store: Store, schedule_id: str) -> list[tuple[str, int, str]]:
+    entries = sorted(get_ledger(store, schedule_id), key=lambda entry: entry.due_from)
+    return [(f"{e.due_from:%m-%d %H:%M}", e.count, e.reason) for e in entries]
+
+
+def assert_balanced(store: Store) -> None:
+    found = check_books(store, deep=True).findings
+    assert [finding for finding in found if finding.problem] == []
+
+
+def test_a_calendar_is_stored_with_its_days_and_versions(book: Book) -> None:
+    saved = book.calendars.save("weekends", **WEEKEND)
+    assert (saved.version, saved.day_count, saved.created_by) == (1, 10_436, "a test")
+    assert book.calendars.save("weekends", **WEEKEND).version == 1, "nothing has changed"
+    assert book.calendars.days("weekends", "2026-01-01", "2026-01-10") == [
+        "2026-01-03",
+        "2026-01-04",
+        "2026-01-10",
+    ]
+    changed = book.calendars.save("weekends", weekdays="SUN", version=1)
+    assert (changed.version, book.calendars.get("weekends").version) == (2, 2)
+    with pytest.raises(Conflict, match="has version 2, not 1"):
+        book.calendars.save("weekends", version=1, weekdays="SAT")
+    assert [found.name for found in book.calendars.list()] == ["weekends"]
+    assert [change.action for change in book.audit.list(kind="calendar")] == [
+        "update",
+        "create",
+    ]
+    book.calendars.remove("weekends")
+    with pytest.raises(NotFound):
+        book.calendars.get("weekends")
+
+
+def test_calendars_are_united_and_subtracted_and_follow_each_other(book: Book) -> None:
+    book.calendars.save("holidays", dates=["2026-01-06", "2026-12-24/2027-01-02"])
+    book.calendars.save("workdays", weekdays="MON-FRI", without={"calendars": ["holidays"]})
+    book.calendars.save("special", calendars=["workdays"], dates="2026-01-11")
+    week = ("2026-01-05", "2026-01-11")
+    assert [day[-2:] for day in book.calendars.days("special", *week)] == [
+        *("05", "07", "08", "09"),
+        "11",
+    ]
+    book.calendars.save("holidays", dates="2026-01-07")
+    assert [day[-2:] for day in book.calendars.days("special", *week)] == [
+        *("05", "06", "08", "09"),
+        "11",
+    ]
+    assert [found.version for found in book.calendars.list()] == [2, 2, 2]
+    with pytest.raises(Invalid, match="would refer to itself through others"):
+        book.calendars.save("holidays", calendars="special")
+    with pytest.raises(Conflict, match='is used by calendar "workdays"'):
+        book.calendars.remove("holidays")
+
+
+def test_a_schedule_needs_a_calendar_of_its_own_namespace(book: Book) -> None:
+    with pytest.raises(InvalidSchedule, match='calendar "weekends" does not exist; create it'):
+        book.schedules.create("etl", trigger=NINE, target=TARGET, calendar={"except": "weekends"})
+    book.calendars.save("weekends", **WEEKEND)
+    made = book.schedules.create(
+        "etl", trigger=NINE, target=TARGET, calendar={"except": "weekends"}
+    )
+    assert made.spec is not None
+    assert made.spec.to_shown()["calendar"] == {"except": "weekends"}
+    with pytest.raises(Conflict, match='calendar "weekends" is used by schedule "etl"'):
+        book.calendars.remove("weekends")
+    book.schedules.delete("etl")
+    book.calendars.remove("weekends")
+
+
+@pytest.mark.parametrize("roll", ["skip", "next", "previous"])
+def test_the_books_balance_with_closed_days_and_rolls(
+    book: Book, clock: VirtualClock, roll: str
+) -> None:
+    book.calendars.save("weekends", **WEEKEND)
+    calendar = {"except": "weekends", "roll": roll}
+    weekly = book.schedules.create(
+        "weekly", trigger={"weekly": "SAT 09:30"}, target=TARGET, calendar=calendar
+    ).id
+    nine = book.schedules.create("nine", trigger=NINE, target=TARGET, calendar=calendar).id
+    start = clock.now
+    live(book.store, clock, start + 11.5 * DAY)
+    rolled = {"skip": [], "next": ["01-12 09:30"], "previous": ["01-09 09:30", "01-16 09:30"]}
+    assert fired(book.store, weekly) == rolled[roll]
+    assert recorded(book.store, weekly) == [("01-10 09:30", 1, "calendar")]
+    assert recorded(book.store, nine) == [("01-10 09:00", 2, "calendar")]
+    book.calendars.save("weekends", weekdays="SUN")
+    live(book.store, clock, start + 20 * DAY)
+    assert_balanced(book.store)
+    told = str(book.schedules.explain("weekly", "2026-01-10T09:30:00Z"))
+    assert "calendar weekends closes 10 January" in told
+    assert ("it rolled to" in told) == (roll != "skip")
+
+
+def test_an_edit_of_a_calendar_shows_what_moves_and_then_moves_it(
+    book: Book, clock: VirtualClock
+) -> None:
+    book.calendars.save("holidays", dates="2026-01-08")
+    etl = book.schedules.create(
+        "etl", trigger=NINE, target=TARGET, calendar={"except": "holidays", "roll": "next"}
+    ).id
+    shown = book.calendars.preview("holidays", dates="2026-01-07")
+    assert (shown.version, shown.schedules) == (1, 1)
+    assert (shown.added, shown.removed) == (("2026-01-07",), ("2026-01-08",))
+    (moved,) = shown.moved
+    assert [f"{at:%d}" for at in (*moved.gone, *moved.new)] == ["07", "08"]
+    assert book.calendars.get("holidays").version == 1, "nothing was saved"
+    book.calendars.save("holidays", dates="2026-01-07")
+    assert book.schedules.get("etl").version == 2
+    live(book.store, clock, clock.now + 5 * DAY)
+    assert [text[:5] for text in fired(book.store, etl)] == ["01-06", "01-08", "01-09", "01-10"]
+    assert recorded(book.store, etl) == [("01-07 09:00", 1, "calendar")]
+
+
+def test_a_window_pauses_what_its_labels_select_and_ends_without_a_storm(
+    book: Book, clock: VirtualClock
+) -> None:
+    hourly = cron("0 * * * *")
+    labels = {"team": "x", "tier": "1"}
+    mine = book.schedules.create(
+        "mine", trigger=hourly, target=TARGET, catchup="all", labels=labels
+    ).id
+    other = book.schedules.create("other", trigger=hourly, target=TARGET, labels={"team": "y"}).id
+    start = clock.now
+    book.windows.add("db upgrade", start + 1.5 * HOUR, start + 4.5 * HOUR, {"team": "x"})
+    due_times = [f"{due:%H:%M}" for due in book.schedules.preview("mine", 3)]
+    assert due_times == ["13:00", "17:00", "18:00"]
+    live(book.store, clock, start + 6 * HOUR, HOUR / 6)
+    assert [text[6:] for text in fired(book.store, mine)] == ["13:00", "17:00", "18:00"]
+    assert len(fired(book.store, other)) == 6
+    assert recorded(book.store, mine) == [("01-05 14:00", 3, "paused")]
+    told = str(book.schedules.explain("mine", "2026-01-05T15:00:00Z"))
+    assert 'it fell into the maintenance window "db upgrade"' in told
+    assert_balanced(book.store)
+
+
+def test_what_waits_when_a_window_begins_runs_when_it_ends(book: Book, clock: VirtualClock) -> None:
+    etl = book.schedules.create("etl", trigger=cron("0 * * * *"), target=TARGET, overlap="queue").id
+    start = clock.now
+    book.windows.add("upgrade", start + 2.5 * HOUR, start + 3.5 * HOUR)
+    clock.now = start + HOUR
+    tick(book.store)
+    (running,) = claim(book.store)
+    clock.now = start + 2 * HOUR
+    tick(book.store)
+    clock.now = start + 2.75 * HOUR
+    settle(book.store, running.token)
+    assert tick(book.store) == 0
+    told = str(book.schedules.explain("etl", "2026-01-05T14:00:00Z"))
+    assert told.endswith('waiting until 15:30, the end of maintenance window "upgrade"')
+    live(book.store, clock, start + 4 * HOUR, HOUR / 6)
+    assert [text[6:] for text in fired(book.store, etl)] == ["13:00", "14:00", "16:00"]
+    assert recorded(book.store, etl) == [("01-05 15:00", 1, "paused")]
+
+
+def test_a_window_that_ends_early_pauses_nothing_more(book: Book, clock: VirtualClock) -> None:
+    etl = book.schedules.create("etl", trigger=cron("0 * * * *"), target=TARGET).id
+    start = clock.now
+    book.windows.add("upgrade", start + 0.5 * HOUR, start + 9 * HOUR)
+    with pytest.raises(Conflict, match="already exists"):
+        book.windows.add("upgrade", start + 0.5 * HOUR, start + 9 * HOUR)
+    live(book.store, clock, start + 1.5 * HOUR, HOUR / 6)
+    book.windows.remove("upgrade")
+    live(book.store, clock, start + 2.5 * HOUR, HOUR / 6)
+    assert recorded(book.store, etl) == [("01-05 13:00", 1, "paused")]
+    assert [text[6:] for text in fired(book.store, etl)] == ["14:00"]
+    with pytest.raises(Conflict, match="is over"):
+        book.windows.remove("upgrade")
+    book.windows.add("later", start + 30 * HOUR, start + 31 * HOUR)
+    book.windows.remove("later")
+    assert [window.name for window in book.windows.list()] == ["upgrade"]
+    with pytest.raises(Invalid, match="is not within 366 days after start"):
+        book.windows.add("wrong", start + 2 * HOUR, start + HOUR)

@@ -1,0 +1,118 @@
+"""The days that the sources of a calendar stand for."""
+
+from __future__ import annotations
+
+import sys
+from datetime import date
+from typing import Any
+
+import pytest
+
+from duebook.book.calendar_days import resolve
+from duebook.errors import Invalid
+from duebook.model.calendar import load_rule
+from duebook.model.calendar_days import DaySet
+
+ICAL = """\
+BEGIN:VCALENDAR
+BEGIN:VEVENT
+DTSTART;VALUE=DATE:20251224
+DTEND;VALUE=DATE:20251226
+RRULE:FREQ=YEARLY
+EXDATE;VALUE=DATE:20271224
+SUMMARY:a long line that is
+  folded
+END:VEVENT
+BEGIN:VEVENT
+DTSTART;TZID=Europe/Brussels:20260301T090000
+DTEND;TZID=Europe/Brussels:20260301T100000
+END:VEVENT
+END:VCALENDAR
+"""
+
+
+def days(year: int = 2026, **definition: Any) -> list[str]:
+    found = resolve(load_rule(definition), {"other": DaySet.of([date(2026, 5, 4)])})
+    return [f"{day:%m-%d}" for day in found.between(date(year, 1, 1), date(year, 12, 31))]
+
+
+def test_sources_are_united() -> None:
+    found = days(dates=["2026-05-01/2026-05-02"], calendars="other", rrule="FREQ=YEARLY")
+    assert found == ["01-01", "05-01", "05-02", "05-04"]
+
+
+def test_weekdays_may_be_ranges_and_lists() -> None:
+    assert days(weekdays=["MON-FRI", "SUN"])[:4] == ["01-01", "01-02", "01-04", "01-05"]
+
+
+def test_a_rule_gives_its_days() -> None:
+    assert days(rrule="FREQ=MONTHLY;BYDAY=-1FR")[:2] == ["01-30", "02-27"]
+
+
+def test_a_difference_takes_days_out() -> None:
+    found = days(dates="2026-05-01/2026-05-05", without={"calendars": ["other"], "dates": []})
+    assert found == ["05-01", "05-02", "05-03", "05-05"]
+
+
+def test_events_of_an_ical_file_may_recur_and_last_several_days() -> None:
+    text = ICAL.replace("\n", "\r\n")
+    assert days(ical=text) == ["03-01", "12-24", "12-25"]
+    assert days(2027, ical=text) == []
+    with pytest.raises(Invalid, match="ical has no events"):
+        days(ical="hello")
+
+
+def test_public_holidays_are_those_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Package:
+        @staticmethod
+        def country_holidays(country: str, subdiv: str | None, years: range) -> dict[date, str]:
+            if country == "XX":
+                raise NotImplementedError("Country XX not available")
+            assert (country, subdiv) == ("DE", "BY")
+            return {date(year, 1, 6): "Epiphany" for year in years}
+
+    monkeypatch.setitem(sys.modules, "holidays", Package)
+    assert days(holidays="de-by") == ["01-06"]
+    with pytest.raises(Invalid, match='holidays "XX" is not known: Country XX not available'):
+        days(holidays="XX")
+
+
+def test_without_the_package_an_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "holidays", None)
+    with pytest.raises(Invalid, match=r"install duebook\[holidays\]"):
+        days(holidays="BE")
+
+
+def test_the_real_package_knows_the_holidays_of_belgium() -> None:
+    pytest.importorskip("holidays")
+    assert {"01-01", "05-01", "07-21", "12-25"} <= set(days(holidays="BE"))
+
+
+@pytest.mark.parametrize(
+    ("definition", "told"),
+    [
+        ({}, "a calendar needs at least one of dates"),
+        ({"weekday": "MON"}, "weekday is not a field of a calendar"),
+        ({"weekdays": "FRI-MON"}, "weekdays FRI-MON runs backwards"),
+        ({"weekdays": "XYZ"}, "is not a weekday MON to SUN"),
+        ({"dates": ["2026-02-30"]}, "dates: "),
+        ({"rrule": "FREQ=HOURLY"}, "recurs within a day"),
+        ({"rrule": "nonsense"}, "nonsense"),
+        ({"calendars": ["nowhere"]}, 'calendar "nowhere" does not exist'),
+        ({"dates": "2026-01-01", "without": {"x": 1}}, "without x is not one of"),
+        ({"dates": "2026-01-01", "without": 5}, "without 5 is not an object"),
+        ({"ical": 5}, "ical is not the text of a file"),
+    ],
+)
+def test_what_is_wrong_is_named(definition: dict[str, Any], told: str) -> None:
+    with pytest.raises(Invalid, match=told):
+        days(**definition)
+
+
+def test_days_are_stored_as_a_short_text() -> None:
+    weekdays = resolve(load_rule({"weekdays": "MON-FRI"}), {})
+    assert len(weekdays.text) < 200
+    assert DaySet.load(weekdays.text).flags == weekdays.flags
+    for wrong in ("", "x", "eJwDAAAAAAE=", 5):
+        with pytest.raises(Invalid):
+            DaySet.load(wrong)
