@@ -88,6 +88,8 @@ BODIES: Final[dict[str, Any]] = {
     "backfill_schedule": "BackfillRequest",
     "undo_backfill": "UndoBackfillRequest",
     "create_schedules": bulk.BulkCreation,
+    "simulate": "SimulationRequest",
+    "spread": "SpreadRequest",
     "act_on_schedules": bulk.BulkAction,
     "validate_flow": "FlowSource",
     "forget_flows": "FlowDirectory",

@@ -40,6 +40,8 @@ __all__ = ["main"]
             "preview": "due_times:preview_command",
             "explain": "due_times:explain_command",
             "backfill": "due_times:backfill_command",
+            "simulate": "simulate:simulate_command",
+            "spread": "simulate:spread_command",
             "template": "templates:template_group",
             "next": "times:next_command",
             "describe": "times:describe_command",
