@@ -99,8 +99,10 @@ class Stepper:
         if _never_busy(entry) or (apart and (not number or planned[0] > ended)):
             begin = planned[:number] if number < len(planned) else planned
             judged = Judged(stretch.due, begin, 0, None)
+            if begin and not entry.spec.instant:
+                entry.figures.overlaps += begin[0] <= ended
             if takes >= stretch.gap and not entry.spec.instant:
-                entry.figures.overlaps += sum(b - a <= takes for a, b in pairwise([ended, *begin]))
+                entry.figures.overlaps += sum(b - a <= takes for a, b in pairwise(begin))
         else:
             judged = _judge(entry, stretch.due, planned[:number], takes, ended)
         stop = judged.stop

@@ -160,7 +160,8 @@ class SimulationReport:
         if max_concurrency is not None and self.peak > max_concurrency:
             at = "" if self.peak_at is None else f" at {format_instant(self.peak_at)}"
             found.append(
-                f"max-concurrency {max_concurrency}: {self.peak} runs at the same time{at}"
+                f"max-concurrency {max_concurrency}: {counted(self.peak, 'run')} at the same "
+                f"time{at}"
             )
         return found
 
