@@ -51,7 +51,7 @@ def _common(default_days: int) -> Callable[[Any], Any]:
                 click.option(
                     "--workers",
                     type=int,
-                    help="How many runs can run at the same time; the default is no limit.",
+                    help="How many runs can run at the same time; by default, any number.",
                 ),
                 click.option(
                     "--takes",
@@ -93,12 +93,12 @@ def simulate_command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Simulate the coming weeks: skips, lateness, peaks; exit code 1 beyond a limit.
+    """Simulate the coming weeks: skips, lateness and peaks.
 
     The planner decides about every due time of the stored schedules on a virtual
     clock; nothing is changed. Runs take as long as past runs did. A FILE (YAML,
     TOML or JSON, with a list "schedules") adds schedules, or replaces those of the
-    same name.
+    same name. The exit code is 1 if a limit (--max-...) is exceeded.
 
     \b
     Examples:
@@ -152,7 +152,7 @@ def spread_command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Propose minutes for schedules that may move, so that fewer runs start together.
+    """Propose minutes so that fewer runs start together.
 
     A schedule may move if it has the label, is named, or has H as its minute. Only
     its minute changes: cadence, hours and days stay. Nothing is changed; --out
@@ -243,7 +243,7 @@ def _write(path: str, text: str) -> None:
 
 def _print_report(report: SimulationReport) -> None:
     reasons = ", ".join(f"{reason} {number:,}" for reason, number in report.skips.items())
-    peak = f"{report.peak:,} runs at the same time"
+    peak = f"{counted(report.peak, 'run')} at the same time"
     if report.peak_at is not None:
         peak += f", first at {format_instant(report.peak_at)}"
     print_pairs(

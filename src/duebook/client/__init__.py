@@ -127,7 +127,7 @@ class Client(Protocol):
         """
 
     @operation(
-        *("simulate", "POST", "/simulate", Role.VIEWER, "simulate"),
+        *("simulate", "POST", "/simulate", Role.OPERATOR, "simulate"),
         errors=(429,),
         reads=True,
         computes=True,
@@ -153,7 +153,7 @@ class Client(Protocol):
         """
 
     @operation(
-        *("spread", "POST", "/spread", Role.VIEWER, "spread"),
+        *("spread", "POST", "/spread", Role.OPERATOR, "spread"),
         errors=(429,),
         reads=True,
         computes=True,
