@@ -4,6 +4,7 @@ writes nothing."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -21,10 +22,10 @@ from duebook.model.aliases import SHORT_FORMS, SWITCHES
 from duebook.model.plan import Snapshot
 from duebook.model.schedule import FIELDS
 from duebook.model.simulation import Move, SpreadProposal
-from duebook.timetext import parse_duration, parse_instant
+from duebook.timetext import format_instant, parse_duration, parse_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from duebook.budget import Budget
     from duebook.model.queue import QueueLimiter
@@ -42,6 +43,7 @@ REMEMBERED: Final = 50
 MOST_SCHEDULES: Final = 10_000
 MOST_DAYS: Final = 1_830
 MOST_WORKERS: Final = 1_000_000
+FIRST_YEAR, LAST_YEAR = 1970, 9_900
 ASSUMED: Final = timedelta(minutes=1)
 """How long runs take of which there is no past."""
 OTHERS: Final = "*"
@@ -140,6 +142,8 @@ class Foresight:
         self, asked: Outlay, label: tuple[str, str] | None, names: Sequence[str]
     ) -> SpreadProposal:
         """Other minutes for the schedules that may move, and both reports."""
+        if not isinstance(names, list | tuple) or not all(isinstance(n, str) for n in names):
+            raise Invalid(f"names {shorten(names)} is not a list of names of schedules")
         cast = self._cast(asked)
         known = {snapshot.name: snapshot.spec for snapshot in cast.snapshots}
         if unknown := [name for name in names if name not in known]:
@@ -170,6 +174,8 @@ class Foresight:
         known = self._read(asked, wanted)
         start = known.now if asked.start is None else parse_instant(asked.start)
         start = start.replace(second=0, microsecond=0) if asked.start is None else start
+        if not FIRST_YEAR <= start.year <= LAST_YEAR:
+            raise Invalid(f"start {format_instant(start)} is not in {FIRST_YEAR} to {LAST_YEAR}")
         given = {name: _length(name, length) for name, length in (asked.takes or {}).items()}
         assumed = given.pop(OTHERS, ASSUMED)
         snapshots = {
@@ -259,7 +265,7 @@ def _check(asked: Outlay) -> None:
             raise Invalid(f"{name} {shorten(value)} is not a whole number from {least} to {most:,}")
     if not isinstance(asked.only, bool):
         raise Invalid(f"only {shorten(asked.only)} is not true or false")
-    if not isinstance(asked.takes or {}, dict):
+    if not isinstance(asked.takes or {}, Mapping):
         raise Invalid(f'takes {shorten(asked.takes)} is not an object such as {{"etl": "90m"}}')
     if not isinstance(asked.schedules, list | tuple) or len(asked.schedules) > MOST_SCHEDULES:
         raise Invalid(f"schedules is not a list of at most {MOST_SCHEDULES:,} definitions")
