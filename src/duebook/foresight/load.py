@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duebook.foresight.entry import from_micros, micros
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 __all__ = ["Load", "Sweep"]
 
@@ -86,7 +88,3 @@ class Load:
 
     def minute_at(self, index: int) -> datetime:
         return from_micros((self._start + index) * MINUTE)
-
-    @property
-    def length(self) -> timedelta:
-        return timedelta(minutes=len(self.started))

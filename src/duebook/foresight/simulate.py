@@ -4,7 +4,7 @@ together where the workers are too few."""
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -35,8 +35,6 @@ class Simulated:
     until: datetime
     workers: int | None
     load: Load
-    limited: frozenset[str] = field(default_factory=frozenset)
-    """queues with limits"""
 
     @property
     def due_times(self) -> int:
@@ -64,7 +62,7 @@ def simulate(
     connect(entries)
     shared = Resources(limiters)
     load = Load(start, until)
-    found = Simulated(entries, start, until, workers, load, frozenset(shared.limiters))
+    found = Simulated(entries, start, until, workers, load)
     course = _Course(found, shared, budget, in_bulk)
     now = start
     while now < until:
