@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.foresight.entry import SimulatedRun, micros
 from duebook.model.fate import TriedAgain, fate_of
-from duebook.model.plan import ActiveRun, Fire, Reason, Skip, Upstream
+from duebook.model.plan import ActiveRun, Defer, Fire, Reason, Skip, Upstream
 from duebook.model.queue import shares
 from duebook.model.run import Outcome
 from duebook.planner import plan
@@ -187,7 +187,7 @@ class World:
             elif isinstance(decision, Skip):
                 figures.skips[decision.reason.value] += decision.count
                 figures.overlaps += decision.count if _overlaps(decision) else 0
-            else:
+            elif isinstance(decision, Defer):
                 new = decision.due_at != entry.deferred
                 figures.overlaps += new and decision.reason == Reason.OVERLAP
                 entry.deferred = decision.due_at
