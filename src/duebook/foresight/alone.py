@@ -258,6 +258,8 @@ def _is_simple(entry: Entry) -> bool:
         return False
     if (spec.exclude and spec.jitter) or (spec.overlap == "allow" and spec.max_concurrent):
         return False
+    if spec.jitter and spec.overlap not in ("skip", "allow"):
+        return False  # several may be planned at once, which the event loop must not take over
     if entry.snapshot.manual_success is not None and spec.skip_if_successful:
         return False
     return spec.timeout is None or entry.takes <= spec.timeout
