@@ -256,7 +256,7 @@ def _is_simple(entry: Entry) -> bool:
     spec = entry.spec
     if not spec.triggers or spec.depends_on or spec.controlled or spec.max_runs is not None:
         return False
-    if (spec.exclude and spec.jitter) or (spec.overlap == "allow" and spec.max_concurrent):
+    if spec.exclude or (spec.overlap == "allow" and spec.max_concurrent):
         return False
     if spec.jitter and spec.overlap not in ("skip", "allow"):
         return False  # several may be planned at once, which the event loop must not take over
