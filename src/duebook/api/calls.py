@@ -104,7 +104,8 @@ class Call:
 def pass_on(case: UseCase, book: Book, /, **values: Any) -> Answer:
     """Call the use case, and answer with its result."""
     assert case.call is not None  # noqa: S101 - it is declared by a method
-    call = getattr(getattr(book, case.part), case.call.__name__)
+    part = getattr(book, case.part) if case.part else book
+    call = getattr(part, case.call.__name__)
     if get_origin(case.returns) is not Listing:
         return _answer(case, call(**values))
     cursor, limit = values.pop("cursor"), values.pop("limit")

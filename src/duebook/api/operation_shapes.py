@@ -93,6 +93,8 @@ BODIES: Final[dict[str, Any]] = {
     "approve_catchup": "ApproveRequest",
     "reject_catchup": "RejectRequest",
     "create_schedules": bulk.BulkCreation,
+    "simulate": "SimulationRequest",
+    "spread": "SpreadRequest",
     "act_on_schedules": bulk.BulkAction,
     "declare_schedules": bulk.DeclarationRequest,
     "validate_flow": "FlowSource",

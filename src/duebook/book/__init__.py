@@ -10,6 +10,7 @@ from duebook.book.calendars import Calendars
 from duebook.book.catchup import Catchup
 from duebook.book.events import Events
 from duebook.book.feeds import Feeds
+from duebook.book.foresight import Foresight, Outlay, read_label
 from duebook.book.insights import Insights
 from duebook.book.namespaces import Namespaces
 from duebook.book.nodes import Nodes
@@ -32,8 +33,8 @@ from duebook.model.target import TaskTarget
 from duebook.targets.task import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import timedelta
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime, timedelta
     from typing import Unpack
 
     from duebook.book.doctor import Doctor
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from duebook.model.readiness import Readiness
     from duebook.model.run import Run
     from duebook.model.serving import Serving
+    from duebook.model.simulation import SimulationReport, SpreadProposal
     from duebook.store.base import Store, Tx
 
 __all__ = [
@@ -217,6 +219,60 @@ class Book(Closing):
             return self.store.transact(work)
         with self.store.join(connection) as tx:
             return work(tx)
+
+    def simulate(
+        self,
+        days: int = 30,
+        start: str | datetime | None = None,
+        workers: int | None = None,
+        takes: Mapping[str, str | timedelta] | None = None,
+        percentile: int = 50,
+        schedules: Sequence[Mapping[str, Any]] = (),
+        only: bool = False,
+        progress: Callable[[float, int], None] | None = None,
+    ) -> SimulationReport:
+        """Simulate the schedules of the namespace from `start` (now) on, and change nothing.
+
+        The planner decides about every due time, on a virtual clock. Runs take as long as past runs
+        did (the median, or another `percentile`), or as `takes` says, by schedule; `"*"` is for
+        those without past runs, by default a minute. At most `workers` run at the same time.
+        `schedules` are definitions to simulate as well; with `only`, nothing else. `progress` is
+        called with the part that is done and the number of due times.
+
+        >>> import tempfile
+        >>> from duebook import Duebook, cron
+        >>> with Duebook(f"{tempfile.mkdtemp()}/books.db") as book:
+        ...     _ = book.schedules.create("etl", trigger=cron("0 * * * *"), target="etl")
+        ...     report = book.simulate(days=1, start="2026-02-07T12:00:00Z", takes={"etl": "90m"})
+        >>> report.runs, report.skips, report.peak
+        (12, {'overlap': 12}, 1)
+
+        Raises Invalid that names the argument, and OverBudget if a budget is used up.
+        """
+        asked = (days, start, workers, takes, percentile, schedules, only)
+        return self._foresight().simulate(Outlay(*asked), progress or (lambda *_: None))
+
+    def spread(
+        self,
+        names: Sequence[str] = (),
+        label: str | None = "may-move:true",
+        days: int = 7,
+        start: str | datetime | None = None,
+        workers: int | None = None,
+        takes: Mapping[str, str | timedelta] | None = None,
+        percentile: int = 50,
+        schedules: Sequence[Mapping[str, Any]] = (),
+    ) -> SpreadProposal:
+        """Propose minutes for schedules that may move, so that fewer runs start together.
+
+        Those may move that are in `names`, have the `label`, or have `H` as their minute; only the
+        minute changes. The other arguments are those of `simulate`. Nothing is changed.
+        """
+        asked = Outlay(days, start, workers, takes, percentile, schedules)
+        return self._foresight().spread(asked, read_label(label), names)
+
+    def _foresight(self) -> Foresight:
+        return Foresight(lambda: self.store, self.namespace, self.tasks, self.budget)
 
     def problems(self) -> list[str]:
         """What prevents queued runs of this namespace from starting, in words; usually empty."""

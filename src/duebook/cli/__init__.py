@@ -45,6 +45,8 @@ __all__ = ["main"]
             "stats": "stats:stats_command",
             "backfill": "backfill:backfill_command",
             "catchup": "catchup:catchup_group",
+            "simulate": "simulate:simulate_command",
+            "spread": "simulate:spread_command",
             "template": "templates:template_group",
             "calendar": "calendars:calendar_group",
             "window": "windows:window_group",

@@ -4,8 +4,8 @@ OpenAPI document and the table in the docs are derived from it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import timedelta
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
@@ -19,7 +19,7 @@ from duebook.client.access import (
     TemplatesClient,
     TokensClient,
 )
-from duebook.client.arguments import Given
+from duebook.client.arguments import NOT_SENT, Given
 from duebook.client.calendars import CalendarsClient, FeedsClient, WindowsClient
 from duebook.client.catchup import CatchupClient
 from duebook.client.events import EventsClient
@@ -30,6 +30,7 @@ from duebook.client.use_cases import V1, UseCase, declared, needs_database, oper
 from duebook.model.access import Role
 from duebook.model.readiness import Readiness
 from duebook.model.run import Run
+from duebook.model.simulation import SimulationReport, SpreadProposal
 from duebook.timetext import format_duration, parse_duration
 
 if TYPE_CHECKING:
@@ -40,6 +41,46 @@ if TYPE_CHECKING:
     from duebook.model.policies import EnqueuePolicies
 
 __all__ = ["PARTS", "TABLE", "Client"]
+
+
+def _as_given(_: str, value: Any) -> Any:
+    """The use case judges it."""
+    return value
+
+
+Days = Annotated[int, Given("How many days to simulate.", read=_as_given)]
+Start = Annotated[str | datetime | None, Given("When to start; by default now.", read=_as_given)]
+Workers = Annotated[
+    int | None, Given("How many runs can run at the same time; by default any.", read=_as_given)
+]
+Lengths = Annotated[
+    Mapping[str, str | timedelta] | None,
+    Given(
+        "How long runs of a schedule take, by its name; `*` for those without past runs.",
+        json=dict[str, str],
+        read=_as_given,
+        send=lambda takes: None if takes is None else _lengths(takes),
+    ),
+]
+Percentile = Annotated[
+    int, Given("Which percentile of the past durations each run takes.", read=_as_given)
+]
+Declared = Annotated[
+    Sequence[Mapping[str, Any]],
+    Given(
+        "Definitions to simulate too; they replace stored schedules of the same name.",
+        json=list[dict[str, Any]],
+        read=_as_given,
+        send=list,
+    ),
+]
+
+
+def _lengths(takes: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: format_duration(length) if isinstance(length, timedelta) else length
+        for name, length in takes.items()
+    }
 
 
 class Client(Protocol):
@@ -96,6 +137,60 @@ class Client(Protocol):
 
         Always returns 200; `ready` is false when something cannot run. Probes use `/readyz`, which
         is about one node.
+        """
+
+    @operation(
+        *("simulate", "POST", "/simulate", Role.OPERATOR, "simulate"),
+        errors=(429,),
+        reads=True,
+        computes=True,
+        tag="schedules",
+    )
+    def simulate(
+        self,
+        days: Days = 30,
+        start: Start = None,
+        workers: Workers = None,
+        takes: Lengths = None,
+        percentile: Percentile = 50,
+        schedules: Declared = (),
+        only: Annotated[
+            bool, Given("Simulate only the given definitions, not the stored schedules.")
+        ] = False,
+        progress: Annotated[Callable[[float, int], None] | None, NOT_SENT] = None,
+    ) -> SimulationReport:
+        """Simulate the schedules of a namespace, and report what would happen to their due times.
+
+        Nothing is changed. On a server the processor time is limited; for long simulations, use
+        the command line with the database or with a file.
+        """
+
+    @operation(
+        *("spread", "POST", "/spread", Role.OPERATOR, "spread"),
+        errors=(429,),
+        reads=True,
+        computes=True,
+        tag="schedules",
+    )
+    def spread(
+        self,
+        names: Annotated[
+            Sequence[str], Given("Schedules that may move.", json=list[str], read=_as_given)
+        ] = (),
+        label: Annotated[
+            str | None, Given("Schedules with this label may move, such as `may-move:true`.")
+        ] = "may-move:true",
+        days: Days = 7,
+        start: Start = None,
+        workers: Workers = None,
+        takes: Lengths = None,
+        percentile: Percentile = 50,
+        schedules: Declared = (),
+    ) -> SpreadProposal:
+        """Propose minutes for the schedules that may move, so that fewer runs start together.
+
+        Those may move that are named, have the label, or have `H` as their minute. Nothing is
+        changed: `definitions` are what `apply` would need.
         """
 
     def problems(self) -> list[str]:

@@ -13,6 +13,7 @@ from duebook.engine.measures import Measures
 from duebook.engine.slots import Room
 from duebook.engine.verbose import tell_claims
 from duebook.engine.work_cursor import WorkCursor
+from duebook.model.queue import shares
 from duebook.model.serving import ALL
 from duebook.store.values import FreeWorker
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.engine.slots import Places
+    from duebook.model.queue import NamespaceQueue
     from duebook.model.run import Claim
     from duebook.model.serving import Serving
     from duebook.store.base import Store
@@ -40,20 +42,6 @@ places each shall have its share of the slots, and only a slot will do for such 
 
 MOST_AT_ONCE: Final = 1_000
 """Runs of one claim: while a long one is under way, what it will bring cannot begin."""
-
-NamespaceQueue = tuple[str, str]
-"""a queue and a namespace"""
-
-
-def shares(
-    free: int, places: Sequence[NamespaceQueue], turn: int
-) -> list[tuple[NamespaceQueue, int]]:
-    """How many of the free slots each place gets; those that are too few go round by turns."""
-    each, rest = divmod(free, len(places))
-    first = turn % len(places)
-    in_turn = [*places[first:], *places[:first]]
-    given = [(place, each + (number < rest)) for number, place in enumerate(in_turn)]
-    return [(place, share) for place, share in given if share]
 
 
 class Dispatcher:

@@ -12,9 +12,18 @@ from duebook.model.codec import Name, Shown, shown
 from duebook.timetext import format_duration, parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["Begun", "Queue", "QueueLimiter", "QueueLoad", "Rate", "read_rate"]
+__all__ = [
+    "Begun",
+    "NamespaceQueue",
+    "Queue",
+    "QueueLimiter",
+    "QueueLoad",
+    "Rate",
+    "read_rate",
+    "shares",
+]
 
 _RATE: Final = re.compile(r"([0-9]{1,7}) ?/ ?([0-9a-z]*[a-z])", re.ASCII)
 MOST: Final = 1_000_000
@@ -23,6 +32,9 @@ UNBOUNDED: Final = 1_000_000_000
 EXACT: Final = 100
 """Up to so many beginnings per period are kept one by one; beyond that, in so many steps."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+NamespaceQueue = tuple[str, str]
+"""a queue and a namespace"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,3 +189,14 @@ def _checked(key: str, rate: Rate, value: Any) -> Rate:
             f"{key} {shorten(value)}: the period must be between 1s and 1d, in whole seconds"
         )
     return rate
+
+
+def shares(
+    free: int, places: Sequence[NamespaceQueue], turn: int
+) -> list[tuple[NamespaceQueue, int]]:
+    """How many of the free slots each place gets; those that are too few go round by turns."""
+    each, rest = divmod(free, len(places))
+    first = turn % len(places)
+    in_turn = [*places[first:], *places[:first]]
+    given = [(place, each + (number < rest)) for number, place in enumerate(in_turn)]
+    return [(place, share) for place, share in given if share]

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from duebook.client import Client
     from duebook.model.policies import EnqueuePolicies
     from duebook.model.readiness import Readiness
+    from duebook.model.simulation import SimulationReport, SpreadProposal
 
     def _is_client(book: RemoteBook) -> Client:
         return book
@@ -147,6 +148,16 @@ class RemoteBook(Closing):
         except Unavailable as error:
             return unreachable(error)
         return readiness
+
+    def simulate(self, *values: Any, **named: Any) -> SimulationReport:
+        case = TABLE["simulate"]
+        report: SimulationReport = ask(self._server, case, case.bind(*values, **named))
+        return report
+
+    def spread(self, *values: Any, **named: Any) -> SpreadProposal:
+        case = TABLE["spread"]
+        proposal: SpreadProposal = ask(self._server, case, case.bind(*values, **named))
+        return proposal
 
     def close(self) -> None:
         self._server.close()

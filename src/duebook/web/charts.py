@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     from duebook.model.statistics import DayFigures
     from duebook.web.times import Clock
 
-__all__ = ["duration_chart", "strip", "success_chart", "time_line"]
+__all__ = [
+    "CHART_HEIGHT",
+    "CHART_WIDTH",
+    "duration_chart",
+    "framed",
+    "strip",
+    "success_chart",
+    "time_line",
+]
 
 STRIP_HEIGHT: Final = 20
 BAR: Final = 5
@@ -102,7 +110,7 @@ def duration_chart(marks: Sequence[RunMark], clock: Clock) -> Markup:
     )
     scale = [length_text(timedelta(seconds=value)) for value in (top, top / 2)]
     ends = (clock.text(ended[0].at), f"mean {mean_text}", clock.text(ended[-1].at))
-    return _framed(bars + line, words, [*scale, "0"], ends)
+    return framed(bars + line, words, [*scale, "0"], ends)
 
 
 def success_chart(days: Sequence[DayFigures]) -> Markup:
@@ -125,10 +133,10 @@ def success_chart(days: Sequence[DayFigures]) -> Markup:
     worst = min(known, key=lambda day: day.figures.success_rate or 0.0)
     lowest = f"lowest on {worst.day}: {worst.figures.success_rate:.0%}"
     words = f"success rate over {len(known)} days; {lowest}"
-    return _framed(bars, words, ["100%", "50%", "0"], (str(known[0].day), str(known[-1].day)))
+    return framed(bars, words, ["100%", "50%", "0"], (str(known[0].day), str(known[-1].day)))
 
 
-def _framed(drawn: Markup, words: str, scale: Sequence[str], ends: Sequence[str]) -> Markup:
+def framed(drawn: Markup, words: str, scale: Sequence[str], ends: Sequence[str]) -> Markup:
     """A chart that is stretched, with a scale beside it and times below, which are not."""
     grid = Markup('<path class="grid" d="M0 .5H{0}M0 {1}H{0}M0 {2}H{0}"/>').format(
         CHART_WIDTH, CHART_HEIGHT / 2, CHART_HEIGHT - 0.5

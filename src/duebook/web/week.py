@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from duebook.model.insight import HourLoad
 
-__all__ = ["Cell", "WeekTable", "fullest", "week_table"]
+__all__ = ["Cell", "WeekTable", "fullest", "levelled", "week_table"]
 
 DAYS: Final = 7
 FULLEST: Final = 5
@@ -67,11 +67,12 @@ def week_table(loads: Sequence[HourLoad], first: date, zone: str) -> WeekTable:
             known.runs + load.runs, known.failed + load.failed, known.busy + load.busy
         )
     most = max((cell.runs for cell in found.values()), default=0)
-    rows = [[_levelled(found.get((day, hour)), most) for day in days] for hour in range(24)]
+    rows = [[levelled(found.get((day, hour)), most) for day in days] for hour in range(24)]
     return WeekTable(days, rows, [sum(row[n].runs for row in rows) for n in range(DAYS)])
 
 
-def _levelled(cell: Cell | None, most: int) -> Cell:
+def levelled(cell: Cell | None, most: int) -> Cell:
+    """The cell with its level, by how it compares with the busiest."""
     if cell is None or not cell.runs:
         return Cell()
     level = min(1 + int(4 * math.sqrt(cell.runs / most)), 5)

@@ -57,6 +57,8 @@ def _schedules(do: Doer) -> None:
     do("change_schedule", {"timeout": "1h"}, name="job")
     do("replace_schedule", {"version": 2, **DEFINITION}, name="job")
     do("preview_update", {"timeout": "2h"}, name="job")
+    do("simulate", {"days": 1})
+    do("spread", {"days": 1})
     do("render_schedule", {}, name="job")
     skipped = do("skip_next", {}, name="job")["skipped_due_at"]
     do("restore_due_time", {"at": skipped}, name="job")

@@ -137,6 +137,15 @@ class Plans(Part):
         """As `snapshot`, of those that are not deleted and can be read, by id."""
         return self._snapshots.read(self._db.lock_states(sorted(schedule_ids)))
 
+    def list_snapshots(
+        self, namespace: str, after: str, limit: int
+    ) -> tuple[list[Snapshot], str | None]:
+        """Schedules by name, not locked, as far as they can be read; and the name to go on after,
+        None: these are all."""
+        rows = self._db.all("list_states_by_name", namespace=namespace, after=after, limit=limit)
+        found = self._snapshots.read([row[:-1] for row in rows])
+        return found, rows[-1][-1] if len(rows) == limit else None
+
     def salvage(self, schedule_ids: Sequence[str]) -> list[Salvaged]:
         """Those whose definitions this node cannot read, locked, by id, with what it can."""
         ids = sorted(schedule_ids)

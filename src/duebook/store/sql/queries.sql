@@ -2083,6 +2083,15 @@ WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND s.name > :after
 ORDER BY s.name
 LIMIT :limit
 
+-- name: list_states_by_name
+-- The states of a namespace's schedules in the order of their names, for whoever looks ahead.
+SELECT st.schedule_id, st.version, st.status, st.watermark, st.seen, st.considered_at, st.fired,
+    st.paused_until, st.delay, s.name
+FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND s.name > :after
+ORDER BY s.name
+LIMIT :limit
+
 -- name: list_inhabited
 -- The namespaces that have schedules, by hops through the index.
 WITH RECURSIVE hop (namespace) AS (

@@ -1,0 +1,279 @@
+"""Steps through the due times of a schedule that nothing else can touch, many at once.
+
+As long as its runs begin when they are planned, a due time that finds the schedule idle runs, and
+one that finds it busy is skipped (`overlap=skip`) or runs beside (`allow`). The planner is asked
+once for each of these cases, and its answer is repeated. Whatever else may happen is left to the
+event loop.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from copy import copy
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from duebook.foresight.entry import SimulatedRun, Traced, from_micros, micros
+from duebook.foresight.world import World
+from duebook.model.plan import ActiveRun, Fire, Reason, Skip
+from duebook.planner import DueTimes, plan
+from duebook.triggers.base import TimelineTrigger
+from duebook.triggers.zones import to_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+    from datetime import datetime
+
+    from duebook.budget import Budget
+    from duebook.foresight.entry import Entry
+    from duebook.foresight.load import Load
+    from duebook.foresight.world import Resources
+
+__all__ = ["Stepper"]
+
+SECOND: Final = 1_000_000
+NEVER: Final = 1 << 62
+
+
+class DueStretch(NamedTuple):
+    """The due times of a window, the one that follows, and the least time between two."""
+
+    due: list[int]
+    following: int | None
+    gap: int
+
+
+class Judged(NamedTuple):
+    """Which due times run, and from which on the event loop must decide."""
+
+    due: list[int]
+    begin: list[int]
+    skipped: int
+    stop: int | None
+
+
+class Stepper:
+    """Takes schedules through one window of time, one after the other."""
+
+    def __init__(
+        self,
+        after: datetime,
+        until: datetime,
+        shared: Resources,
+        load: Load,
+        budget: Budget | None = None,
+    ) -> None:
+        self._after, self._until = after, until
+        self._last = micros(until)
+        self._shared = shared
+        self._load = load
+        self._budget = budget
+        self._known: dict[Hashable, DueStretch] = {}
+        """equal triggers are due at the same times"""
+
+    def take(self, entry: Entry) -> None:
+        """Do everything up to and including the end of the window."""
+        now: datetime | None = self._after
+        while now is not None and _can_step(entry, now):
+            busy_at = self._step(entry, now)
+            if busy_at is None:
+                return
+            now = self._live(entry, busy_at, lambda: entry.idle)
+        if now is not None:
+            self._live(entry, now, lambda: False)
+
+    def _live(self, entry: Entry, now: datetime, stop: Callable[[], bool]) -> datetime | None:
+        world = World([entry], now, self._shared, self._load, budget=self._budget)
+        return world.advance(self._until, stop)
+
+    def _step(self, entry: Entry, now: datetime) -> datetime | None:
+        """Up to the end of the window; or to a due time that finds the schedule busy, if that is
+        for the event loop: returns when."""
+        if self._budget is not None:
+            self._budget.spend()
+        stretch = self._stretch(entry, now)
+        planned = _planned(entry, stretch.due)
+        number = len(planned) if not entry.spec.jitter else bisect_right(planned, self._last)
+        takes, ended = _length(entry), _last_end(entry)
+        apart = not entry.spec.jitter and stretch.gap > takes
+        if _never_busy(entry) or (apart and (not number or planned[0] > ended)):
+            begin = planned[:number] if number < len(planned) else planned
+            judged = Judged(stretch.due, begin, 0, None)
+            if begin and not entry.spec.instant:
+                entry.figures.overlaps += begin[0] <= ended
+            if takes >= stretch.gap and not entry.spec.instant:
+                entry.figures.overlaps += sum(b - a <= takes for a, b in pairwise(begin))
+        else:
+            judged = _judge(entry, stretch.due, planned[:number], takes, ended)
+        stop = judged.stop
+        until = self._last if stop is None else planned[stop] - 1
+        self._end(entry, until)
+        self._begin(entry, judged, takes, until)
+        self._move_on(entry, stretch, number if stop is None else stop)
+        if stop is not None:
+            entry.wake_at = from_micros(planned[stop])
+            return entry.wake_at
+        following = planned[number] if number < len(planned) else None
+        if following is None and stretch.following is not None:
+            (following,) = _planned(entry, [stretch.following])
+        entry.wake_at = None if following is None else from_micros(following)
+        return None
+
+    def _stretch(self, entry: Entry, now: datetime) -> DueStretch:
+        """The due times after the watermark, in microseconds."""
+        spec, after = entry.spec, entry.snapshot.watermark or now
+        trigger, due = spec.triggers[0], []
+        bounded = spec.start_at or spec.end_at or len(spec.triggers) > 1
+        if bounded or not isinstance(trigger, TimelineTrigger):
+            known = DueTimes.of(entry.snapshot, now, self._budget)
+            found = known.next_after(after)
+            while found is not None and found <= self._until:
+                due.append(micros(found))
+                found = known.next_after(found)
+            return _stretched(due, None if found is None else micros(found))
+        key = (trigger, first := to_seconds(after))
+        if key not in self._known:
+            following, until = trigger.timeline.next, to_seconds(self._until)
+            at = following(first)
+            while at is not None and at <= until:
+                due.append(at * SECOND)
+                at = following(at)
+            self._known[key] = _stretched(due, None if at is None else at * SECOND)
+        return self._known[key]
+
+    def _end(self, entry: Entry, until: int) -> None:
+        """Runs from before end in their time."""
+        for run in entry.runs[:]:
+            if run.ends_at is not None and run.started_at is not None:
+                end, began = micros(run.ends_at), micros(run.started_at)
+                if end <= until:
+                    self._load.ends.append(max(end, began + 1))
+                    entry.figures.busy += end - began
+                    entry.runs.remove(run)
+
+    def _begin(self, entry: Entry, judged: Judged, takes: int, until: int) -> None:
+        """Runs begin when they are planned, and end in their time or are left under way."""
+        due, begin, figures = judged.due, judged.begin, entry.figures
+        entry.snapshot.fired += len(begin)
+        figures.runs += len(begin)
+        if figures.trace is not None:
+            figures.trace += [Traced(*pair) for pair in zip(due, begin, strict=False)]
+        if judged.skipped:
+            figures.skips[Reason.OVERLAP.value] += judged.skipped
+            figures.overlaps += judged.skipped
+        if entry.spec.instant:
+            return
+        over = bisect_right(begin, until - takes)
+        length = max(takes, 1)
+        self._load.starts += begin
+        self._load.ends += [at + length for at in begin[:over]]
+        figures.busy += takes * over
+        for number in range(over, len(begin)):
+            self._shared.number += 1
+            at = from_micros(begin[number])
+            run = SimulatedRun(entry, self._shared.number, from_micros(due[number]), at, at)
+            run.status, run.attempt, run.started_at = "running", 1, at
+            run.ends_at, run.wakes = at + entry.takes, True
+            entry.runs.append(run)
+
+    def _move_on(self, entry: Entry, stretch: DueStretch, decided: int) -> None:
+        """What was passed is decided."""
+        if decided == len(stretch.due):
+            entry.snapshot.watermark = self._until
+        elif decided:
+            entry.snapshot.watermark = from_micros(stretch.due[decided - 1])
+
+
+def _judge(entry: Entry, due: list[int], planned: list[int], takes: int, ended: int) -> Judged:
+    """One by one: those that find a run active are skipped, or left to the event loop."""
+    skips, skipped = entry.spec.overlap == "skip", 0
+    ran: list[int] = []
+    begin: list[int] = []
+    for number, at in enumerate(planned):
+        if at > ended:
+            ran.append(due[number])
+            begin.append(at)
+            ended = at + takes
+        elif skips:
+            skipped += 1
+        else:
+            return Judged(ran, begin, 0, number)
+    return Judged(ran, begin, skipped, None)
+
+
+def _stretched(due: list[int], following: int | None) -> DueStretch:
+    return DueStretch(due, following, min((b - a for a, b in pairwise(due)), default=NEVER))
+
+
+def _planned(entry: Entry, due: list[int]) -> list[int]:
+    """When they are planned: jitter puts them off, and their order holds."""
+    if not entry.spec.jitter:
+        return due
+    planned, latest = [], 0
+    for at in due:
+        latest = max(latest, micros(entry.ripe_at(from_micros(at))))
+        planned.append(latest)
+    return planned
+
+
+def _length(entry: Entry) -> int:
+    return (
+        entry.takes.days * 86_400 * SECOND
+        + entry.takes.seconds * SECOND
+        + (entry.takes.microseconds)
+    )
+
+
+def _last_end(entry: Entry) -> int:
+    return max((micros(run.ends_at) for run in entry.runs if run.ends_at), default=-NEVER)
+
+
+def _never_busy(entry: Entry) -> bool:
+    """Whether nothing keeps a due time from running."""
+    return entry.spec.instant or entry.spec.overlap == "allow"
+
+
+def _can_step(entry: Entry, now: datetime) -> bool:
+    """Whether nothing is in the way of that at present."""
+    known = entry.snapshot
+    if known.status != "active" or known.seen or known.exceptions or known.delay is not None:
+        return False
+    if any(run.status != "running" or run.stopped for run in entry.runs):
+        return False
+    if entry.steps is None:
+        entry.steps = _is_simple(entry) and _planner_agrees(entry, now)
+    return entry.steps
+
+
+def _is_simple(entry: Entry) -> bool:
+    """Whether what becomes of a due time depends on nothing but the run before it."""
+    spec = entry.spec
+    if not spec.triggers or spec.depends_on or spec.controlled or spec.max_runs is not None:
+        return False
+    if spec.exclude or spec.calendar is not None or entry.snapshot.windows:
+        return False
+    if spec.overlap == "allow" and spec.max_concurrent:
+        return False
+    if spec.jitter and spec.overlap not in ("skip", "allow"):
+        return False  # several may be planned at once, which the event loop must not take over
+    if entry.snapshot.manual_success is not None and spec.skip_if_successful:
+        return False
+    return spec.timeout is None or entry.takes <= spec.timeout
+
+
+def _planner_agrees(entry: Entry, now: datetime) -> bool:
+    """Ask the planner about the next due time: of an idle schedule, and of a busy one."""
+    due_at = DueTimes.of(entry.snapshot, now).next_after(entry.snapshot.watermark or now)
+    if due_at is None:
+        return True
+    at, snapshot = entry.ripe_at(due_at), copy(entry.snapshot)
+    snapshot.active = ()
+    if due_at not in {d.due_at for d in plan(snapshot, at).decisions if isinstance(d, Fire)}:
+        return False
+    if entry.spec.overlap not in ("skip", "allow"):
+        return True
+    snapshot.active = (ActiveRun("before", now, now),)
+    decisions = plan(snapshot, at).decisions
+    if _never_busy(entry):
+        return any(isinstance(d, Fire) and d.due_at == due_at for d in decisions)
+    return any(isinstance(d, Skip) and d.reason == Reason.OVERLAP for d in decisions)

@@ -1,0 +1,185 @@
+"""Schedules and runs inside a simulation, and what is counted of them; values that change."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from copy import copy
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from duebook.planner.due import jittered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from duebook.model.plan import Snapshot
+    from duebook.model.run import Origin, RunStatus
+    from duebook.model.schedule import ScheduleSpec
+
+__all__ = ["Entry", "Figures", "SimulatedRun", "Traced", "from_micros", "micros"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICRO: Final = timedelta(microseconds=1)
+
+
+def micros(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICRO
+
+
+def from_micros(number: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=number)
+
+
+class Traced(NamedTuple):
+    """A run that has begun: what tests compare."""
+
+    due: int
+    began: int
+
+
+@dataclass(slots=True)
+class Figures:
+    """What is counted of one schedule; times and lengths are microseconds."""
+
+    runs: int = 0
+    """that began"""
+    skips: Counter[str] = field(default_factory=Counter)
+    """due times that did not run, by reason"""
+    late: array[int] = field(default_factory=lambda: array("q"))
+    """of the runs that began late, by how much"""
+    most_late: int = 0
+    most_late_due: int = 0
+    """which due time was that late"""
+    overlaps: int = 0
+    """due times that came while a run of the schedule was active"""
+    cancelled: int = 0
+    timed_out: int = 0
+    busy: int = 0
+    blocked_by: Counter[str] = field(default_factory=Counter)
+    """how long runs waited while runs of other schedules had the workers, by schedule"""
+    trace: list[Traced] | None = None
+
+    def began(self, due: int, ripe: int, now: int) -> None:
+        """A run began, for the first time."""
+        self.runs += 1
+        if now > ripe:
+            self.was_late(due, now - ripe)
+        if self.trace is not None:
+            self.trace.append(Traced(due, now))
+
+    def was_late(self, due: int, late: int) -> None:
+        self.late.append(late)
+        if late > self.most_late:
+            self.most_late, self.most_late_due = late, due
+
+    def copied(self) -> Figures:
+        """A copy that shares what only grows."""
+        made = copy(self)
+        made.skips, made.blocked_by = Counter(self.skips), Counter(self.blocked_by)
+        return made
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """Of what only grows, for `cut`."""
+        return len(self.late), len(self.trace or ())
+
+    def cut(self, late: int, trace: int) -> None:
+        del self.late[late:]
+        if self.trace is not None:
+            del self.trace[trace:]
+
+
+@dataclass(slots=True)
+class SimulatedRun:
+    """A run that is queued or running."""
+
+    entry: Entry
+    number: int
+    due_at: datetime
+    created_at: datetime
+    ready_at: datetime
+    origin: Origin = "schedule"
+    expires_at: datetime | None = None
+    wakes: bool = False
+    status: RunStatus = "queued"
+    attempt: int = 0
+    failures: int = 0
+    started_at: datetime | None = None
+    ends_at: datetime | None = None
+    stopped: bool = False
+    """whether a newer due time replaced it while it ran"""
+    blockers: tuple[tuple[str, float], ...] = ()
+    """the schedules that had the workers when it had to wait, with their shares"""
+
+    @property
+    def id(self) -> str:
+        return f"{self.entry.name} {self.number}"
+
+    @property
+    def place(self) -> tuple[int, datetime, int]:
+        """In its queue."""
+        return (-self.entry.spec.priority, self.ready_at, self.number)
+
+
+@dataclass(slots=True)
+class Entry:
+    """A schedule: its state, its active runs, and how long each of them takes."""
+
+    snapshot: Snapshot
+    takes: timedelta
+    wake_at: datetime | None
+    runs: list[SimulatedRun] = field(default_factory=list)
+    """the active ones, the oldest first"""
+    succeeded_at: datetime | None = None
+    settled_at: datetime | None = None
+    figures: Figures = field(default_factory=Figures)
+    dependents: list[Entry] = field(default_factory=list)
+    upstreams: dict[str, Entry | None] = field(default_factory=dict)
+    deferred: datetime | None = None
+    """the due time that waited last for a run of the schedule to end"""
+    steps: bool | None = None
+    """whether it may be stepped through in bulk; None: nobody has looked yet"""
+
+    @property
+    def id(self) -> str:
+        return self.snapshot.schedule_id
+
+    @property
+    def name(self) -> str:
+        return self.snapshot.name
+
+    @property
+    def spec(self) -> ScheduleSpec:
+        return self.snapshot.spec
+
+    @property
+    def idle(self) -> bool:
+        """Whether no run is active, and no due time waits."""
+        return not self.runs and not self.snapshot.seen
+
+    def rests_until(self, moment: datetime) -> bool:
+        """Whether nothing happens to it up to then; what waits may be woken by others."""
+        if self.runs or self.snapshot.seen:
+            return False
+        return self.wake_at is None or self.wake_at > moment
+
+    @property
+    def waiting(self) -> Iterable[SimulatedRun]:
+        return (run for run in self.runs if run.status == "queued")
+
+    def ripe_at(self, due_at: datetime) -> datetime:
+        return jittered(due_at, self.spec.jitter, self.name)
+
+    def saved(self) -> tuple[Any, ...]:
+        """Its state, for `restore`."""
+        runs, known = [copy(run) for run in self.runs], copy(self.snapshot)
+        times = (self.wake_at, self.succeeded_at, self.settled_at, self.deferred)
+        return known, runs, times, self.figures.copied(), self.figures.lengths
+
+    def restore(self, saved: tuple[Any, ...]) -> None:
+        self.snapshot, self.runs, times, self.figures, lengths = saved
+        self.wake_at, self.succeeded_at, self.settled_at, self.deferred = times
+        self.figures.cut(*lengths)

@@ -1,0 +1,220 @@
+"""Chooses other minutes for schedules that may move, so that fewer runs fall together; pure.
+
+Cadence, hours and days stay: only the minute changes at which a schedule starts. The heaviest
+schedules choose first, each the minute at which the fullest minute that it touches stays lowest; on
+a tie it stays where it is, or moves as little as possible.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, time, timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from duebook.planner import DueTimes
+from duebook.triggers.cron import Cron
+from duebook.triggers.daily import Daily
+from duebook.triggers.every import Every
+from duebook.triggers.weekly import Weekly
+from duebook.triggers.zones import local_datetime
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from duebook.budget import Budget
+    from duebook.model.schedule import ScheduleSpec
+    from duebook.triggers import Trigger
+
+__all__ = ["Spread", "spread"]
+
+MINUTE: Final = timedelta(minutes=1)
+HOUR: Final = 60
+MOST_LOOKED: Final = 200
+"""Due times of one schedule that tell where it fits."""
+LONGEST: Final = 24 * 60
+"""Minutes of one run that count."""
+_SOME_DAY: Final = datetime(2026, 6, 15, tzinfo=UTC)
+_NUMBER: Final = re.compile(r"[0-9]{1,2}", re.ASCII)
+_STEP: Final = re.compile(r"(?:\*|([0-9]{1,2})-59)/([0-9]{1,2})", re.ASCII)
+_HASHED_STEP: Final = re.compile(r"H/([0-9]{1,2})", re.ASCII)
+
+
+class Spread(NamedTuple):
+    """The schedules that move, with their new definitions."""
+
+    specs: dict[str, ScheduleSpec]
+    movable: int
+    fixed: dict[str, str]
+    """those that were meant but cannot move, and why"""
+
+
+def spread(
+    specs: Mapping[str, ScheduleSpec],
+    takes: Mapping[str, timedelta],
+    start: datetime,
+    until: datetime,
+    label: tuple[str, str] | None,
+    names: Sequence[str],
+    budget: Budget | None = None,
+) -> Spread:
+    """Those may move that have the label, are named, or have an `H` as their minute."""
+    profile: Counter[int] = Counter()
+    movable: dict[str, list[ScheduleSpec]] = {}
+    fixed: dict[str, str] = {}
+    load: dict[str, list[int]] = {}
+    for name, spec in sorted(specs.items()):
+        meant = name in names or (label is not None and label in spec.labels)
+        load[name] = _minutes(name, spec, start, until, budget)
+        if not meant and not _is_hashed(spec):
+            profile.update(_occupied(load[name], _width(takes[name])))
+            continue
+        choices = _choices(spec)
+        if len(choices) > 1:
+            movable[name] = choices
+        else:
+            fixed[name] = "only an interval, or a trigger with one minute in each hour, can move"
+            profile.update(_occupied(load[name], _width(takes[name])))
+    moved: dict[str, ScheduleSpec] = {}
+    heavy = sorted(movable, key=lambda name: (-len(load[name]) * _width(takes[name]), name))
+    for name in heavy:
+        if budget is not None:
+            budget.spend()
+        found, offset = _best(movable[name], load[name], _width(takes[name]), profile)
+        profile.update(_occupied([at + offset for at in load[name]], _width(takes[name])))
+        if offset:
+            moved[name] = found
+    return Spread(dict(sorted(moved.items())), len(movable), fixed)
+
+
+def _best(
+    choices: Sequence[ScheduleSpec],
+    minutes: Sequence[int],
+    width: int,
+    profile: Counter[int],
+) -> tuple[ScheduleSpec, int]:
+    """The definition to choose, and by how many minutes it is later than now."""
+    now = _minute_of(choices[0])
+    looked = minutes[:MOST_LOOKED]
+
+    def cost(offset: int) -> tuple[int, int, int]:
+        levels = [profile[at] for at in _occupied([at + offset for at in looked], width)]
+        return max(levels, default=0), sum(level * level for level in levels), abs(offset)
+
+    ranked = [(cost(_minute_of(choice) - now), choice) for choice in choices]
+    _, found = min(ranked, key=lambda one: one[0])
+    return found, _minute_of(found) - now
+
+
+def _minutes(
+    name: str, spec: ScheduleSpec, start: datetime, until: datetime, budget: Budget | None
+) -> list[int]:
+    """The minutes at which it is due, counted from the start."""
+    due = DueTimes(spec, (), start, name, budget).among(start, until)
+    return [int((at - start) / MINUTE) for at in due]
+
+
+def _occupied(minutes: Sequence[int], width: int) -> list[int]:
+    if width == 1:
+        return list(minutes)
+    return [minute for at in minutes for minute in range(at, at + width)]
+
+
+def _width(takes: timedelta) -> int:
+    """Minutes that a run touches."""
+    return min(max(-(-takes // MINUTE), 1), LONGEST)
+
+
+# -- triggers
+
+
+def _is_hashed(spec: ScheduleSpec) -> bool:
+    """Whether its minute is left to Duebook."""
+    first = spec.triggers[0] if len(spec.triggers) == 1 else None
+    fields = first.expression.split() if isinstance(first, Cron) else []
+    return len(fields) == 5 and fields[0].startswith("H")
+
+
+def _choices(spec: ScheduleSpec) -> list[ScheduleSpec]:
+    """Its definition at every minute that it may have, as it is now first."""
+    if len(spec.triggers) != 1:
+        return [spec]
+    now, others = _movable(spec.triggers[0])
+    return [replace(spec, triggers=(trigger,)) for trigger in (now, *others)]
+
+
+def _movable(trigger: Trigger) -> tuple[Trigger, list[Trigger]]:
+    """The trigger with its minute written out, and the same at other minutes."""
+    if isinstance(trigger, Cron):
+        return _move_cron(trigger)
+    if isinstance(trigger, Daily | Weekly) and len({at.minute for at in trigger.times}) == 1:
+        here = trigger.times[0].minute
+        return trigger, [_at_minute(trigger, m) for m in range(HOUR) if m != here]
+    if isinstance(trigger, Every) and trigger.anchor is not None:
+        length, rest = divmod(trigger.period, MINUTE)
+        if length > 1 and not rest and trigger.period < timedelta(days=1):
+            here = _offset(trigger)
+            first = trigger.anchor - here * MINUTE
+            steps = range(min(length, HOUR))
+            return trigger, [
+                replace(trigger, anchor=first + m * MINUTE) for m in steps if m != here
+            ]
+    return trigger, []
+
+
+def _move_cron(trigger: Cron) -> tuple[Trigger, list[Trigger]]:
+    fields = trigger.expression.split()
+    if len(fields) != 5:
+        return trigger, []
+    minute, rest = fields[0], fields[1:]
+
+    key = trigger.key if any("H" in field for field in rest) else None
+
+    def at(text: str) -> Trigger:
+        return replace(trigger, expression=" ".join([text, *rest]), key=key)
+
+    if _NUMBER.fullmatch(minute) or minute == "H":
+        here = _first_minute(trigger)
+        return at(str(here)), [at(str(m)) for m in range(HOUR) if m != here]
+    found = _STEP.fullmatch(minute) or _HASHED_STEP.fullmatch(minute)
+    if found is not None:
+        step, here = int(found.groups()[-1]), _first_minute(trigger)
+        if 1 < step < HOUR and HOUR % step == 0 and here < step:
+            texts = {m: f"{m}-59/{step}" if m else f"*/{step}" for m in range(step)}
+            return at(texts[here]), [at(texts[m]) for m in texts if m != here]
+    return trigger, []
+
+
+def _first_minute(trigger: Cron) -> int:
+    """The first minute of the hours in which it is due."""
+    minute = trigger.expression.split()[0]
+    if _NUMBER.fullmatch(minute):
+        return int(minute)
+    if (found := _STEP.fullmatch(minute)) is not None:
+        return int(found[1] or 0)
+    due_at = trigger.next_after(_SOME_DAY)
+    here = 0 if due_at is None else local_datetime(due_at, trigger.tz).minute
+    hashed = _HASHED_STEP.fullmatch(minute)
+    return here if hashed is None else here % int(hashed[1])
+
+
+def _at_minute(trigger: Daily | Weekly, minute: int) -> Trigger:
+    times = tuple(time(at.hour, minute, at.second) for at in trigger.times)
+    return replace(trigger, times=times)
+
+
+def _offset(trigger: Every) -> int:
+    """Minutes after the hour, or after a multiple of a shorter period."""
+    assert trigger.anchor is not None  # noqa: S101 - it was looked at
+    length = trigger.period // MINUTE
+    return int(trigger.anchor.timestamp() // 60) % min(length, HOUR)
+
+
+def _minute_of(spec: ScheduleSpec) -> int:
+    trigger = spec.triggers[0]
+    if isinstance(trigger, Cron):
+        return _first_minute(trigger)
+    if isinstance(trigger, Daily | Weekly):
+        return trigger.times[0].minute
+    return _offset(trigger) if isinstance(trigger, Every) else 0

@@ -1,0 +1,197 @@
+"""What a simulation of schedules found, and what spreading them would change, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Final, Literal
+
+from duebook.errors import counted
+from duebook.model.codec import Name, Shown, shown
+from duebook.timetext import format_duration, format_instant
+
+__all__ = [
+    "INTENDED",
+    "BusyMinute",
+    "ClockChange",
+    "Holdup",
+    "Move",
+    "Outlook",
+    "SimulationReport",
+    "Source",
+    "SpreadProposal",
+]
+
+INTENDED: Final = frozenset(
+    {"excluded", "calendar", "skipped_by_user", "paused", "max_runs", "stopped", "restarted"}
+)
+"""Reasons for which due times do not run because a person wants it so; no gate counts them."""
+
+Source = Literal["past", "given", "assumed"]
+Skips = Annotated[dict[str, int], Shown("Due times that would not run, by reason.")]
+Takes = Annotated[timedelta, Shown("How long each run takes, in seconds.")]
+
+
+@shown()
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What would happen to one schedule."""
+
+    name: Name
+    takes: Takes
+    takes_from: Annotated[Source, Shown("Where that length comes from.")]
+    runs: int
+    skips: Skips
+    late_median: timedelta
+    late_p95: timedelta
+    late_most: timedelta
+    late_most_due_at: Annotated[datetime | None, Shown("The due time that was that late.")]
+    overlaps: Annotated[int, Shown("Due times that fell while a run of the schedule was active.")]
+    cancelled: Annotated[int, Shown("Runs that a newer due time cancelled.")] = 0
+    timed_out: Annotated[int, Shown("Runs that took longer than their timeout.")] = 0
+    waiting: Annotated[int, Shown("Runs that had not started at the end.")] = 0
+
+    @property
+    def skipped(self) -> int:
+        """Due times that nobody meant to leave out."""
+        return sum(number for reason, number in self.skips.items() if reason not in INTENDED)
+
+
+@shown()
+@dataclass(frozen=True, slots=True)
+class BusyMinute:
+    """A minute in which much is going on."""
+
+    at: datetime
+    running: Annotated[int, Shown("The most runs at the same time.")]
+    started: int
+    schedules: Annotated[tuple[str, ...], Shown("Some of the schedules due in that minute.")]
+
+
+@shown()
+@dataclass(frozen=True, slots=True)
+class Holdup:
+    """A schedule whose runs have the workers, or the places of a queue, that others wait for."""
+
+    schedule: Name
+    waited: Annotated[timedelta, Shown("How long others waited for it, in all, in seconds.")]
+    others: Annotated[tuple[str, ...], Shown("Those that waited longest.")]
+
+
+@shown()
+@dataclass(frozen=True, slots=True)
+class ClockChange:
+    """A due time that a change of clocks moves or drops."""
+
+    schedule: Name
+    wall: Annotated[str, Shown("What the clock would show.", example="2026-03-29 02:30")]
+    moved_to: Annotated[datetime | None, Shown("null if it is not due at all.")]
+
+
+@shown()
+@dataclass(frozen=True, slots=True)
+class SimulationReport:
+    """What would happen between two instants."""
+
+    start: datetime
+    until: datetime
+    workers: Annotated[int | None, Shown("null: as many as needed.")]
+    percentile: Annotated[int, Shown("Of the past durations of each schedule.")]
+    schedules: int
+    due_times: int
+    runs: int
+    skips: Skips
+    late_median: timedelta
+    late_p95: timedelta
+    late_most: timedelta
+    peak: Annotated[int, Shown("The most runs at the same time.")]
+    peak_at: datetime | None
+    busiest: tuple[BusyMinute, ...] = ()
+    outlooks: Annotated[
+        tuple[Outlook, ...], Shown("By schedule, the most affected first; at most 1,000.")
+    ] = ()
+    holdups: tuple[Holdup, ...] = ()
+    clock_changes: tuple[ClockChange, ...] = ()
+    step: Annotated[timedelta, Shown("The length of each item of `running`, in seconds.")] = (
+        timedelta(minutes=1)
+    )
+    running: Annotated[tuple[int, ...], Shown("The most runs at the same time, step by step.")] = ()
+    hours: Annotated[
+        tuple[int, ...], Shown("Runs that start in each hour of the week, from Monday 00:00 UTC.")
+    ] = ()
+    assumed: Annotated[
+        tuple[str, ...], Shown("Schedules without past runs; at most 100 of them.")
+    ] = ()
+    assumed_takes: Annotated[timedelta, Shown("How long their runs are assumed to take.")] = (
+        timedelta(minutes=1)
+    )
+
+    @property
+    def skipped(self) -> int:
+        """Due times that nobody meant to leave out."""
+        return sum(number for reason, number in self.skips.items() if reason not in INTENDED)
+
+    def breaches(
+        self,
+        max_late: timedelta | None = None,
+        max_skips: int | None = None,
+        max_concurrency: int | None = None,
+    ) -> list[str]:
+        """Which of these limits are exceeded, by what; usually none."""
+        found = []
+        if max_late is not None and self.late_most > max_late:
+            late = [one for one in self.outlooks if one.late_most > max_late]
+            for one in late[:10]:
+                due = "" if one.late_most_due_at is None else format_instant(one.late_most_due_at)
+                found.append(
+                    f'max-late {format_duration(max_late)}: "{one.name}" starts up to '
+                    f"{format_duration(one.late_most)} late, at its due time {due}"
+                )
+            found += _more(late[10:], f"max-late {format_duration(max_late)}")
+        if max_skips is not None and self.skipped > max_skips:
+            skipping = sorted((o for o in self.outlooks if o.skipped), key=lambda o: -o.skipped)
+            found.append(
+                f"max-skips {max_skips}: {counted(self.skipped, 'due time')} would be skipped"
+            )
+            for one in skipping[:10]:
+                told = ", ".join(f"{r} {n:,}" for r, n in one.skips.items() if r not in INTENDED)
+                found.append(f'max-skips {max_skips}: "{one.name}": {told}')
+            found += _more(skipping[10:], f"max-skips {max_skips}")
+        if max_concurrency is not None and self.peak > max_concurrency:
+            at = "" if self.peak_at is None else f" at {format_instant(self.peak_at)}"
+            found.append(
+                f"max-concurrency {max_concurrency}: {counted(self.peak, 'run')} at the same "
+                f"time{at}"
+            )
+        return found
+
+
+def _more(rest: list[Outlook], limit: str) -> list[str]:
+    return [f"{limit}: and {counted(len(rest), 'more schedule')}"] if rest else []
+
+
+@shown()
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A schedule that starts at other minutes."""
+
+    name: Name
+    before: Annotated[str, Shown(example="0 2 * * *")]
+    after: Annotated[str, Shown(example="17 2 * * *")]
+
+
+@shown()
+@dataclass(frozen=True, slots=True)
+class SpreadProposal:
+    """Other minutes for schedules that may move, and what that changes."""
+
+    before: SimulationReport
+    after: SimulationReport
+    movable: Annotated[int, Shown("Schedules that may move.")]
+    moves: tuple[Move, ...] = ()
+    fixed: Annotated[
+        dict[str, str], Shown("Schedules that were asked for but cannot move, and why.")
+    ] = field(default_factory=dict)
+    definitions: Annotated[
+        tuple[dict[str, Any], ...], Shown("The definitions of those that move, for `apply`.")
+    ] = ()

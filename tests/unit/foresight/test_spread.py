@@ -1,0 +1,75 @@
+"""Other minutes for schedules that may move."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from duebook.foresight.spread import spread
+from tests.unit.foresight.builders import START, entry
+
+if TYPE_CHECKING:
+    from duebook.foresight.spread import Spread
+
+LABEL = ("may-move", "true")
+MAY_MOVE = {"may-move": "true"}
+
+
+def spread_out(*triggers: Any, names: tuple[str, ...] = (), **policies: Any) -> Spread:
+    entries = [entry(f"s{n}", trigger, **policies) for n, trigger in enumerate(triggers)]
+    specs = {one.name: one.spec for one in entries}
+    takes = {one.name: timedelta(minutes=5) for one in entries}
+    return spread(specs, takes, START, START + timedelta(days=7), LABEL, names)
+
+
+def test_schedules_that_start_together_get_minutes_apart() -> None:
+    found = spread_out(*["0 2 * * *"] * 6, labels=MAY_MOVE)
+    minutes = [int(spec.trigger_text.split()[0]) for spec in found.specs.values()]
+    assert len(minutes) == 5  # one may stay
+    everything = sorted([0, *minutes])
+    assert all(b - a >= 5 for a, b in pairwise(everything))
+    assert all(spec.trigger_text.endswith(" 2 * * *") for spec in found.specs.values())
+
+
+def test_only_those_move_that_may() -> None:
+    assert spread_out(*["0 2 * * *"] * 3).movable == 0
+    found = spread_out(*["0 2 * * *"] * 3, names=("s1",))
+    assert list(found.specs) == ["s1"]
+    found = spread_out("0 2 * * *", "H 2 * * *")
+    assert found.movable == 1
+
+
+@pytest.mark.parametrize(
+    ("trigger", "cadence"),
+    [
+        ({"cron": "*/15 * * * *"}, timedelta(minutes=15)),
+        ({"every": "15m", "anchor": "2026-01-01T00:00:00Z"}, timedelta(minutes=15)),
+        ({"daily": ["02:00"], "tz": "Europe/Brussels"}, timedelta(days=1)),
+        ({"weekly": "MON,TUE 02:00"}, timedelta(days=1)),
+        ({"cron": "0 * * * *"}, timedelta(hours=1)),
+    ],
+)
+def test_a_schedule_that_moves_keeps_its_cadence(trigger: Any, cadence: timedelta) -> None:
+    found = spread_out(trigger, trigger, labels=MAY_MOVE)
+    (spec,) = found.specs.values()
+    moved = spec.triggers[0]
+    first = moved.next_after(START + timedelta(days=3))
+    assert first is not None
+    following = moved.next_after(first)
+    assert following is not None
+    assert following - first == cadence
+
+
+def test_what_cannot_move_says_so() -> None:
+    found = spread_out("1,7 2 * * *", [{"cron": "0 2 * * *"}, {"every": "1h"}], labels=MAY_MOVE)
+    assert list(found.fixed) == ["s0", "s1"]
+    assert not found.specs
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    triggers = ["0 2 * * *", "0 * * * *", "*/5 * * * *", "H 2 * * *", "30 2 * * *"]
+    one, other = (spread_out(*triggers, labels=MAY_MOVE) for _ in range(2))
+    assert one == other
