@@ -10,6 +10,7 @@ import pytest
 
 from duebook import cron
 from duebook.balance import check_books
+from duebook.book.calendar_use import resolved
 from duebook.errors import Conflict, Invalid, NotFound
 from duebook.model.schedule import InvalidSchedule
 from tests.support.builders import begin, claim, get_ledger, get_runs, settle, tick
@@ -219,3 +220,30 @@ def test_a_window_that_ends_early_pauses_nothing_more(book: Book, clock: Virtual
     assert [window.name for window in book.windows.list()] == ["upgrade"]
     with pytest.raises(Invalid, match="is not within 366 days after start"):
         book.windows.add("wrong", start + 2 * HOUR, start + HOUR)
+
+
+@pytest.mark.parametrize("how", ["created", "declared"])
+def test_schedules_that_were_looked_at_before_a_calendar_changed_do_not_have_its_old_days(
+    book: Book, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Many are computed before the transaction that stores them."""
+    book.calendars.save("weekends", **WEEKEND)
+    form = {"trigger": NINE, "target": TARGET, "calendar": {"except": "weekends"}}
+    place = "duebook.book.bulk" if how == "created" else "duebook.book.declaring"
+    late = [lambda: book.calendars.save("weekends", weekdays="SUN")]
+
+    def resolve_and_change(spec: Any, known: Any) -> Any:
+        while late:
+            late.pop()()
+        return resolved(spec, known)
+
+    monkeypatch.setattr(f"{place}.resolved", resolve_and_change)
+    if how == "created":
+        with pytest.raises(Conflict, match="a calendar has been changed in the meantime"):
+            book.schedules.create_many([{"name": "job", **form}])
+        book.schedules.create_many([{"name": "job", **form}])
+    else:
+        assert book.schedules.declare([{"name": "job", **form}], "team").applied
+    (use,) = {one.spec.calendar for one in book.schedules.list() if one.spec}
+    assert use is not None
+    assert use.version == 2

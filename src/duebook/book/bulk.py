@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.actions import STATES, act, refuse_past_end
-from duebook.book.calendar_use import calendars_of, resolved
+from duebook.book.calendar_use import are_current, calendars_of, resolved
 from duebook.book.checks import (
     check_definition,
     never_due,
@@ -17,7 +17,7 @@ from duebook.book.checks import (
 )
 from duebook.book.quotas import admit
 from duebook.book.templates import target_of
-from duebook.errors import Invalid, NotFound, quoted, shorten
+from duebook.errors import Conflict, Invalid, NotFound, quoted, shorten
 from duebook.ids import new_id
 from duebook.model.acted import Acted
 from duebook.model.aliases import read_enabled
@@ -221,6 +221,8 @@ def create_all(
 
     def work(tx: Tx) -> None:
         rights.refuse_all(tx, ((one.spec.target, one.template_target) for one in wanted))
+        if not are_current(tx, namespace, (new.spec for new in made)):
+            raise Conflict("a calendar has been changed in the meantime; try again")
         _refuse_others(tx, namespace, made)
         tx.schedules.create_schedules(made, maker, now)
         admit(tx, namespace, [(new.name, new.spec, None) for new in made])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.base import Tx
 
-__all__ = ["calendars_of", "look_up", "resolved"]
+__all__ = ["are_current", "calendars_of", "look_up", "put_to_use", "resolved"]
 
 
 def calendars_of(tx: Tx, namespace: str, specs: Iterable[ScheduleSpec]) -> dict[str, Calendar]:
@@ -26,6 +26,26 @@ def calendars_of(tx: Tx, namespace: str, specs: Iterable[ScheduleSpec]) -> dict[
 def look_up(tx: Tx, namespace: str, spec: ScheduleSpec) -> ScheduleSpec:
     """The definition with the days of its calendar; raises InvalidSchedule if there is none."""
     return resolved(spec, calendars_of(tx, namespace, [spec]))
+
+
+def put_to_use(tx: Tx, namespace: str, spec: ScheduleSpec) -> ScheduleSpec:
+    """As `look_up`, of a definition that comes into force with this transaction: whoever changes
+    the calendar does so before, or finds the schedule among those that follow."""
+    if spec.calendar is not None:
+        tx.calendars.hold(namespace, [spec.calendar.name])
+    return look_up(tx, namespace, spec)
+
+
+def are_current(tx: Tx, namespace: str, specs: Iterable[ScheduleSpec]) -> bool:
+    """Whether definitions that were looked up before, and come into force with this transaction,
+    have the latest days of their calendars."""
+    uses = [spec.calendar for spec in specs if spec.calendar is not None]
+    if not uses:
+        return True
+    names = [use.name for use in uses]
+    tx.calendars.hold(namespace, names)
+    known = tx.calendars.find_calendars(namespace, names)
+    return all(use.name in known and known[use.name].version == use.version for use in uses)
 
 
 def resolved(spec: ScheduleSpec, known: dict[str, Calendar]) -> ScheduleSpec:

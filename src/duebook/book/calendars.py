@@ -99,6 +99,7 @@ class Calendars:
         rule = _read(name, definition)
 
         def work(tx: Tx) -> Calendar:
+            tx.calendars.lock(self._namespace)
             former = tx.calendars.find_calendars(self._namespace, [name]).get(name)
             if version is not None and version != (former.version if former else 0):
                 was = former.version if former else "none"
@@ -121,6 +122,7 @@ class Calendars:
         """Delete a calendar. Raises NotFound, and Conflict if schedules or calendars use it."""
 
         def work(tx: Tx) -> None:
+            tx.calendars.lock(self._namespace)
             found = self._find(tx, name)
             if ids := tx.calendars.list_users(self._namespace, [name]):
                 used = tx.schedules.get_schedule(ids[0]).name

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.actions import delete_all
 from duebook.book.bulk import Problems, first_state
-from duebook.book.calendar_use import calendars_of, resolved
+from duebook.book.calendar_use import are_current, calendars_of, resolved
 from duebook.book.checks import refuse_circle, refuse_past
 from duebook.book.declaration_plan import (
     Changed,
@@ -240,6 +240,9 @@ class Declaring:
         touched = [*(one.schedule for one in found.changed), *gone]
         tx.plans.lock([one.id for one in touched])
         self._refuse_moved(tx, found, touched)
+        specs = [*(one.spec for one in found.edits), *(new.spec for _, _, new in found.created)]
+        if not are_current(tx, self._namespace, specs):
+            raise _Moved
         for part in _parts([one.id for one in gone]):
             delete_all(tx, self._audit, part)
         edits = {one.schedule.id: one for one in found.edits}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 from duebook.book.actions import STATES, act
 from duebook.book.audit import ScheduleAudit
 from duebook.book.bulk import Wanted, as_made, create_all, first_state, read_all
-from duebook.book.calendar_use import look_up
+from duebook.book.calendar_use import look_up, put_to_use
 from duebook.book.checks import check_definition, named_spec, refuse_circle, refuse_payload
 from duebook.book.declaration_plan import DAYS, Asked, whose
 from duebook.book.declaring import Declaring, check_owner, read_days
@@ -133,7 +133,7 @@ class ScheduleDefiner(ScheduleReader):
 
     def _create(self, tx: Tx, wanted: Wanted, by: str, owner: str = "") -> Schedule:
         self._rights.refuse(tx, wanted.spec.target, wanted.template_target)
-        wanted = replaced(wanted, spec=look_up(tx, self._namespace, wanted.spec))
+        wanted = replaced(wanted, spec=put_to_use(tx, self._namespace, wanted.spec))
         new = first_state(wanted, self._namespace, tx.now, owner)
         refuse_circle(tx, self._namespace, new.name, new.spec)
         maker = by or self._audit.by

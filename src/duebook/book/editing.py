@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from duebook.book.calendar_use import look_up
+from duebook.book.calendar_use import put_to_use
 from duebook.book.checks import refuse_circle, refuse_past, refuse_payload, refuse_templates
 from duebook.book.quotas import admit
 from duebook.book.widening import find_missed
@@ -91,7 +91,7 @@ def put_in_force(
     spec = spec.anchored(schedule.created_at)
     if spec == snapshot.spec and salvaged is None:
         return schedule
-    spec = count_edit(snapshot, look_up(tx, schedule.namespace, spec), tx.now)
+    spec = count_edit(snapshot, put_to_use(tx, schedule.namespace, spec), tx.now)
     if spec.target != template_target:
         rights.refuse(tx, spec.target, target_in_force(snapshot, salvaged))
     refuse_templates(spec)

@@ -47,6 +47,15 @@ class Calendars(Part):
         if not made:
             raise Conflict(f'calendar "{name}" has been changed in the meantime; look at it again')
 
+    def hold(self, namespace: str, names: Sequence[str]) -> None:
+        """Nobody changes these calendars before this transaction ends."""
+        self._db.all("hold_calendars", namespace=namespace, names=sorted(set(names)))
+
+    def lock(self, namespace: str) -> None:
+        """Nobody else changes calendars of the namespace, or begins to use them, before this
+        transaction ends; what others did before can be read by the next statement."""
+        self._db.all("lock_calendars", namespace=namespace)
+
     def find_calendars(self, namespace: str, names: Sequence[str]) -> dict[str, Calendar]:
         """Those of these names that there are, in their latest version."""
         rows = self._db.all("find_calendars", namespace=namespace, names=sorted(set(names)))

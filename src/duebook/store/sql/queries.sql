@@ -557,6 +557,18 @@ INSERT INTO calendars (namespace, name, version, definition, days, created_at, c
 VALUES (:namespace, :name, :version, :definition, :days, :now, :by)
 ON CONFLICT (namespace, name, version) DO NOTHING
 
+-- name: hold_calendars
+-- Those who begin to use calendars: nobody changes these before they have committed.
+SELECT name FROM calendars WHERE namespace = :namespace AND name = ANY (:names::text[])
+ORDER BY name, version
+FOR KEY SHARE
+
+-- name: lock_calendars
+-- Those who change calendars wait for those who begin to use them.
+SELECT name FROM calendars WHERE namespace = :namespace
+ORDER BY name, version
+FOR UPDATE
+
 -- name: list_calendars
 -- The latest version of each calendar of a namespace, by name.
 SELECT c.namespace, c.name, c.version, c.definition, c.days, c.created_at, c.created_by
