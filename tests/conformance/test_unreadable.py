@@ -163,12 +163,12 @@ def test_a_field_can_be_reset(strange: Book, changes: dict[str, Any]) -> None:
 
 def test_a_policy_of_a_newer_version_can_only_be_dropped(backend: Backend, store: Store) -> None:
     add_schedule(store, "strange")
-    book = spoil(backend, "strange", {"calendar": "banking", "overlap": "queue"})
-    with pytest.raises(InvalidSchedule, match="reset calendar to drop it, or upgrade Duebook"):
+    book = spoil(backend, "strange", {"moon": "full", "overlap": "queue"})
+    with pytest.raises(InvalidSchedule, match="reset moon to drop it, or upgrade Duebook"):
         book.schedules.update("strange", priority=1)
-    with pytest.raises(InvalidSchedule, match="calendar"):
-        book.schedules.update("strange", calendar="school")
-    assert book.schedules.update("strange", calendar=None).spec == make_spec(overlap="queue")
+    with pytest.raises(InvalidSchedule, match="moon"):
+        book.schedules.update("strange", moon="new")
+    assert book.schedules.update("strange", moon=None).spec == make_spec(overlap="queue")
 
 
 def test_a_whole_definition_repairs_it(strange: Book) -> None:

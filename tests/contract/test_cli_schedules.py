@@ -419,7 +419,7 @@ def test_the_beginning_of_an_id_stands_for_the_run(cli: Cli) -> None:
     shown = cli.ok("runs").splitlines()[1].split()[0]
     assert run_id.startswith(shown)
     assert len(shown) < len(run_id)
-    assert f"run       {run_id}" in cli.ok("show", shown)
+    assert f"run           {run_id}" in cli.ok("show", shown)
     assert cli.json("show", shown)["attempts"] == []
     assert cli.ok("cancel", shown) == f"run {run_id} cancelled\n"
 

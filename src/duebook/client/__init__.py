@@ -249,6 +249,7 @@ _SERVED: Final = (
         *("read_feed", "GET", f"{V1}/schedules.ics", None),
         no_cli="for calendar programs",
         shared=True,
+        errors=(401,),
         tag="feeds",
         media=("text/calendar; charset=utf-8",),
         doc="""Due times of the next 60 days, and maintenance windows, as an iCal file.

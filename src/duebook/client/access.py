@@ -79,6 +79,9 @@ class DoctorClient(Protocol):
         Schedules whose stored times are missing or wrong are planned again from their definition.
         """
 
+    @needs_database("recording a backup")
+    def note_backup(self, path: str) -> None: ...
+
 
 class QueuesClient(Protocol):
     @operation("list_queues", "GET", "/queues", Role.VIEWER, "queue ls", shared=True)

@@ -254,8 +254,8 @@ def _is_simple(entry: Entry) -> bool:
         return False
     if spec.overlap == "allow" and spec.max_concurrent:
         return False
-    if spec.jitter and spec.overlap not in ("skip", "allow"):
-        return False  # several may be planned at once, which the event loop must not take over
+    if spec.jitter:
+        return False  # it may change the order in which due times are planned
     if entry.snapshot.manual_success is not None and spec.skip_if_successful:
         return False
     return spec.timeout is None or entry.takes <= spec.timeout

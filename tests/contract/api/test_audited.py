@@ -46,6 +46,7 @@ def test_the_audit_records_what_the_table_says(api: Api, store: Store) -> None:
     _catchup(do, store)
     _flows(do, store)
     _events(do)
+    _calendars(do)
     _others(do)
     assert do.done == {name for name, case in TABLE.items() if case.writes}
 
@@ -101,6 +102,17 @@ def _events(do: Doer) -> None:
     do("replay_dead_letters", {}, name="hooks")
     do("drop_dead_letters", {}, name="hooks")
     do("remove_consumer", name="hooks")
+
+
+def _calendars(do: Doer) -> None:
+    do("preview_calendar", {"weekdays": "SUN"}, name="sundays")
+    do("save_calendar", {"weekdays": "SUN"}, name="sundays")
+    do("remove_calendar", name="sundays")
+    span = {"start": format_instant(NOW), "end": format_instant(NOW + timedelta(days=1))}
+    do("add_window", {"name": "upgrade", **span})
+    do("remove_window", name="upgrade")
+    do("create_feed", {"name": "team"})
+    do("revoke_feed", name="team")
 
 
 def _others(do: Doer) -> None:

@@ -14,7 +14,7 @@ from duebook.flows import sync
 from duebook.flows.build import build
 from duebook.flows.sync import PATIENCE, RESCAN, STILL, FlowSync
 from duebook.flows.watcher import Watcher, _directories
-from tests.support.waiting import eventually, takes_less_than
+from tests.support.waiting import eventually
 from tests.unit.flows.registry import MemoryRegistry
 
 if TYPE_CHECKING:
@@ -245,7 +245,8 @@ def test_a_node_that_was_too_slow_looks_again(world: World) -> None:
     assert world.rest() == [("add", "a")]
 
 
-def test_a_thousand_files_are_loaded_in_under_two_seconds(world: World) -> None:
+def test_a_thousand_files_are_loaded_at_once(world: World) -> None:
+    """How long that takes is measured by bench.flows."""
     steps = "".join(
         f"  - name: s{n}\n    command: ./work.sh {n} $DAY\n    retry_policy: {{limit: 2}}\n"
         for n in range(4)
@@ -253,12 +254,7 @@ def test_a_thousand_files_are_loaded_in_under_two_seconds(world: World) -> None:
     for number in range(1_000):
         world.write(f"f{number}.yaml", f'schedule: "0 2 * * *"\nparams: [DAY: x]\nsteps:\n{steps}')
 
-    def load() -> None:
-        world.registry = MemoryRegistry()
-        world.sync = FlowSync([world.root], world.registry)
-        world.rest()
-
-    assert takes_less_than(2, load)
+    world.rest()
     assert len(world.registry.flows) == 1_000
 
 

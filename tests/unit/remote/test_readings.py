@@ -25,15 +25,20 @@ from duebook.explain import Explanation
 from duebook.explain.flow_runs import FlowExplanation
 from duebook.model.access import AccessToken, Role
 from duebook.model.acted import Acted, BackfillProgress, Withdrawn
+from duebook.model.calendar import Calendar, CalendarEdit, MovedDueTimes
+from duebook.model.calendar_days import DaySet
 from duebook.model.change import Change
 from duebook.model.codec import alternatives, encode
 from duebook.model.consumer import Consumer, DeadLetter, Lag, Partition
 from duebook.model.declaration import Declaration, DeclaredSchedule, DueMove, FieldChange
 from duebook.model.definition import load_spec
+from duebook.model.diagnosis import Checkup, Diagnosis
 from duebook.model.due_time import DueTime
 from duebook.model.edited import Edited, Note
 from duebook.model.event import Event, EventPage, TopicUse
+from duebook.model.feed import Feed
 from duebook.model.flow_view import FlowView
+from duebook.model.held import CatchupDecision, HeldRange
 from duebook.model.node import LiveNode
 from duebook.model.plan import DueException
 from duebook.model.queue import Queue, QueueLoad, Rate
@@ -42,7 +47,9 @@ from duebook.model.readiness import CHECKS, Problem, Readiness
 from duebook.model.run import Attempt, Interval, LatestRun, LogLine, Run
 from duebook.model.schedule import Revision, Schedule
 from duebook.model.serving import ALL, NONE, Serving
+from duebook.model.statistics import DayFigures, Figures, Statistics
 from duebook.model.template import ScheduleTemplate
+from duebook.model.window import MaintenanceWindow
 from duebook.remote.readings import read_value
 from duebook.store.values import LedgerEntry, Page
 
@@ -72,6 +79,7 @@ _STRATEGIES: Final[dict[Any, st.SearchStrategy[Any]]] = {
     float: st.floats(allow_nan=False, allow_infinity=False),
     bool: st.booleans(),
     datetime: instants,
+    timedelta: st.timedeltas(timedelta(), timedelta(days=9)),
     Any: values,
     dict[str, Any]: objects,
     dict[str, str]: st.dictionaries(keys, texts, max_size=3),
@@ -167,6 +175,12 @@ readiness = st.builds(Readiness, st.none() | instants, st.lists(problems, max_si
 uses = st.builds(NamespaceUse, made(Quota), numbers, st.none() | st.floats(allow_nan=False))
 
 
+labels = _STRATEGIES[dict[str, str]]
+feeds = made(Feed, labels=labels)
+figures = made(Figures)
+days = st.lists(st.builds(DayFigures, st.dates(), figures), max_size=2).map(tuple)
+
+
 def line_form(placed: tuple[Page, LogLine]) -> dict[str, Any]:
     page, line = placed
     return {"place": f"{page.attempt}.{page.seq}"} | encode(line)
@@ -206,6 +220,23 @@ PAIRS: Final[dict[Any, tuple[st.SearchStrategy[Any], Callable[..., Any]]]] = {
     Withdrawn: (made(Withdrawn), encode),
     BackfillProgress: (made(BackfillProgress), encode),
     Declaration: (made(Declaration, schedules=declared.map(tuple)), encode),
+    HeldRange: (made(HeldRange), encode),
+    CatchupDecision: (made(CatchupDecision), encode),
+    Diagnosis: (
+        made(Diagnosis, checkups=st.lists(made(Checkup), max_size=2).map(tuple)),
+        encode,
+    ),
+    Statistics: (made(Statistics, total=figures, days=days), encode),
+    Calendar: (
+        made(Calendar, definition=st.just({"weekdays": "SUN"}), days=st.just(DaySet.of(()))),
+        encode,
+    ),
+    CalendarEdit: (
+        made(CalendarEdit, moved=st.lists(made(MovedDueTimes), max_size=2).map(tuple)),
+        encode,
+    ),
+    MaintenanceWindow: (made(MaintenanceWindow, labels=labels), encode),
+    Feed: (feeds, encode),
 }
 OTHERWISE: Final = {DueTime, Edited, EventPage, FlowExplanation, FlowView, Lag, Queue}
 """Results of which a server shows less, or more, or that other tests look at."""

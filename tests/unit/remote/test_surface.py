@@ -20,7 +20,12 @@ from duebook.book import (
     Templates,
     Tokens,
 )
+from duebook.book.calendars import Calendars
+from duebook.book.catchup import Catchup
+from duebook.book.doctor import Doctor
+from duebook.book.feeds import Feeds
 from duebook.book.flows import Flows
+from duebook.book.windows import Windows
 from duebook.client import PARTS, TABLE, Client
 from duebook.model.filters import EntriesWanted, RunsWanted, SchedulesWanted
 from duebook.remote import RemoteBook
@@ -28,6 +33,7 @@ from duebook.remote.needs import NeedsDatabase
 
 OF_THE_DATABASE = {
     "enqueue",
+    "doctor.note_backup",
     "schedules.act_on",
     "schedules.declare_one",
     "schedules.preview_create",
@@ -57,6 +63,11 @@ LOCAL: Final[dict[str, type[Any]]] = {
     "schedules": Schedules,
     "runs": Runs,
     "flows": Flows,
+    "catchup": Catchup,
+    "calendars": Calendars,
+    "windows": Windows,
+    "feeds": Feeds,
+    "doctor": Doctor,
     "nodes": Nodes,
     "events": Events,
     "queues": Queues,

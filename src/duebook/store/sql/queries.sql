@@ -38,8 +38,7 @@ SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paus
 FROM schedule_state WHERE schedule_id = :id
 
 -- name: get_any_exception
--- Whether anybody said anything about any due time, and whether there is a maintenance window;
--- mostly neither.
+-- Whether anybody said anything about any due time, and whether there is a maintenance window.
 SELECT EXISTS (SELECT 1 FROM schedule_exceptions), EXISTS (SELECT 1 FROM maintenance_windows)
 
 -- name: list_settled
