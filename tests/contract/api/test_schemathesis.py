@@ -176,7 +176,7 @@ def test_no_story_of_requests_breaks_anything(running: Running) -> None:
         def validate_response(self, response: Response, case: Case[Any], **_: Any) -> None:
             case.validate_response(response, checks=CHECKS, headers=self.story.headers)
 
-    Stories.run(settings=settings(QUICK, max_examples=24, stateful_step_count=8))
+    Stories.run(settings=settings(QUICK, max_examples=24, stateful_step_count=14))
     assert len(answered) > 15, f"these stories are too short: {answered}"
 
 
