@@ -6,10 +6,9 @@ import asyncio
 import logging
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from duebook.targets.outcomes import failed, returned, stopped, with_published
 from duebook.targets.printing import Printing
@@ -34,8 +33,6 @@ __all__ = ["AsyncRun", "ClosingReports", "EventLoop"]
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-AT_ONCE: Final = 50
-"""Runs that begin before other threads may go on."""
 
 
 class ClosingReports(Protocol):
@@ -165,13 +162,6 @@ class EventLoop:
             loop.close()
 
     def _begin(self, runs: Sequence[AsyncRun]) -> None:
-        """A part at a time: other threads of the node wait for the interpreter, to have more runs
-        claimed and the ends of these stored, and would get it only after 5 ms."""
-        for first in range(0, len(runs), AT_ONCE):
-            self._begin_part(runs[first : first + AT_ONCE])
-            time.sleep(0)
-
-    def _begin_part(self, runs: Sequence[AsyncRun]) -> None:
         loop, running = asyncio.get_running_loop(), self._running
         works = [run.perform(self._closers) for run in runs]
         for run, task in zip(runs, _eager_tasks(works, loop), strict=True):
