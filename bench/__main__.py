@@ -14,6 +14,7 @@ from bench.goals import LINE
 BENCHMARKS: Final = (
     "triggers",
     "simulate",
+    "ahead",
     "fire",
     "fire --store postgres",
     "speeds",
