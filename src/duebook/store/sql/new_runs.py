@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Firing", "NewRuns", "new_run"]
 
 MOST_NODES: Final = 100
-_NODES: Final[dict[str, str]] = {}
+NODES: Final[dict[str, str]] = {}
+"""The nodes of sessions, whose ids are unique in the world."""
 """The names of nodes by their sessions: mostly one, which this process is."""
 Firing = tuple[str, Plan | Snapshot, Fire]
 """The id of a run, whose it is, and its due time."""
@@ -49,13 +50,13 @@ class NewRuns(Part):
         """The name of the node that a session is of, which never changes."""
         if session_id is None:
             return None
-        name = _NODES.get(session_id)
+        name = NODES.get(session_id)
         if name is None:
             name = self._db.value("get_node_name", id=session_id)
             if name is not None:
-                if len(_NODES) >= MOST_NODES:
-                    _NODES.clear()
-                _NODES[session_id] = name
+                if len(NODES) >= MOST_NODES:
+                    NODES.clear()
+                NODES[session_id] = name
         return name
 
     def insert(self, rows: Sequence[Row]) -> int:
