@@ -16,6 +16,7 @@ from duebook.web.routes import (
     runs,
     schedule_actions,
     schedules,
+    simulate,
 )
 
 __all__ = ["PAGES"]
@@ -33,6 +34,7 @@ PAGES = (
     flows.files,
     flows.checking,
     insights.operations,
+    simulate.operations,
     events.operations,
     access.operations,
     live.operations,
