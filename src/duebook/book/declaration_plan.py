@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from duebook.book.declared_calendars import renewed, tell_calendar
 from duebook.budget import Budget
 from duebook.errors import OverBudget
 from duebook.model.declaration import Declaration, DeclaredSchedule, FieldChange, field_changes
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.book.bulk import Wanted
+    from duebook.book.declared_calendars import CalendarChange
     from duebook.model.plan import Snapshot
     from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.store.values import NewSchedule
@@ -69,6 +71,12 @@ class Difference:
     gone: list[Schedule]
     """of the owner, and no longer wanted"""
     unchanged: list[str]
+    calendars: dict[str, CalendarChange] = field(default_factory=dict)
+    """in an order in which they can be saved"""
+    bases: dict[str, int] = field(default_factory=dict)
+    """the versions of all calendars, if any are declared"""
+    following: list[Schedule] = field(default_factory=list)
+    """otherwise unchanged, with calendars whose days change"""
 
     @property
     def edits(self) -> list[Changed]:
@@ -94,7 +102,9 @@ def plan_declaration(
         *(_created(one, foreseen) for one in difference.created),
         *(_changed(asked, one, foreseen) for one in difference.changed),
         *(_gone(asked, one, foreseen) for one in difference.gone),
+        *(_following(one, foreseen) for one in difference.following),
     ]
+    calendars = [tell_calendar(change, difference.now) for change in difference.calendars.values()]
     return Declaration(
         asked.owner,
         namespace,
@@ -105,6 +115,7 @@ def plan_declaration(
         schedules=tuple(sorted(told, key=lambda one: one.name)),
         unchanged=tuple(difference.unchanged),
         compared=compared,
+        calendars=tuple(sorted(calendars, key=lambda one: one.name)),
     )
 
 
@@ -143,6 +154,10 @@ def _looks(
     for one in difference.edits:  # one that cannot be read has no snapshot
         if (found := snapshots.get(one.schedule.id)) is not None:
             yield one.wanted.name, partial(foresee_change, found, one.spec, *how)
+    for schedule in difference.following:
+        if (found := snapshots.get(schedule.id)) is not None:
+            spec = renewed(found.spec, difference.calendars)
+            yield schedule.name, partial(foresee_change, found, spec, *how)
     for schedule in difference.gone:
         if (found := snapshots.get(schedule.id)) is not None:
             yield schedule.name, partial(foresee_end, found, *how)
@@ -184,6 +199,11 @@ def _gone(asked: Asked, schedule: Schedule, foreseen: Mapping[str, Foreseen]) ->
     return DeclaredSchedule(schedule.name, "leave", schedule.version, notes=(left,))
 
 
+def _following(schedule: Schedule, foreseen: Mapping[str, Foreseen]) -> DeclaredSchedule:
+    told = DeclaredSchedule(schedule.name, "follow", schedule.version)
+    return _with(told, foreseen.get(schedule.name))
+
+
 def _fingerprint(namespace: str, asked: Asked, found: Difference) -> str:
     """Of what is done, and to which versions."""
     rows: list[Any] = [["create", one.name, one.spec.to_json()] for _, one, _ in found.created]
@@ -193,7 +213,11 @@ def _fingerprint(namespace: str, asked: Asked, found: Difference) -> str:
     ]
     if asked.prune:
         rows += [["remove", one.name, *_basis(one)] for one in found.gone]
-    whole = [namespace, asked.owner, sorted(rows, key=lambda row: row[1])]
+    rows += [
+        ["calendar", name, one.calendar.version, one.calendar.definition, one.calendar.days.text]
+        for name, one in found.calendars.items()
+    ]
+    whole = [namespace, asked.owner, sorted(rows, key=lambda row: (row[1], row[0]))]
     text = json.dumps(whole, sort_keys=True, ensure_ascii=False)
     return sha256(text.encode(errors="replace")).hexdigest()[:32]
 

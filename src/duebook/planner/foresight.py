@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from duebook.model.declaration import DueMove
+from duebook.model.declaration import MOST_LISTED, DueMove
 from duebook.model.note import Note
 from duebook.model.plan import Fire, Reason, Skip
 from duebook.planner.due import DueTimes
@@ -28,7 +28,6 @@ __all__ = ["Foreseen", "after_plan", "foresee_change", "foresee_end", "foresee_n
 
 MOST_COMPARED: Final = 200
 """Due times of one definition that are compared with those of another."""
-MOST_LISTED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
