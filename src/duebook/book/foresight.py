@@ -31,8 +31,8 @@ from duebook.timetext import format_instant, parse_duration, parse_instant
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from duebook.budget import Budget
     from duebook.book.declared_calendars import CalendarChange
+    from duebook.budget import Budget
     from duebook.model.calendar import Calendar
     from duebook.model.queue import QueueLimiter
     from duebook.model.schedule import ScheduleSpec, Status

@@ -98,7 +98,8 @@ def simulate_command(
     The planner decides about every due time of the stored schedules on a virtual
     clock; nothing is changed. Runs take as long as past runs did. A FILE (YAML,
     TOML or JSON, as for apply) adds schedules and calendars, or replaces those of
-    the same name. With --alone it must define the calendars that it uses. The exit code is 1 if a limit (--max-...) is exceeded.
+    the same name. With --alone it must define the calendars that it uses. The
+    exit code is 1 if a limit (--max-...) is exceeded.
 
     \b
     Examples:

@@ -65,7 +65,7 @@ def test_a_definition_heeds_the_windows_that_its_labels_select(sim: Simulation) 
 def test_definitions_alone_need_their_calendars(sim: Simulation) -> None:
     asked: dict[str, Any] = {"days": 14, "start": MONDAY, "only": True}
     alone = Book(None)
-    with pytest.raises(InvalidSchedule, match="job.*workdays.*calendars"):
+    with pytest.raises(InvalidSchedule, match=r"job.*workdays.*calendars"):
         alone.simulate(schedules=[ON_WORKDAYS], **asked)
     assert alone.simulate(schedules=[ON_WORKDAYS], calendars=[WORKDAYS], **asked).runs == 10
     sim.book.calendars.save("workdays", weekdays="MON-FRI")
