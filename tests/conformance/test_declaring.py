@@ -438,6 +438,35 @@ def test_schedules_of_all_owners_follow_a_calendar_that_changes(book: Book) -> N
     assert book.schedules.get("other").status == "paused"
 
 
+def test_a_change_of_only_the_calendar_tells_the_due_times_that_disappear(book: Book) -> None:
+    book.calendars.save("closed", dates=["2026-01-06"])
+    assert BEGIN.day == 5
+    tomorrow = BEGIN + timedelta(hours=26)
+    plain = closing()
+    del plain["calendar"]
+    book.schedules.declare([plain], OWNER)
+    planned = book.schedules.declare([closing()], OWNER, dry_run=True)
+    assert told_of(planned).disappear == (tomorrow,)
+    book.schedules.declare([closing()], OWNER)
+    moved = [{"name": "closed", "dates": ["2026-01-07"]}]
+    followed = book.schedules.declare([closing()], OWNER, calendars=moved, dry_run=True)
+    assert told_of(followed).action == "follow"
+    assert told_of(followed).move == (DueMove(tomorrow + timedelta(days=1), tomorrow),)
+
+
+def test_due_times_in_maintenance_windows_do_not_appear(book: Book) -> None:
+    start = BEGIN + timedelta(hours=12)
+    book.windows.add("move", start, start + timedelta(days=2), {"team": "data"})
+    book.schedules.declare([hourly(trigger={"daily": "14:00"})], OWNER)
+    labelled = [
+        hourly(name, trigger={"daily": "14:00"}, labels={"team": "data"}) for name in ("job", "new")
+    ]
+    planned = book.schedules.declare(labelled, OWNER, dry_run=True, days=4)
+    first, day = BEGIN + timedelta(hours=2), timedelta(days=1)
+    assert told_of(planned, "new").appear == (first, first + 3 * day)
+    assert told_of(planned).disappear == (first + day, first + 2 * day)
+
+
 def test_a_calendar_that_others_change_meanwhile_is_looked_at_again(book: Book) -> None:
     def change_meanwhile() -> None:
         if book.calendars.get("weekend").version == 1:

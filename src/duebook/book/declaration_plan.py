@@ -14,16 +14,18 @@ from duebook.budget import Budget
 from duebook.errors import OverBudget
 from duebook.model.declaration import Declaration, DeclaredSchedule, FieldChange, field_changes
 from duebook.model.note import Note
+from duebook.model.window import select_windows
 from duebook.planner import Foreseen, foresee_change, foresee_end, foresee_new
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from duebook.book.bulk import Wanted
     from duebook.book.declared_calendars import CalendarChange
-    from duebook.model.plan import Snapshot
+    from duebook.model.plan import Snapshot, WindowSpan
     from duebook.model.schedule import Schedule, ScheduleSpec
+    from duebook.model.window import MaintenanceWindow
     from duebook.store.values import NewSchedule
 
 __all__ = ["DAYS", "Asked", "Changed", "Difference", "Facts", "plan_declaration", "whose"]
@@ -90,6 +92,8 @@ class Facts(NamedTuple):
     """of schedules that change or end, by id"""
     notes: Mapping[str, Note]
     """by name: the due times that a change would have kept"""
+    windows: Sequence[MaintenanceWindow] = ()
+    """of the namespace, those that are not over"""
 
 
 def plan_declaration(
@@ -133,7 +137,7 @@ def _foresee(
 ) -> tuple[dict[str, Foreseen], bool]:
     """What becomes of due times, by the names of schedules, and whether all were compared."""
     looked_at, found = 0, dict[str, Foreseen]()
-    for name, look in _looks(difference, facts.snapshots, until):
+    for name, look in _looks(difference, facts, until):
         if looked_at > MOST_LOOKED_AT:
             return found, False
         try:
@@ -147,13 +151,17 @@ def _foresee(
 
 
 def _looks(
-    difference: Difference, snapshots: Mapping[str, Snapshot], until: datetime
+    difference: Difference, facts: Facts, until: datetime
 ) -> Iterator[tuple[str, Callable[[], Foreseen]]]:
     """The changes first, which matter most, then what is removed and what is new."""
-    how = difference.now, until, Budget(LONGEST)
+    how, snapshots = (difference.now, until, Budget(LONGEST)), facts.snapshots
+
+    def windows(spec: ScheduleSpec) -> tuple[WindowSpan, ...]:
+        return select_windows(facts.windows, spec.labels)
+
     for one in difference.edits:  # one that cannot be read has no snapshot
         if (found := snapshots.get(one.schedule.id)) is not None:
-            yield one.wanted.name, partial(foresee_change, found, one.spec, *how)
+            yield one.wanted.name, partial(foresee_change, found, one.spec, *how, windows(one.spec))
     for schedule in difference.following:
         if (found := snapshots.get(schedule.id)) is not None:
             spec = renewed(found.spec, difference.calendars)
@@ -162,7 +170,7 @@ def _looks(
         if (found := snapshots.get(schedule.id)) is not None:
             yield schedule.name, partial(foresee_end, found, *how)
     for _, _, new in difference.created:
-        yield new.name, partial(foresee_new, new.name, new.spec, *how)
+        yield new.name, partial(foresee_new, new.name, new.spec, *how, windows(new.spec))
 
 
 def _created(

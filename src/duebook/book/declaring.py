@@ -235,7 +235,8 @@ class Declaring:
             missed = snapshot and find_missed(tx, one.schedule, snapshot, one.spec)
             if missed:
                 notes[one.wanted.name] = missed.note
-        return Facts(snapshots, notes)
+        windows = tx.calendars.list_windows(self._namespace)
+        return Facts(snapshots, notes, [one for one in windows if one.end_at > difference.now])
 
     def _refuse_circles(self, tx: Tx, found: Difference) -> None:
         written = [(number, one.name, one.spec) for number, one, _ in found.created]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.budget import Budget
-    from duebook.model.plan import Decision, Plan, Snapshot
+    from duebook.model.plan import Decision, Plan, Snapshot, WindowSpan
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = ["Foreseen", "after_plan", "foresee_change", "foresee_end", "foresee_new", "pair_up"]
@@ -44,10 +44,15 @@ class Foreseen:
 
 
 def foresee_new(
-    name: str, spec: ScheduleSpec, now: datetime, until: datetime, budget: Budget | None = None
+    name: str,
+    spec: ScheduleSpec,
+    now: datetime,
+    until: datetime,
+    budget: Budget | None = None,
+    windows: tuple[WindowSpan, ...] = (),
 ) -> Foreseen:
     """Of a schedule that is created now."""
-    due = DueTimes(spec, (), now, name, budget)
+    due = DueTimes(spec, (), now, name, budget, windows)
     listed, more = _first(due, now, until, spec.max_runs)
     return Foreseen(listed, more=more, notes=_cautions(spec, now), looked_at=len(listed) + 1)
 
@@ -68,8 +73,10 @@ def foresee_change(
     now: datetime,
     until: datetime,
     budget: Budget | None = None,
+    windows: tuple[WindowSpan, ...] | None = None,
 ) -> Foreseen:
-    """Of a schedule whose definition becomes `spec` now."""
+    """Of a schedule whose definition becomes `spec` now, which `windows` select instead of those
+    before."""
     spec = count_edit(snapshot, spec, now)
     planned = plan_edit(snapshot, spec, now)
     notes = (
@@ -79,10 +86,13 @@ def foresee_change(
     )
     if spec.triggers != snapshot.spec.triggers:
         notes = (*notes, *_cautions(spec, now))
-    if _times(spec) == _times(snapshot.spec):
+    windows = snapshot.windows if windows is None else windows
+    if (_times(spec), windows) == (_times(snapshot.spec), snapshot.windows):
         return Foreseen(notes=notes)
     place = upcoming_after(snapshot, now)
-    edited = replace(snapshot, spec=spec)
+    carried = (e for e in planned.said if e.kind == "moved_here")
+    exceptions = (*snapshot.exceptions, *carried)
+    edited = replace(snapshot, spec=spec, exceptions=exceptions, windows=windows)
     was, becomes = (
         list(islice(DueTimes.of(of, now, budget).among(place, until), _most(of)))
         for of in (snapshot, edited)
@@ -233,4 +243,6 @@ def _most(snapshot: Snapshot) -> int:
 
 def _times(spec: ScheduleSpec) -> tuple[object, ...]:
     """All that due times depend on."""
-    return spec.triggers, spec.start_at, spec.end_at, spec.exclude, spec.max_runs
+    use = spec.calendar
+    calendar = None if use is None else (use.mode, use.roll, use.days)
+    return spec.triggers, spec.start_at, spec.end_at, spec.exclude, spec.max_runs, calendar
