@@ -30,7 +30,13 @@ from duebook.model.calendar_days import DaySet
 from duebook.model.change import Change
 from duebook.model.codec import alternatives, encode
 from duebook.model.consumer import Consumer, DeadLetter, Lag, Partition
-from duebook.model.declaration import Declaration, DeclaredSchedule, DueMove, FieldChange
+from duebook.model.declaration import (
+    Declaration,
+    DeclaredCalendar,
+    DeclaredSchedule,
+    DueMove,
+    FieldChange,
+)
 from duebook.model.definition import load_spec
 from duebook.model.diagnosis import Checkup, Diagnosis
 from duebook.model.due_time import DueTime
@@ -116,6 +122,9 @@ declared = st.lists(
         notes=st.just((Note("drops", "this drops 14 waiting due times"),)),
     ),
     max_size=2,
+)
+calendars_declared = st.lists(
+    made(DeclaredCalendar, fields=st.just((FieldChange("weekdays", None, ["MON"]),))), max_size=2
 )
 specs = st.sampled_from(
     [
@@ -219,7 +228,14 @@ PAIRS: Final[dict[Any, tuple[st.SearchStrategy[Any], Callable[..., Any]]]] = {
     Readiness: (readiness, encode),
     Withdrawn: (made(Withdrawn), encode),
     BackfillProgress: (made(BackfillProgress), encode),
-    Declaration: (made(Declaration, schedules=declared.map(tuple)), encode),
+    Declaration: (
+        made(
+            Declaration,
+            schedules=declared.map(tuple),
+            calendars=calendars_declared.map(tuple),
+        ),
+        encode,
+    ),
     HeldRange: (made(HeldRange), encode),
     CatchupDecision: (made(CatchupDecision), encode),
     Diagnosis: (
