@@ -206,6 +206,7 @@ class Foresight:
             former = snapshots.get(one.name)
             declared = _declared(one.name, spec, former, start, one.enabled)
             snapshots[one.name] = replace(declared, windows=windows)
+        _refuse_many(snapshots)
         if unknown := [name for name in given if name not in snapshots]:
             raise Invalid(f'takes: schedule "{shorten(unknown[0])}" does not exist')
         takes: dict[str, timedelta] = {}
@@ -243,12 +244,13 @@ class Foresight:
             calendars = {one.name: one for one in tx.calendars.list_calendars(self._namespace)}
             found = _Known(tx.now, {}, {}, {}, limiters, calendars, windows)
             after: str | None = ""
-            while after is not None and len(found.snapshots) < MOST_SCHEDULES:
+            while after is not None:
                 snapshots, after = tx.plans.list_snapshots(self._namespace, after, PORTION)
                 self._add_past(tx, found, snapshots)
                 for snapshot in snapshots:
                     if not asked.only or snapshot.name in names:
                         found.snapshots[snapshot.name] = snapshot
+                _refuse_many(found.snapshots)
             return found
 
         known = self._store().read(work)
@@ -299,6 +301,14 @@ def _check(asked: Outlay) -> None:
         raise Invalid(f'takes {shorten(asked.takes)} is not an object such as {{"etl": "90m"}}')
     if not isinstance(asked.schedules, list | tuple) or len(asked.schedules) > MOST_SCHEDULES:
         raise Invalid(f"schedules is not a list of at most {MOST_SCHEDULES:,} definitions")
+
+
+def _refuse_many(snapshots: Mapping[str, Snapshot]) -> None:
+    if len(snapshots) > MOST_SCHEDULES:
+        raise Invalid(
+            f"there are more than {MOST_SCHEDULES:,} schedules, the most that can be simulated; "
+            "simulate those of a file alone"
+        )
 
 
 def _definition(form: Any) -> dict[str, Any]:

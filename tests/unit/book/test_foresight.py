@@ -73,6 +73,21 @@ def test_definitions_alone_need_their_calendars(sim: Simulation) -> None:
         sim.book.simulate(schedules=[ON_WORKDAYS], **asked)
 
 
+def test_more_schedules_than_can_be_simulated_are_refused(
+    sim: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duebook.book.foresight.MOST_SCHEDULES", 2)
+    sim.book.schedules.create(**DAILY)
+    sim.book.schedules.create(**DAILY | {"name": "second"})
+    third = DAILY | {"name": "third"}
+    with pytest.raises(Invalid, match=r"more than 2 schedules.* of a file alone"):
+        sim.book.simulate(schedules=[third])
+    assert sim.book.simulate(days=1, schedules=[third], only=True).schedules == 1
+    sim.book.schedules.create(**third)
+    with pytest.raises(Invalid, match="more than 2 schedules"):
+        sim.book.simulate()
+
+
 def test_a_calendar_that_does_not_exist_is_named(sim: Simulation) -> None:
     with pytest.raises(Invalid, match='"job": calendar "workdays" does not exist'):
         sim.book.simulate(schedules=[ON_WORKDAYS])
