@@ -25,7 +25,7 @@ from duebook.model.plan import Snapshot
 from duebook.model.schedule import FIELDS, InvalidSchedule
 from duebook.model.simulation import Move, SpreadProposal
 from duebook.model.window import select_windows
-from duebook.planner import count_edit
+from duebook.planner import after_plan, count_edit, plan_edit
 from duebook.timetext import format_instant, parse_duration, parse_instant
 
 if TYPE_CHECKING:
@@ -352,7 +352,8 @@ def _following(
     spec = renewed(snapshot.spec, changes)
     if spec is snapshot.spec:
         return snapshot
-    return replace(snapshot, spec=count_edit(snapshot, spec, start))
+    spec = count_edit(snapshot, spec, start)
+    return after_plan(snapshot, spec, plan_edit(snapshot, spec, start))
 
 
 def _with_days(
@@ -375,7 +376,10 @@ def _declared(
     """A definition that is given: what it says comes into force at the start."""
     if former is not None:
         spec = spec.anchored(_anchor_of(former.spec) or start)
-        return replace(former, spec=count_edit(former, spec, start))
+        if spec == former.spec:
+            return former
+        spec = count_edit(former, spec, start)
+        return after_plan(former, spec, plan_edit(former, spec, start))
     status: Status = "active" if enabled else "paused"
     spec = spec.anchored(start).counting_from(start)
     return Snapshot(name, name, 1, spec, status, start, controlled_until=start)

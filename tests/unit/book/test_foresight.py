@@ -88,6 +88,18 @@ def test_more_schedules_than_can_be_simulated_are_refused(
         sim.book.simulate()
 
 
+def test_a_completed_schedule_runs_again_as_it_would_after_apply(sim: Simulation) -> None:
+    once = DAILY | {"trigger": {"cron": "0 * * * *"}, "max_runs": 2}
+    sim.book.schedules.declare([once], "me")
+    sim.advance("5h")
+    assert sim.book.schedules.get("job").status == "completed"
+    assert sim.book.simulate(days=1, schedules=[once]).runs == 0
+    more = once | {"max_runs": 1000}
+    assert sim.book.simulate(days=1, schedules=[more]).runs == 24
+    sim.book.schedules.declare([more], "me")
+    assert sim.book.simulate(days=1).runs == 24
+
+
 def test_a_calendar_that_does_not_exist_is_named(sim: Simulation) -> None:
     with pytest.raises(Invalid, match='"job": calendar "workdays" does not exist'):
         sim.book.simulate(schedules=[ON_WORKDAYS])
