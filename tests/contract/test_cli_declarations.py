@@ -92,6 +92,12 @@ def test_apply_asks_and_takes_no_for_an_answer(cli: Cli, tmp_path: Path) -> None
 def test_names_of_others_need_adopt_and_prune_needs_an_owner(cli: Cli, tmp_path: Path) -> None:
     cli.ok("add", "often", "--every", "1h", "--", "true")
     file = write(tmp_path, FILE)
+    gap = '{daily: "02:30", tz: Europe/Brussels}'
+    warned = FILE.replace('{every: 10m, anchor: "2026-01-01T00:00:00Z"}', gap)
+    unasked = CliRunner().invoke(main, [*cli._asks, "apply", write(tmp_path, warned)])
+    assert "02:30 does not exist on" in unasked.stdout
+    assert "add --adopt" in unasked.stderr, "another warning hides nothing, and nobody is asked"
+    file = write(tmp_path, FILE)
     result = cli("apply", file, "--yes")
     assert result.exit_code == 1
     assert "1 schedule not declared by billing: often; to take over, add --adopt" in result.output

@@ -173,8 +173,9 @@ def _declare(
 
 def _refuse_others(planned: Declaration, adopt: bool) -> None:
     """Ask nobody about what will be refused."""
-    notes = {one.name: note for one in planned.schedules for note in one.notes}
-    others = [name for name, note in notes.items() if note.code == "adopt"]
+    others = [
+        one.name for one in planned.schedules if any(note.code == "adopt" for note in one.notes)
+    ]
     if others and not adopt:
         names = shorten(", ".join(others), LONGEST)
         told = f"{counted(len(others), 'schedule')} not declared by {planned.owner}"
