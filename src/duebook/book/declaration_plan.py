@@ -10,7 +10,6 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.book.declared_calendars import renewed, tell_calendar
-from duebook.budget import Budget
 from duebook.errors import OverBudget
 from duebook.model.declaration import Declaration, DeclaredSchedule, FieldChange, field_changes
 from duebook.model.note import Note
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from duebook.book.bulk import Wanted
     from duebook.book.declared_calendars import CalendarChange
+    from duebook.budget import Budget
     from duebook.model.plan import Snapshot, WindowSpan
     from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.model.window import MaintenanceWindow
@@ -33,8 +33,6 @@ __all__ = ["DAYS", "Asked", "Changed", "Difference", "Facts", "plan_declaration"
 DAYS: Final = 7
 MOST_LOOKED_AT: Final = 100_000
 """Due times that one declaration computes for its comparison."""
-LONGEST: Final = 5.0
-"""Seconds of processor time for it."""
 
 
 class Asked(NamedTuple):
@@ -97,11 +95,13 @@ class Facts(NamedTuple):
 
 
 def plan_declaration(
-    namespace: str, asked: Asked, difference: Difference, facts: Facts
+    namespace: str, asked: Asked, difference: Difference, facts: Facts, budget: Budget
 ) -> Declaration:
-    """What declaring does, with the fingerprint by which it can be asked for again."""
+    """What declaring does, with the fingerprint by which it can be asked for again; due times are
+    compared as long as the budget lasts."""
     until = difference.now + timedelta(days=asked.days)
-    foreseen, compared = _foresee(difference, facts, until) if asked.days else ({}, True)
+    seen = _foresee(difference, facts, until, budget) if asked.days else ({}, True)
+    foreseen, compared = seen
     told = [
         *(_created(one, foreseen) for one in difference.created),
         *(_changed(asked, one, foreseen) for one in difference.changed),
@@ -133,11 +133,11 @@ def whose(schedule: Schedule) -> str:
 
 
 def _foresee(
-    difference: Difference, facts: Facts, until: datetime
+    difference: Difference, facts: Facts, until: datetime, budget: Budget
 ) -> tuple[dict[str, Foreseen], bool]:
     """What becomes of due times, by the names of schedules, and whether all were compared."""
     looked_at, found = 0, dict[str, Foreseen]()
-    for name, look in _looks(difference, facts, until):
+    for name, look in _looks(difference, facts, until, budget):
         if looked_at > MOST_LOOKED_AT:
             return found, False
         try:
@@ -151,10 +151,10 @@ def _foresee(
 
 
 def _looks(
-    difference: Difference, facts: Facts, until: datetime
+    difference: Difference, facts: Facts, until: datetime, budget: Budget
 ) -> Iterator[tuple[str, Callable[[], Foreseen]]]:
     """The changes first, which matter most, then what is removed and what is new."""
-    how, snapshots = (difference.now, until, Budget(LONGEST)), facts.snapshots
+    how, snapshots = (difference.now, until, budget), facts.snapshots
 
     def windows(spec: ScheduleSpec) -> tuple[WindowSpan, ...]:
         return select_windows(facts.windows, spec.labels)

@@ -24,6 +24,7 @@ from duebook.book.declared_calendars import change_calendars, renewed
 from duebook.book.editing import put_in_force
 from duebook.book.quotas import admit
 from duebook.book.widening import find_missed, widens
+from duebook.budget import Budget
 from duebook.errors import Conflict, Invalid, counted, quoted, shorten
 from duebook.ids import check_name
 from duebook.model.declaration import (
@@ -58,6 +59,8 @@ MOST_DAYS: Final = 366
 MOST_WIDENED: Final = 100
 """Changes for which due times that were recorded as missed are looked for."""
 TRIES: Final = 3
+LONGEST: Final = 5.0
+"""Seconds of processor time for comparing due times, in all tries."""
 MOST_FOLLOWING: Final = 10_000
 """Schedules that use calendars which change."""
 NO_CALENDARS: Final[Mapping[str, CalendarRule]] = MappingProxyType({})
@@ -116,15 +119,20 @@ class Declaring:
         self, wanted: Sequence[Wanted], calendars: Mapping[str, CalendarRule] = NO_CALENDARS
     ) -> Declaration:
         """Say what changes, and change it unless only that was asked for."""
+        budget = Budget(LONGEST)
         for _ in range(TRIES):
             try:
-                return self._try(wanted, calendars)
+                return self._try(wanted, calendars, budget)
             except _Moved:
                 continue
         raise Conflict("others keep changing these schedules; try again")
 
-    def _try(self, wanted: Sequence[Wanted], calendars: Mapping[str, CalendarRule]) -> Declaration:
-        told, difference = self._look(wanted, calendars)
+    def _try(
+        self, wanted: Sequence[Wanted], calendars: Mapping[str, CalendarRule], budget: Budget
+    ) -> Declaration:
+        difference = self._compare(wanted, calendars)
+        facts = self._store.read(lambda tx: self._read_facts(tx, difference))
+        told = plan_declaration(self._namespace, self._asked, difference, facts, budget)
         if self._asked.expect not in (None, told.fingerprint):
             raise Conflict(
                 "the schedules are no longer as they were when this was planned; look at the "
@@ -138,13 +146,6 @@ class Declaring:
         return replace(told, applied=True)
 
     # -- what would change: nothing is computed while a transaction is open
-
-    def _look(
-        self, wanted: Sequence[Wanted], calendars: Mapping[str, CalendarRule]
-    ) -> tuple[Declaration, Difference]:
-        difference = self._compare(wanted, calendars)
-        facts = self._store.read(lambda tx: self._read_facts(tx, difference))
-        return plan_declaration(self._namespace, self._asked, difference, facts), difference
 
     def _compare(
         self, wanted: Sequence[Wanted], declared: Mapping[str, CalendarRule]

@@ -270,8 +270,9 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
     @operation(
         *("declare_schedules", "PUT", "/declarations/{owner}", Role.OPERATOR, "diff", "apply"),
         tag="schedules",
-        errors=(409,),
+        errors=(409, 429),
         bulk=True,
+        computes=True,
     )
     def declare(
         self,
