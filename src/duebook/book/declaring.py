@@ -429,7 +429,7 @@ def _hides(form: Mapping[str, Any]) -> bool:
     try:
         return HIDDEN in json.dumps([form.get("target"), form.get("payload")], default=str)
     except (TypeError, ValueError, RecursionError):
-        return False  # it is no JSON, which is told where it is read
+        return False  # not valid JSON; reading the definition reports that
 
 
 def _unhidden(form: dict[str, Any], current: ScheduleSpec) -> dict[str, Any]:

@@ -52,9 +52,9 @@ MOST_DAYS: Final = 1_830
 MOST_WORKERS: Final = 1_000_000
 FIRST_YEAR, LAST_YEAR = 1970, 9_900
 ASSUMED: Final = timedelta(minutes=1)
-"""How long runs take of which there is no past."""
+"""How long runs of schedules without past runs take."""
 OTHERS: Final = "*"
-"""In `takes`: those of which there is no past."""
+"""In `takes`: schedules without past runs."""
 TIED: Final = 'it is declared by "{}", which would move it back; change it there'
 _KEPT: Final = {*FIELDS, *SHORT_FORMS, *SWITCHES, "name", "template"}
 
