@@ -280,8 +280,8 @@ class Declaring:
         following = {one.id: one for one in found.following}
         touched = {one.schedule.id: one.schedule for one in found.changed}
         touched |= {one.id: one for one in gone} | following
-        self._save_calendars(tx, found, touched)
         tx.plans.lock(list(touched))
+        self._save_calendars(tx, found, touched)
         self._refuse_moved(tx, found, list(touched.values()))
         specs = [*(one.spec for one in found.edits), *(new.spec for _, _, new in found.created)]
         if not are_current(tx, self._namespace, specs):
@@ -303,8 +303,8 @@ class Declaring:
         self._audit.note(tx, "declare", "declaration", self._asked.owner, after=done)
 
     def _save_calendars(self, tx: Tx, found: Difference, touched: Mapping[str, Schedule]) -> None:
-        """Calendars are locked before schedules. Raises _Moved when any has been changed, or
-        another schedule uses them, since."""
+        """Calendars are locked after the states of schedules, as by all who edit these. Raises
+        _Moved when any has been changed, or another schedule uses them, since."""
         if not found.calendars:
             return
         tx.calendars.lock(self._namespace)
