@@ -38,7 +38,7 @@ from duebook.model.edited import Edited, Note
 from duebook.model.event import Event, EventPage, TopicUse
 from duebook.model.feed import Feed
 from duebook.model.flow_view import FlowView
-from duebook.model.held import CatchupDecision, HeldRange
+from duebook.model.held import BulkDecision, CatchupDecision, HeldRange
 from duebook.model.node import LiveNode
 from duebook.model.plan import DueException
 from duebook.model.queue import Queue, QueueLoad, Rate
@@ -222,6 +222,7 @@ PAIRS: Final[dict[Any, tuple[st.SearchStrategy[Any], Callable[..., Any]]]] = {
     Declaration: (made(Declaration, schedules=declared.map(tuple)), encode),
     HeldRange: (made(HeldRange), encode),
     CatchupDecision: (made(CatchupDecision), encode),
+    BulkDecision: (made(BulkDecision), encode),
     Diagnosis: (
         made(Diagnosis, checkups=st.lists(made(Checkup), max_size=2).map(tuple)),
         encode,
