@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from duebook.api.answers import Answer
 from duebook.api.operations import Operations
+from duebook.errors import NotFound, shorten
 from duebook.model.access import Role
 from duebook.web.labels import read_pairs
 from duebook.web.page_request import CurrentPage, Submitted
@@ -47,8 +48,9 @@ def do_create_feed(page: CurrentPage, form: Submitted) -> Response:
 @operations("GET", "/feeds/{name}/revoke", Role.ADMIN)
 def ask_revoke_feed(page: CurrentPage, name: str) -> Response:
     """Whether to revoke it."""
-    found = any(feed.name == name for feed in page.book.feeds.list())
-    return page.render("feed_revoke.html", 200 if found else 404, name=name, found=found)
+    if not any(feed.name == name for feed in page.book.feeds.list()):
+        raise NotFound(f'feed "{shorten(name)}" does not exist')
+    return page.render("feed_revoke.html", name=name)
 
 
 @operations("POST", "/feeds/{name}/revoke", Role.ADMIN)
@@ -59,10 +61,7 @@ def do_revoke_feed(page: CurrentPage, name: str, form: Submitted) -> Response:
         book.feeds.revoke(name)
         return page.go("feeds")
 
-    def again(problem: str, status: int) -> Response:
-        return page.render("refused.html", status, problem=problem, back=("feeds",))
-
-    return page.write(form, work, again)
+    return page.write(form, work)
 
 
 def _ask(
