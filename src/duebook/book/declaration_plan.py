@@ -13,7 +13,7 @@ from duebook.book.declared_calendars import renewed, tell_calendar
 from duebook.errors import OverBudget
 from duebook.model.declaration import Declaration, DeclaredSchedule, FieldChange, field_changes
 from duebook.model.note import Note
-from duebook.model.window import select_windows
+from duebook.model.window import spans_for
 from duebook.planner import Foreseen, foresee_change, foresee_end, foresee_new
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _looks(
     how, snapshots = (difference.now, until, budget), facts.snapshots
 
     def windows(spec: ScheduleSpec) -> tuple[WindowSpan, ...]:
-        return select_windows(facts.windows, spec.labels)
+        return spans_for(facts.windows, dict(spec.labels))
 
     for one in difference.edits:  # one that cannot be read has no snapshot
         if (found := snapshots.get(one.schedule.id)) is not None:
@@ -239,6 +239,7 @@ def _with(told: DeclaredSchedule, seen: Foreseen | None) -> DeclaredSchedule:
         disappear=seen.disappear,
         move=seen.move,
         more=seen.more,
+        controls=seen.controls,
         notes=(*told.notes, *seen.notes),
     )
 

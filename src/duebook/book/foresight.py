@@ -24,7 +24,7 @@ from duebook.model.aliases import SHORT_FORMS, SWITCHES
 from duebook.model.plan import Snapshot
 from duebook.model.schedule import FIELDS, InvalidSchedule
 from duebook.model.simulation import Move, SpreadProposal
-from duebook.model.window import select_windows
+from duebook.model.window import spans_for
 from duebook.planner import after_plan, count_edit, plan_edit
 from duebook.timetext import format_instant, parse_duration, parse_instant
 
@@ -202,7 +202,7 @@ class Foresight:
         calendars = known.calendars | {name: one.calendar for name, one in changes.items()}
         for one in self._wanted(wanted, asked.only):
             spec = _with_days(one.name, one.spec, calendars, asked.only)
-            windows = select_windows(known.windows, spec.labels)
+            windows = spans_for(known.windows, dict(spec.labels))
             former = snapshots.get(one.name)
             declared = _declared(one.name, spec, former, start, one.enabled)
             snapshots[one.name] = replace(declared, windows=windows)

@@ -94,7 +94,7 @@ def _most_affected(outlooks: Sequence[Outlook]) -> tuple[Outlook, ...]:
 def _outlook(entry: Entry, source: Source) -> Outlook:
     figures: Figures = entry.figures
     late = sorted(figures.late)
-    waiting = sum(not run.attempt for run in entry.waiting)
+    waiting = sum(not run.attempt for run in entry.waiting) + figures.undecided
     number = figures.runs + waiting
     return Outlook(
         entry.name,

@@ -31,6 +31,7 @@ from duebook.model.change import Change
 from duebook.model.codec import alternatives, encode
 from duebook.model.consumer import Consumer, DeadLetter, Lag, Partition
 from duebook.model.declaration import (
+    ControlMoves,
     Declaration,
     DeclaredCalendar,
     DeclaredSchedule,
@@ -44,7 +45,7 @@ from duebook.model.edited import Edited, Note
 from duebook.model.event import Event, EventPage, TopicUse
 from duebook.model.feed import Feed
 from duebook.model.flow_view import FlowView
-from duebook.model.held import CatchupDecision, HeldRange
+from duebook.model.held import BulkDecision, CatchupDecision, HeldRange
 from duebook.model.node import LiveNode
 from duebook.model.plan import DueException
 from duebook.model.queue import Queue, QueueLoad, Rate
@@ -120,6 +121,7 @@ declared = st.lists(
         fields=st.just((FieldChange("retry", None, {"attempts": 3}),)),
         move=st.lists(made(DueMove), max_size=2).map(tuple),
         notes=st.just((Note("drops", "this drops 14 waiting due times"),)),
+        controls=st.just((ControlMoves("stop", more=3),)),
     ),
     max_size=2,
 )
@@ -238,6 +240,7 @@ PAIRS: Final[dict[Any, tuple[st.SearchStrategy[Any], Callable[..., Any]]]] = {
     ),
     HeldRange: (made(HeldRange), encode),
     CatchupDecision: (made(CatchupDecision), encode),
+    BulkDecision: (made(BulkDecision), encode),
     Diagnosis: (
         made(Diagnosis, checkups=st.lists(made(Checkup), max_size=2).map(tuple)),
         encode,
