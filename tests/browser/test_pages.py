@@ -41,6 +41,8 @@ def all_pages(site: Site) -> list[str]:
         f"/runs/{flow_run}",
         f"/runs/{flow_run}/retry?step=load-orders",
         "/calendar",
+        "/simulate?days=7&workers=3",
+        "/spread?days=7&label=team:tenants",
         "/events",
         f"/events/{letter}",
         "/readers/billing",

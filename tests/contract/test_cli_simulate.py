@@ -141,6 +141,8 @@ def test_what_spread_proposes_can_be_compared_and_applied(cli: Cli, tmp_path: Pa
     simulated = ("--days", "2", *FROM, "--takes", "10m")
     assert cli.json("simulate", *simulated)["peak"] == 4
     told = cli.ok("spread", *simulated, "--out", str(tmp_path / "spread.yaml"))
+    (line,) = [line for line in told.splitlines() if line.startswith("c ")]
+    assert len({word for word in line.split() if word.endswith("Z")}) == 2, "where it moves"
     files = {"": tmp_path / "spread.yaml", "billing": tmp_path / "spread-billing.yaml"}
     assert all(path.name in told for path in files.values())
     refused = cli("apply", str(files[""]), "--yes")
