@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -64,17 +65,25 @@ def outcome(entries: list[Entry]) -> list[Any]:
     ]
 
 
-@given(st.lists(DEFINITIONS, min_size=1, max_size=3), st.sampled_from([None, None, 1, 3]))
+@given(
+    st.lists(DEFINITIONS, min_size=1, max_size=3),
+    st.sampled_from([None, None, 1, 3]),
+    st.sampled_from([7 * DAY, timedelta(hours=5)]),
+)
 @settings(max_examples=some_of(75), deadline=None, derandomize=some_of(75) < 75)
 def test_stepping_in_bulk_equals_the_event_loop(
-    definitions: list[dict[str, Any]], workers: int | None
+    definitions: list[dict[str, Any]], workers: int | None, week: timedelta
 ) -> None:
+    """Also over the end of a `week`, after which the next is taken."""
+    if workers is not None:  # whose turn it is, of several queues, is not counted in bulk
+        definitions = [one | {"queue": "default"} for one in definitions]
     found = []
     for in_bulk in (True, False):
         entries = [entry(f"s{number}", **one) for number, one in enumerate(definitions)]
         limiters = [QueueLimiter(Queue("heavy", concurrency=1))]
         until = START + DAY + timedelta(hours=5)
-        done = simulate(entries, START, until, workers, limiters, in_bulk=in_bulk)
+        with patch("duebook.foresight.simulate.WEEK", week):
+            done = simulate(entries, START, until, workers, limiters, in_bulk=in_bulk)
         told = report(done)
         found.append((outcome(entries), told.peak, told.busiest, told.running, told.hours))
     assert found[0] == found[1]
@@ -131,6 +140,20 @@ def test_runs_that_never_start_count_as_late() -> None:
     told = report(simulate(entries, START, START + DAY, limiters=limiters))
     assert told.late_most == timedelta(hours=21)
     assert told.outlooks[0].waiting == 1
+
+
+def test_due_times_that_wait_for_each_other_are_counted_and_late() -> None:
+    entries = [entry("slow", {"every": "2m"}, "60m", overlap="queue")]
+    told = report(simulate(entries, START, START + DAY))
+    assert told.due_times == 720
+    assert (told.runs, told.outlooks[0].waiting) == (24, 696)
+    assert told.late_most > timedelta(hours=23)
+
+
+def test_stepping_in_bulk_stays_within_its_budget() -> None:
+    entries = [entry(f"s{n}", {"every": "1s"}, "0s", overlap="allow") for n in range(3)]
+    with pytest.raises(OverBudget):
+        simulate(entries, START, START + 300 * DAY, budget=Budget(0.01))
 
 
 def test_a_simulation_stays_within_its_budget() -> None:
