@@ -18,6 +18,7 @@ from duebook.foresight.entry import SimulatedRun, Traced, from_micros, micros
 from duebook.foresight.world import World
 from duebook.model.plan import ActiveRun, Fire, Reason, Skip
 from duebook.planner import DueTimes, plan
+from duebook.planner.due import LONGEST_UNRECORDED
 from duebook.triggers.base import TimelineTrigger
 from duebook.triggers.zones import to_seconds
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from duebook.foresight.entry import Entry
     from duebook.foresight.load import Load
     from duebook.foresight.world import Resources
+    from duebook.model.schedule import ScheduleSpec
 
 __all__ = ["Stepper"]
 
@@ -78,7 +80,7 @@ class Stepper:
         now: datetime | None = self._after
         while now is not None and _can_step(entry, now):
             stretch = self._stretch(entry, now)
-            if not _keeps_apart(entry, stretch):
+            if not self._keeps_apart(entry, stretch):
                 break
             busy_at = self._step(entry, stretch)
             if busy_at is None:
@@ -123,11 +125,28 @@ class Stepper:
         entry.wake_at = None if following is None else from_micros(following)
         return None
 
+    def _keeps_apart(self, entry: Entry, stretch: DueStretch) -> bool:
+        """Whether each due time is planned before the next one comes, no maintenance window is
+        near, and what is left out is recorded with the due time after it."""
+        spec, known = entry.spec, entry.snapshot
+        after, until = known.watermark or self._after, self._until
+        if stretch.following is not None:
+            until = max(until, from_micros(stretch.following))
+        elif _leaves_out(spec):
+            return False
+        if any(window.end > after and window.start <= until for window in known.windows):
+            return False
+        if spec.calendar is not None:
+            steps = pairwise([micros(after), *stretch.due, micros(until)])
+            if max(b - a for a, b in steps) > _in_micros(LONGEST_UNRECORDED):
+                return False
+        return stretch.gap > _in_micros(spec.jitter)
+
     def _stretch(self, entry: Entry, now: datetime) -> DueStretch:
         """The due times after the watermark, in microseconds."""
         spec, after = entry.spec, entry.snapshot.watermark or now
         trigger, due = spec.triggers[0], []
-        bounded = spec.start_at or spec.end_at or spec.exclude or len(spec.triggers) > 1
+        bounded = spec.start_at or spec.end_at or _leaves_out(spec) or len(spec.triggers) > 1
         if bounded or not isinstance(trigger, TimelineTrigger):
             known = DueTimes.of(entry.snapshot, now, self._budget)
             found = known.next_after(after)
@@ -183,13 +202,14 @@ class Stepper:
             entry.runs.append(run)
 
     def _move_on(self, entry: Entry, planned: list[int], decided: int) -> None:
-        """What was passed is decided; excluded due times are recorded with the next that is not."""
+        """What was passed is decided; what is left out is recorded with the due time after it."""
         known, before = entry.snapshot, entry.snapshot.watermark or self._after
-        if decided == len(planned) and not entry.spec.exclude:
+        leaves_out = _leaves_out(entry.spec)
+        if decided == len(planned) and not leaves_out:
             known.watermark = self._until
         elif decided:
             known.watermark = from_micros(planned[decided - 1])
-            if entry.spec.exclude:
+            if leaves_out:
                 due = DueTimes.of(known, before, self._budget)
                 for skip in due.left_out(before, known.watermark):
                     entry.figures.skips[skip.reason.value] += skip.count
@@ -216,19 +236,16 @@ def _stretched(due: list[int], following: int | None) -> DueStretch:
     return DueStretch(due, following, min((b - a for a, b in pairwise(due)), default=NEVER))
 
 
-def _keeps_apart(entry: Entry, stretch: DueStretch) -> bool:
-    """Whether each due time is planned before the next one comes, and another one follows with
-    which excluded ones are recorded."""
-    if entry.spec.exclude and stretch.following is None:
-        return False
-    return stretch.gap > _in_micros(entry.spec.jitter)
-
-
 def _planned(entry: Entry, due: list[int]) -> list[int]:
     """When they are planned: jitter puts them off."""
     if not entry.spec.jitter:
         return due
     return [micros(entry.ripe_at(from_micros(at))) for at in due]
+
+
+def _leaves_out(spec: ScheduleSpec) -> bool:
+    """Whether some of its days are excluded or closed."""
+    return bool(spec.exclude) or spec.calendar is not None
 
 
 def _in_micros(length: timedelta) -> int:
@@ -261,7 +278,7 @@ def _is_simple(entry: Entry) -> bool:
     spec = entry.spec
     if not spec.triggers or spec.depends_on or spec.controlled or spec.max_runs is not None:
         return False
-    if spec.calendar is not None or entry.snapshot.windows:
+    if spec.calendar is not None and spec.calendar.roll != "skip":
         return False
     if spec.overlap == "allow" and spec.max_concurrent:
         return False

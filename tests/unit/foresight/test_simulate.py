@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
 import pytest
@@ -13,15 +13,27 @@ from hypothesis import strategies as st
 from duebook.budget import Budget
 from duebook.errors import OverBudget
 from duebook.foresight.simulate import simulate
+from duebook.model.calendar_days import DaySet
+from duebook.model.calendar_use import CalendarUse
+from duebook.model.plan import WindowSpan
 from duebook.model.queue import Queue, QueueLimiter
 from tests.support.examples import some_of
 from tests.unit.foresight.builders import START, entry, report
 
 if TYPE_CHECKING:
     from duebook.foresight.entry import Entry
+    from duebook.model.calendar_use import CalendarMode
 
 DAY = timedelta(days=1)
+HOUR = timedelta(hours=1)
 
+MODES: Final[tuple[CalendarMode, ...]] = ("only", "except")
+CLOSED = DaySet.of([date(2026, 3, 28)])
+WINDOWS = st.builds(
+    lambda start, length: WindowSpan("w", START + start * HOUR, START + (start + length) * HOUR),
+    st.integers(-3, 30),
+    st.integers(1, 9),
+)
 DEFINITIONS = st.fixed_dictionaries(
     {
         "trigger": st.sampled_from(
@@ -40,6 +52,10 @@ DEFINITIONS = st.fixed_dictionaries(
     optional={
         "jitter": st.sampled_from(["1m", "2h"]),
         "exclude": st.just(["2026-03-28"]),
+        "calendar": st.sampled_from(
+            [CalendarUse("c", mode, roll, 1, CLOSED) for mode in MODES for roll in ("skip", "next")]
+        ),
+        "windows": st.lists(WINDOWS, max_size=2),
         "priority": st.integers(-1, 1),
         "timeout": st.just("10m"),
         "expire_after": st.just("30m"),

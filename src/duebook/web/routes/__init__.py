@@ -5,10 +5,13 @@ from __future__ import annotations
 from duebook.web.routes import (
     access,
     account,
+    backfill,
     bulk,
+    calendars,
     catchup,
     creation,
     events,
+    feeds,
     flows,
     insights,
     live,
@@ -17,6 +20,7 @@ from duebook.web.routes import (
     schedule_actions,
     schedules,
     simulate,
+    windows,
 )
 
 __all__ = ["PAGES"]
@@ -26,6 +30,7 @@ PAGES = (
     overview.operations,
     schedules.operations,
     schedule_actions.operations,
+    backfill.operations,
     catchup.operations,
     bulk.operations,
     creation.operations,
@@ -35,6 +40,9 @@ PAGES = (
     flows.checking,
     insights.operations,
     simulate.operations,
+    calendars.operations,
+    windows.operations,
+    feeds.operations,
     events.operations,
     access.operations,
     live.operations,
