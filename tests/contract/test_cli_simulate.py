@@ -132,15 +132,18 @@ def test_what_spread_proposes_can_be_compared_and_applied(cli: Cli, tmp_path: Pa
     movable = ("--label", "may-move=true")
     add(cli, "a", "0 3 * * *", *movable)
     cli.ok("add", "b", "--daily", "03:00", *movable, "--env", "KEY=s3cret", "--", "true")
-    cli.ok("add", "c", "--every", "1h", *movable, "--", "true")
     add(cli, "fixed", "0 3 * * *")
     own = tmp_path / "billing.yaml"
-    bill = {"cron": "0 3 * * *", "target": {"command": ["true"]}, "labels": {"may-move": "true"}}
-    own.write_text(yaml.safe_dump({"owner": "billing", "schedules": {"bill": bill}}))
+    common = {"target": {"command": ["true"]}, "labels": {"may-move": "true"}}
+    bill = {"cron": "0 3 * * *", **common}
+    check = {"trigger": {"every": "1h", "anchor": "2026-01-01T00:00:25Z"}, **common}
+    billing = {"owner": "billing", "schedules": {"bill": bill, "check": check}}
+    own.write_text(yaml.safe_dump(billing))
     cli.ok("apply", str(own), "--yes")
     simulated = ("--days", "2", *FROM, "--takes", "10m")
-    assert cli.json("simulate", *simulated)["peak"] == 4
+    assert cli.json("simulate", *simulated)["peak"] == 5
     told = cli.ok("spread", *simulated, "--out", str(tmp_path / "spread.yaml"))
+    assert "every 1h from 2026-01-01T00:00:25Z" in told, "of an interval, what moves"
     files = {"": tmp_path / "spread.yaml", "billing": tmp_path / "spread-billing.yaml"}
     assert all(path.name in told for path in files.values())
     refused = cli("apply", str(files[""]), "--yes")

@@ -173,7 +173,7 @@ class Foresight:
             after,
             found.movable,
             tuple(
-                Move(name, known[name].trigger_text, spec.trigger_text, owners.get(name, ""))
+                Move(name, *_trigger_texts(known[name], spec), owners.get(name, ""))
                 for name, spec in moved.items()
             ),
             found.fixed,
@@ -268,6 +268,15 @@ class Foresight:
             if ended:
                 last = max(mark.finished_at for mark in ended if mark.finished_at is not None)
                 found.succeeded[names[id_]] = last
+
+
+def _trigger_texts(before: ScheduleSpec, after: ScheduleSpec) -> tuple[str, str]:
+    """Both triggers; of an interval that moves, also from when on it counts."""
+    if before.trigger_text != after.trigger_text:
+        return before.trigger_text, after.trigger_text
+    anchors = (_anchor_of(before), _anchor_of(after))
+    first, last = (f"{before.trigger_text} from {at and format_instant(at)}" for at in anchors)
+    return first, last
 
 
 def _owners(tx: Tx, snapshots: Sequence[Snapshot]) -> dict[str, str]:
