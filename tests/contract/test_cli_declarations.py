@@ -239,7 +239,8 @@ def test_an_export_has_the_calendars_that_its_schedules_use(
     assert again.stdout == "owner default: 1 unchanged\n"
     with closing(SqliteStore(tmp_path / "other.db")) as store:
         book = Book(store)
-        found = {one.name: one.definition for one in book.calendars.list()}
+        names = [one.name for one in book.calendars.list()]
+        found = {name: book.calendars.get(name).definition for name in names}
         assert found["closed"]["ical"] == ical.read_bytes().decode().replace("\r\n", "\n")
         assert (found["open"], len(found)) == (
             {"weekdays": ["MON", "TUE", "WED", "THU", "FRI"], "without": {"calendars": ["closed"]}},

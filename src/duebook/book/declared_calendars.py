@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CalendarChange", "change_calendars", "read_calendars", "renewed", "tell_calendar"]
 
-MOST_CALENDARS: Final = 1_000
+MOST_CALENDARS: Final = 200
+"""Of a namespace."""
 
 
 class CalendarChange(NamedTuple):
@@ -42,7 +43,7 @@ def read_calendars(forms: Iterable[Mapping[str, Any]]) -> dict[str, CalendarRule
         raise Invalid(f"calendars {shorten(forms)} is not a list of definitions")
     given = list(forms)
     if len(given) > MOST_CALENDARS:
-        raise Invalid(f"calendars: at most {MOST_CALENDARS:,} can be declared, not {len(given):,}")
+        raise Invalid(f"calendars: at most {MOST_CALENDARS} can be declared, not {len(given):,}")
     found: dict[str, CalendarRule] = {}
     problems: dict[str, str] = {}
     for number, form in enumerate(given):
@@ -80,6 +81,11 @@ def change_calendars(
     holidays are computed again only by saving it. Raises Invalid.
     """
     rules = {name: load_rule(found.definition) for name, found in known.items()} | dict(declared)
+    if len(rules) > max(MOST_CALENDARS, len(known)):
+        raise Invalid(
+            f'calendars: namespace "{namespace}" would have {len(rules)}, and may have at most '
+            f"{MOST_CALENDARS}; remove some that nothing uses"
+        )
     days = {name: found.days for name, found in known.items()}
     changes: dict[str, CalendarChange] = {}
     for name in _in_order(rules):

@@ -241,7 +241,10 @@ class Foresight:
 
         def work(tx: Tx) -> _Known:
             limiters, windows = tx.queues.limiters(), tx.calendars.list_windows(self._namespace)
-            calendars = {one.name: one for one in tx.calendars.list_calendars(self._namespace)}
+            calendars = {}
+            if asked.schedules or asked.calendars:
+                listed = tx.calendars.list_calendars(self._namespace)
+                calendars = {one.name: one for one in listed}
             found = _Known(tx.now, {}, {}, {}, limiters, calendars, windows)
             after: str | None = ""
             while after is not None:

@@ -46,6 +46,14 @@ def test_what_refers_to_nothing_or_to_itself_is_refused(
         changes(*forms)
 
 
+def test_a_namespace_has_not_too_many_calendars(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duebook.book.declared_calendars.MOST_CALENDARS", 1)
+    known = {"a": changes(SUNDAYS)["a"].calendar}
+    assert changes(SUNDAYS | {"weekdays": "MON"}, known=known)
+    with pytest.raises(Invalid, match='namespace "default" would have 2, and may have at most 1'):
+        changes(SUNDAYS | {"name": "b"}, known=known)
+
+
 def test_a_change_lists_the_days_and_not_the_text_of_files() -> None:
     ical = "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20271225\nEND:VEVENT\nEND:VCALENDAR\n"
     known = {"a": changes(SUNDAYS)["a"].calendar}

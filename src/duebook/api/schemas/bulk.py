@@ -31,7 +31,7 @@ DeclarationRequest: Final = Object(
         "calendars": NotRequired[
             Annotated[
                 many(ListedCalendar),
-                Shown("Created, or changed for all schedules that use them.", most=1_000),
+                Shown("Created, or changed for all schedules that use them.", most=200),
             ]
         ],
         "expect": NotRequired[
