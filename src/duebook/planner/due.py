@@ -217,25 +217,33 @@ class DueTimes(DayTimes):
 
         Bounded whatever the stretch: only its ends are looked for, the rest is counted.
         """
-        entries = [Skip(at, at, 1, True, reason, facts) for at in self._moved(after, until)]
+        moved = [Skip(at, at, 1, True, reason, facts) for at in self._moved(after, until)]
+        return [*self._skip_regular(after, until, reason, facts), *moved]
+
+    def _skip_regular(
+        self, after: datetime, until: datetime, reason: Reason, facts: Mapping[str, Any]
+    ) -> list[Skip]:
         first, last = self._next_regular(after), self._previous_regular(until + _TICK)
         if first is None or last is None or first > last or last <= after:
-            return entries
+            return []
         count = self._count(after, until)
         follows = self.follows(first)
-        return [Skip(first, last, int(count), count.exact, reason, facts, follows), *entries]
+        return [Skip(first, last, int(count), count.exact, reason, facts, follows)]
 
     def hold_all(self, after: datetime, until: datetime) -> list[Hold]:
-        """As `skip_all`, in parts without anything that a person took out of the stretch."""
-        parts, place = [], after
-        for at in sorted(out for out in self._taken_out if after < out <= until):
-            parts.append((place, instant_before(at)))
-            place = at
+        """As `skip_all`, in parts without anything that a person or a maintenance window took out
+        of the stretch."""
+        gaps = [(at, at) for at in self._taken_out]
+        gaps += [(window.start, window.last) for window in self._windows]
+        found, place = [], after
+        for first, last in (*sorted(gaps), (until + _TICK, until)):
+            if (high := min(instant_before(first), until)) > place:
+                found += self._skip_regular(place, high, Reason.MISSED, {})
+            place = max(place, last)
+        moved = (Hold(at, at, 1, True) for at in self._moved(after, until))
         return [
-            Hold(skip.due_from, skip.due_to, skip.count, skip.exact)
-            for low, high in (*parts, (place, until))
-            if low < high
-            for skip in self.skip_all(low, high, Reason.MISSED, {})
+            *(Hold(part.due_from, part.due_to, part.count, part.exact) for part in found),
+            *moved,
         ]
 
     def left_out(self, after: datetime, until: datetime) -> list[Skip]:

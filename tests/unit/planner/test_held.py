@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duebook.model.held import HeldRange
-from duebook.planner import Held, newest_since
+from duebook.model.plan import DueException, WindowSpan
+from duebook.model.window import without_overlap
+from duebook.planner import DueTimes, Held, newest_since
 from tests.unit.planner.histories import MINUTE, NOON, clock, history, make_spec
 
 if TYPE_CHECKING:
@@ -96,15 +99,44 @@ def test_the_newest_are_counted_over_all_ranges() -> None:
     assert found == ["08:00", "07:00", "04:00", "03:30", "03:00", "01:00"]
 
 
+def test_a_range_has_no_due_time_of_a_maintenance_window() -> None:
+    life = history("08:00", catchup_approval=2)
+    window = WindowSpan("db", clock("10:00"), clock("12:00"))
+    life.snapshot = replace(life.snapshot, windows=(window,))
+    assert life.at("14:00") == [
+        "hold 09:00",
+        "hold 12:00-13:00 x2",
+        "skip 10:00-11:00 x2 paused",
+        "fire 14:00 schedule",
+    ]
+
+
+minutes = st.integers(-60, 800)
+spans = st.lists(st.tuples(minutes, st.integers(0, 300)), max_size=4)
+
+
 @given(
     st.sampled_from(["0 * * * *", "*/7 * * * *", ["*/20 * * * *", "0,30 * * * *"]]),
-    st.lists(st.tuples(st.integers(-60, 800), st.integers(0, 300)), max_size=4),
+    spans,
+    spans,
+    st.lists(st.tuples(minutes, st.sampled_from(["skip", "moved_away", "moved_here"])), max_size=6),
 )
-def test_cuts_lose_and_double_nothing(trigger: Any, cuts: list[tuple[int, int]]) -> None:
-    spec = make_spec(trigger)
-    due = Held.of(HeldRange("etl", "id", NOON, NOON, 1, True, 1, NOON), spec).due
+def test_what_is_held_is_what_is_due_and_cuts_lose_and_double_nothing(
+    trigger: Any,
+    cuts: list[tuple[int, int]],
+    windows: list[tuple[int, int]],
+    said: list[tuple[int, Any]],
+) -> None:
+    planned = without_overlap(
+        WindowSpan("db", NOON + start * MINUTE, NOON + (start + length) * MINUTE)
+        for start, length in windows
+    )
+    exceptions = [DueException(NOON + at * MINUTE, kind) for at, kind in said]
+    due = DueTimes(make_spec(trigger), exceptions, NOON, "etl", windows=planned)
     every = list(due.among(NOON, NOON + 720 * MINUTE))
-    left = [make(every[0], every[-1], len(every), trigger)]
+    held = due.hold_all(NOON, NOON + 720 * MINUTE)
+    left = [make(one.due_from, one.due_to, one.count, trigger) for one in held]
+    assert all(one.exact for one in held)
     taken: list[datetime] = []
     for start, length in cuts:
         since, until = NOON + start * MINUTE, NOON + (start + length) * MINUTE
