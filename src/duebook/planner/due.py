@@ -4,6 +4,7 @@ without maintenance windows, and with what people said about single ones."""
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from duebook.model.plan import DueException, Hold, Reason, Skip
@@ -321,6 +322,16 @@ class DueTimes(DayTimes):
         due = self._next_regular(after)
         regular = 0 if due is None or due > until else int(self._count(after, until))
         return regular + len(self._moved(after, until))
+
+    def count_up_to(self, most: int, after: datetime, until: datetime) -> int:
+        """How many due times the stretch has, moved ones included; `most`, if it has more."""
+        if len(self._triggers) == 1 and self._rolls is None:
+            due, moved = self._next_regular(after), len(self._moved(after, until))
+            if due is None or due > until:
+                return min(moved, most)
+            if (count := self._count(after, until)).exact:
+                return min(int(count) + moved, most)
+        return sum(1 for _ in islice(self.among(after, until), most))
 
     def newest_from(self, after: datetime, until: datetime, keep: int) -> datetime:
         """The latest place from which on the stretch has at most `keep` due times."""

@@ -13,7 +13,16 @@ from duebook.model.held import HeldRange
 from duebook.model.plan import DueException, WindowSpan
 from duebook.model.window import without_overlap
 from duebook.planner import DueTimes, Held, newest_since
-from tests.unit.planner.histories import MINUTE, NOON, clock, history, make_spec
+from tests.unit.planner.histories import (
+    HOUR,
+    MINUTE,
+    NOON,
+    TICK,
+    calendar,
+    clock,
+    history,
+    make_spec,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -57,6 +66,25 @@ def test_a_very_long_outage_is_held_without_looking_at_each_due_time() -> None:
     life = history("08:00", "* * * * *", catchup_approval=3)
     assert life.at(NOON.replace(year=2056))[0].startswith("hold 08:01-11:58 x1")
     assert not life.holds[0].exact
+
+
+@pytest.mark.parametrize(
+    ("days", "missed", "definition"),
+    [
+        (1, 2_880, {"trigger": ["0 * * * * *", "30 * * * * *"]}),
+        (14, 8_640, {"trigger": "*/10 * * * * *", "exclude": ["2026-01-02/2026-01-14"]}),
+        (8, 5_760, {"trigger": "*/2 * * * *", "calendar": calendar("except", roll="next")}),
+    ],
+)
+def test_the_limit_is_exact_however_many_were_missed(
+    days: int, missed: int, definition: dict[str, Any]
+) -> None:
+    """Also where due times are merged, taken out of a very long stretch, or may roll."""
+    now = NOON + 24 * days * HOUR + MINUTE + TICK
+    for most in (missed, missed - 1):
+        life = history(NOON, catchup_approval=most, catchup="skip", **definition)
+        life.plan(now)
+        assert bool(life.holds) == (missed > most)
 
 
 # -- ranges and choices
