@@ -4,8 +4,7 @@ of it; whatever people said about single due times."""
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
@@ -30,6 +29,7 @@ __all__ = ["DayTimes"]
 
 MOST_COUNTED: Final = 1_000
 """Due times that are counted one by one; beyond, a lower bound will do."""
+_LATEST: Final = datetime.max.replace(tzinfo=UTC)
 _LAST_DAY: Final = date(9999, 12, 30)
 Interval = tuple[datetime, datetime]
 
@@ -64,6 +64,7 @@ class DayTimes:
             self._excluded = _excluded_intervals(spec.exclude, spec.tz)
         # the same gap between two due times is asked about several times in a plan
         self._nothing_between: tuple[datetime | None, datetime | None] = (None, None)
+        self._no_landing: Interval = (_LATEST, _LATEST)  # between the two
 
     def yields_itself(self, instant: datetime) -> bool:
         """Whether the triggers yield it, or one of theirs rolls there, whatever was moved there."""
@@ -126,17 +127,12 @@ class DayTimes:
         if (landing := days.landing_day(first)) is not None:
             facts["rolled_to"] = landing.isoformat()
         entries: list[Skip] = []
-        place = after
-        while days.lands_too_early(first):
-            if entries:
-                entries[0] = replace(entries[0], due_to=first, count=entries[0].count + 1)
-            else:
-                entries = [Skip(first, first, 1, True, Reason.EDITED, facts, self.follows(first))]
-            following, place = self._next(first), first
-            if following is None or following >= span[1] or following > until:
-                return entries
-            first = following
-        return entries + self._raw_entries(place, until, span, Reason.CALENDAR, facts)
+        place = span[0]
+        for start, end in days.too_early(span, until):
+            entries += self._raw_entries(after, until, (place, start), Reason.CALENDAR, facts)
+            entries += self._raw_entries(after, until, (start, end), Reason.EDITED, facts)
+            place = end
+        return entries + self._raw_entries(after, until, (place, span[1]), Reason.CALENDAR, facts)
 
     def _next_on_open_days(self, instant: datetime) -> datetime | None:
         due = self._next(instant)
@@ -146,7 +142,16 @@ class DayTimes:
 
     def _or_landed(self, due: datetime | None, instant: datetime) -> datetime | None:
         """The earlier of a due time and the next that lands."""
-        landed = None if self._rolls is None else self._rolls.next_landed(instant, due)
+        if self._rolls is None:
+            return due
+        start, end = self._no_landing
+        if due is not None and start <= instant and due <= end:
+            return due
+        # what is found holds for the rest of the day
+        bound = None if due is None else max(due, self._rolls.day_around(instant)[1])
+        landed = self._rolls.next_landed(instant, bound)
+        if (found := landed or bound) is not None:
+            self._no_landing = (instant, found)
         return due if landed is None else landed if due is None else min(due, landed)
 
     def _previous_on_open_days(self, instant: datetime) -> datetime | None:
@@ -155,7 +160,13 @@ class DayTimes:
             due = self.before(min(closed[0], due))
         if self._rolls is None:
             return due
-        landed = self._rolls.landed_before(instant, due)
+        start, end = self._no_landing
+        if due is not None and start <= due and instant <= end:
+            return due
+        bound = None if due is None else min(due, self._rolls.day_around(instant)[0])
+        landed = self._rolls.landed_before(instant, bound)
+        if (found := landed or bound) is not None:
+            self._no_landing = (found, instant)
         return due if landed is None else landed if due is None else max(due, landed)
 
     def _next_any(self, instant: datetime) -> datetime | None:
