@@ -141,6 +141,7 @@ class Declaring:
         """Raises InvalidSchedule for what nobody could put in force."""
         owner = self._asked.owner
         now, known, gone, calendars = self._store.read(lambda tx: self._read_known(tx, wanted))
+        windows = self._store.read(lambda tx: tx.calendars.list_windows(self._namespace))
         found = Difference(now, [], [], gone, [])
         problems = Problems()
         for number, one in enumerate(wanted):
@@ -148,7 +149,7 @@ class Declaring:
             try:
                 if schedule is None:
                     found_days = replace(one, spec=resolved(one.spec, calendars))
-                    new = first_state(found_days, self._namespace, now, owner)
+                    new = first_state(found_days, self._namespace, now, owner, windows)
                     found.created.append((number, one, new))
                     continue
                 spec = one.spec.anchored(schedule.created_at)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 from duebook.errors import Invalid, shorten
 from duebook.model.codec import Name, Shown, shown
 from duebook.model.fields import read_title
+from duebook.model.plan import WindowSpan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from duebook.model.plan import WindowSpan
-
-__all__ = ["MaintenanceWindow", "check_window_name", "without_overlap"]
+__all__ = ["MaintenanceWindow", "check_window_name", "select_windows", "without_overlap"]
 
 
 @shown("Window")
@@ -44,6 +43,18 @@ def check_window_name(value: object) -> str:
     if not name or "/" in name:
         raise Invalid(f"name {shorten(value)} is not 1 to 200 characters without a slash")
     return name
+
+
+def select_windows(
+    windows: Iterable[MaintenanceWindow], labels: Iterable[tuple[str, str]]
+) -> tuple[WindowSpan, ...]:
+    """Those of a namespace that select a schedule with these labels."""
+    own = set(labels)
+    return without_overlap(
+        WindowSpan(window.name, window.start_at, window.end_at)
+        for window in windows
+        if own.issuperset(window.labels.items())
+    )
 
 
 def without_overlap(windows: Iterable[WindowSpan]) -> tuple[WindowSpan, ...]:
