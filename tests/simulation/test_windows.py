@@ -32,3 +32,20 @@ def test_the_next_due_time_of_a_new_schedule_is_after_the_window() -> None:
         (entry,) = sim.ledger("once")
         assert entry.reason == "paused"
         assert book.schedules.get("once").status == "completed"
+
+
+def test_a_due_time_that_has_waited_for_long_still_knows_its_window() -> None:
+    with Simulation(start="2026-03-03T00:30:00Z") as sim:
+        sim.task("t", takes="1m")
+        form = {"catchup": "all", "catchup_pace": "0s", "on_resume": "catchup", "overlap": "allow"}
+        sim.book.schedules.create("etl", trigger={"cron": "0 9 * * *"}, target="t", **form)
+        sim.book.windows.add("db", "2026-03-05T00:00:00Z", "2026-03-07T00:00:00Z")
+        sim.book.schedules.pause("etl")
+        sim.advance("60d")
+        sim.book.schedules.resume("etl")
+        sim.advance("1h")
+        ran = [f"{run.due_at:%m-%d}" for run in sim.runs("etl")]
+        assert ran[:3] == ["03-03", "03-04", "03-07"]
+        assert len(ran) == 58
+        (entry,) = sim.ledger("etl")
+        assert (entry.reason, entry.count) == ("paused", 2)
