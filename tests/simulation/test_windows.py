@@ -37,8 +37,11 @@ def test_the_next_due_time_of_a_new_schedule_is_after_the_window() -> None:
 def test_a_due_time_that_has_waited_for_long_still_knows_its_window() -> None:
     with Simulation(start="2026-03-03T00:30:00Z") as sim:
         sim.task("t", takes="1m")
-        form = {"catchup": "all", "catchup_pace": "0s", "on_resume": "catchup", "overlap": "allow"}
-        sim.book.schedules.create("etl", trigger={"cron": "0 9 * * *"}, target="t", **form)
+        catches_up: dict[str, Any] = {"catchup": "all", "on_resume": "catchup", "overlap": "allow"}
+        trigger = {"cron": "0 9 * * *"}
+        sim.book.schedules.create(
+            "etl", trigger=trigger, target="t", catchup_pace="0s", **catches_up
+        )
         sim.book.windows.add("db", "2026-03-05T00:00:00Z", "2026-03-07T00:00:00Z")
         sim.book.schedules.pause("etl")
         sim.advance("60d")

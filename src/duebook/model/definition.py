@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["load_changes", "load_spec", "read_fields"]
 
 LONGEST_JITTER: Final = timedelta(days=1)
-MOST_ROLLED: Final = 1_440
-"""A day: a plan looks one by one at the due times that roll."""
+MOST_ROLLED_A_DAY: Final = 1_440
+"""A plan looks one by one at the due times that roll."""
 _LONG_AGO: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _DAY, _TICK = timedelta(days=1), timedelta(microseconds=1)
 _CONTROLS: Final = [k for k, f in FIELDS.items() if f.kind.shape == "triggers" and k != "trigger"]
@@ -141,12 +141,12 @@ def _rolls_too_often(use: CalendarUse | None, triggers: tuple[Trigger, ...]) -> 
         for trigger, first in zip(triggers, found, strict=True)
         if first is not None
     )
-    if number <= MOST_ROLLED:
+    if number <= MOST_ROLLED_A_DAY:
         return {}
     text = (
-        f"calendar: with roll {use.roll}, a schedule can be due at most {MOST_ROLLED:,} times a "
-        f"day, once a minute, and its triggers are due {number:,} times; use triggers that are "
-        "due less often, or leave roll out"
+        f"calendar: with roll {use.roll}, a schedule can be due at most {MOST_ROLLED_A_DAY:,} "
+        f"times a day, once a minute, and its triggers are due {number:,} times; use triggers "
+        "that are due less often, or leave roll out"
     )
     return {"calendar": text}
 

@@ -4,40 +4,40 @@ of it; whatever people said about single due times."""
 from __future__ import annotations
 
 from bisect import bisect_right
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from duebook.model.plan import Reason, Skip
+from duebook.planner.merged import LATEST, Merged, instant_before
 from duebook.planner.merged import TICK as _TICK
-from duebook.planner.merged import Merged, instant_before
 from duebook.planner.open_days import open_days
 from duebook.triggers import Count
 from duebook.triggers.zones import day_start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
     from typing import Any
 
     from duebook.budget import Budget
     from duebook.model.fields import DateRange
     from duebook.model.schedule import ScheduleSpec
+    from duebook.planner.merged import Span
     from duebook.triggers import Trigger
 
 __all__ = ["DayTimes"]
 
 MOST_COUNTED: Final = 1_000
 """Due times that are counted one by one; beyond, a lower bound will do."""
-_LATEST: Final = datetime.max.replace(tzinfo=UTC)
 _LAST_DAY: Final = date(9999, 12, 30)
-Interval = tuple[datetime, datetime]
 
 
 @lru_cache(maxsize=1_000)
-def _excluded_intervals(exclude: tuple[DateRange, ...], tz: str) -> tuple[Interval, ...]:
+def _excluded_intervals(exclude: tuple[DateRange, ...], tz: str) -> tuple[Span, ...]:
     """Excluded days as instants, from the first up to but without the second, merged."""
-    merged: list[Interval] = []
+    merged: list[Span] = []
     for days in exclude:
         last = min(days.last, _LAST_DAY) + timedelta(days=1)
         start, end = day_start(days.first, tz), day_start(last, tz)
@@ -59,12 +59,12 @@ class DayTimes:
         self._calendar = spec.calendar
         self._days = None if spec.calendar is None else open_days(spec)
         self._rolls = self._days if self._days is not None and self._days.rolls else None
-        self._excluded: tuple[Interval, ...] = ()
+        self._excluded: tuple[Span, ...] = ()
         if spec.exclude:
             self._excluded = _excluded_intervals(spec.exclude, spec.tz)
         # the same gap between two due times is asked about several times in a plan
         self._nothing_between: tuple[datetime | None, datetime | None] = (None, None)
-        self._no_landing: Interval = (_LATEST, _LATEST)  # between the two
+        self._no_landing: Span = (LATEST, LATEST)  # between the two
 
     def yields_itself(self, instant: datetime) -> bool:
         """Whether the triggers yield it, or one of theirs rolls there, whatever was moved there."""
@@ -104,7 +104,7 @@ class DayTimes:
         self,
         after: datetime,
         until: datetime,
-        span: Interval,
+        span: Span,
         reason: Reason,
         facts: Mapping[str, Any],
     ) -> list[Skip]:
@@ -117,7 +117,7 @@ class DayTimes:
         count, follows = self._count_raw(low, high), self.follows(first)
         return [Skip(first, last, int(count), count.exact, reason, facts, follows)]
 
-    def _calendar_entries(self, after: datetime, until: datetime, span: Interval) -> list[Skip]:
+    def _calendar_entries(self, after: datetime, until: datetime, span: Span) -> list[Skip]:
         """What gave way on closed days; apart, what would land where all is decided already."""
         use, days = self._calendar, self._days
         first = self._next(max(after, instant_before(span[0])))
@@ -178,7 +178,7 @@ class DayTimes:
         """Whether an excluded day took a due time of the triggers, and nobody else."""
         return self._excluding(instant) is not None and self.yields_itself(instant)
 
-    def _excluding(self, instant: datetime) -> Interval | None:
+    def _excluding(self, instant: datetime) -> Span | None:
         """The excluded or closed days that an instant falls into."""
         if self._days is not None and (closed := self._days.closing(instant)) is not None:
             return closed

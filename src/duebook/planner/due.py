@@ -3,15 +3,15 @@ without maintenance windows, and with what people said about single ones."""
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from duebook.model.plan import DueException, Hold, Reason, Skip
 from duebook.model.run import lateness
 from duebook.planner.day_times import DayTimes
+from duebook.planner.merged import EARLIEST, instant_before
 from duebook.planner.merged import TICK as _TICK
-from duebook.planner.merged import instant_before
 from duebook.randomness import fraction
 from duebook.triggers import Count
 
@@ -26,16 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["DueTimes", "instant_before", "jittered", "lateness_by"]
 
-MOST_COUNTED: Final = 1_000
-"""Due times that are counted one by one; beyond, a lower bound will do."""
 MOST_JITTERED: Final = 100_000
-MOST_ROLLED: Final = 5_000
+MOST_COUNTED_ROLLING: Final = 5_000
 """Due times that are counted one by one where a calendar rolls some of them."""
 LONGEST_UNRECORDED: Final = timedelta(days=7)
-FIRST: Final = datetime(1, 1, 2, tzinfo=UTC)
-_LAST_DAY: Final = date(9999, 12, 30)
 _EXCEPTION_REASONS: Final = {"skip": Reason.SKIPPED_BY_USER, "moved_away": Reason.SUPERSEDED}
-Interval = tuple[datetime, datetime]
 
 
 def jittered(due_at: datetime, jitter: timedelta, name: str) -> datetime:
@@ -85,7 +80,7 @@ class DueTimes(DayTimes):
     @classmethod
     def everything(cls, spec: ScheduleSpec, budget: Budget | None = None) -> DueTimes:
         """All that has to be accounted for: due times of excluded and closed days too."""
-        made = cls(spec, (), FIRST, "", budget)
+        made = cls(spec, (), EARLIEST, "", budget)
         made._excluded, made._days = (), None
         return made
 
@@ -383,6 +378,6 @@ class DueTimes(DayTimes):
     def _count_each(self, after: datetime, until: datetime) -> Count:
         """One by one, for due times that land elsewhere; of many, a lower bound."""
         number, due = 0, self._next_kept(after)
-        while due is not None and due <= until and number < MOST_ROLLED:
+        while due is not None and due <= until and number < MOST_COUNTED_ROLLING:
             number, due = number + 1, self._next_kept(due)
         return Count(number) if due is None or due > until else Count.at_least(number)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from duebook.model.calendar_days import FIRST_DAY, LAST_DAY, MOST_DAYS
-from duebook.planner.merged import TICK, Merged, instant_before
+from duebook.planner.merged import EARLIEST, LATEST, TICK, Merged, instant_before
 from duebook.triggers.zones import (
     day_start,
     from_seconds,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from duebook.model.calendar_use import CalendarMode, Roll
     from duebook.model.fields import DateRange
     from duebook.model.schedule import ScheduleSpec
+    from duebook.planner.merged import Span
 
 __all__ = ["OpenDays", "open_days"]
 
@@ -36,9 +37,6 @@ MOST_KNOWN: Final = 10
 """Days of which a definition remembers what lands there."""
 _DAY: Final = timedelta(days=1)
 _FIRST: Final = FIRST_DAY.toordinal()
-_EARLIEST: Final = datetime(1, 1, 2, tzinfo=UTC)
-_LATEST: Final = datetime.max.replace(tzinfo=UTC)
-Interval = tuple[datetime, datetime]
 
 
 class Days:
@@ -100,7 +98,7 @@ class OpenDays:
         self._other = self._closed.inverse()
         self._landed: dict[int, tuple[list[datetime], dict[datetime, datetime]]] = {}
         # most questions are about the same day as the one before
-        self._recent = (_LATEST, _LATEST, 0)
+        self._recent = (LATEST, LATEST, 0)
 
     @property
     def rolls(self) -> bool:
@@ -108,12 +106,12 @@ class OpenDays:
 
     # -- closed days
 
-    def closing(self, instant: datetime) -> Interval | None:
+    def closing(self, instant: datetime) -> Span | None:
         """The closed days that an instant falls into, up to but without the second."""
         day = self._day_of(instant)
         return self._closed_around(day) if self._closed.has(day) else None
 
-    def closed_between(self, after: datetime, until: datetime) -> Iterator[Interval]:
+    def closed_between(self, after: datetime, until: datetime) -> Iterator[Span]:
         """Stretches of closed days that (after, until] meets, whole and in order."""
         day = self._closed.next(self._day_of(after))
         while day is not None and self._start(day) <= until:
@@ -122,10 +120,10 @@ class OpenDays:
             following = self._other.next(day)
             day = None if following is None else self._closed.next(following)
 
-    def _closed_around(self, day: int) -> Interval:
+    def _closed_around(self, day: int) -> Span:
         before, behind = self._other.previous(day), self._other.next(day)
-        first = _EARLIEST if before is None else self._start(before + 1)
-        return first, _LATEST if behind is None else self._start(behind)
+        first = EARLIEST if before is None else self._start(before + 1)
+        return first, LATEST if behind is None else self._start(behind)
 
     # -- where due times land
 
@@ -149,12 +147,12 @@ class OpenDays:
         """Whether a due time may land on its day."""
         return self._landing.has(self._day_of(instant))
 
-    def day_around(self, instant: datetime) -> Interval:
+    def day_around(self, instant: datetime) -> Span:
         """The day that an instant belongs to, up to but without the second."""
         day = self._day_of(instant)
         return self._start(day), self._start(day + 1)
 
-    def too_early(self, span: Interval, until: datetime) -> Iterator[Interval]:
+    def too_early(self, span: Span, until: datetime) -> Iterator[Span]:
         """The parts of closed days, up to `until`, whose due times would land where another
         definition has decided already."""
         day, since = self._day_of(span[0]), self._since
@@ -271,7 +269,7 @@ class OpenDays:
             origins: dict[datetime, datetime] = {}
             for at, landed in self._landings(day):
                 origins[landed] = max(at, origins.get(landed, at))
-            since = self._since or _EARLIEST
+            since = self._since or EARLIEST
             known = self._landed[day] = sorted(at for at in origins if at > since), origins
         return known
 
@@ -292,7 +290,7 @@ class OpenDays:
             if landed is not None:
                 yield at, landed
 
-    def _rolling_to(self, day: int) -> Iterator[tuple[Interval, datetime]]:
+    def _rolling_to(self, day: int) -> Iterator[tuple[Span, datetime]]:
         """The closed due times that land on an open day, the nearest first, each after its day."""
         if self.roll == "next":
             before = self._landing.previous(day - 1)
@@ -307,7 +305,7 @@ class OpenDays:
         """From there on, but after what another definition decided."""
         return low if self._since is None else max(low, self._since + TICK)
 
-    def _backwards(self, low: datetime, high: datetime) -> Iterator[tuple[Interval, datetime]]:
+    def _backwards(self, low: datetime, high: datetime) -> Iterator[tuple[Span, datetime]]:
         due_at = self._times.before(high)
         while due_at is not None and due_at >= low:
             around = self.day_around(due_at)
@@ -317,7 +315,7 @@ class OpenDays:
                 due_at = self._times.before(due_at)
             due_at = due_at if closed else self._times.before(around[0])
 
-    def _forwards(self, low: datetime, high: datetime) -> Iterator[tuple[Interval, datetime]]:
+    def _forwards(self, low: datetime, high: datetime) -> Iterator[tuple[Span, datetime]]:
         due_at = self._times.next(instant_before(low))
         while due_at is not None and due_at < high:
             around = self.day_around(due_at)
@@ -343,7 +341,7 @@ class OpenDays:
         return day
 
     def _start(self, day: int) -> datetime:
-        ordinal = min(max(day + _FIRST, _EARLIEST.toordinal()), _LATEST.toordinal() - 1)
+        ordinal = min(max(day + _FIRST, EARLIEST.toordinal()), LATEST.toordinal() - 1)
         return _day_start(ordinal, self._tz)
 
     def _at(self, day: int, due_at: datetime) -> datetime | None:
