@@ -23,7 +23,7 @@ from duebook.model.acted import Acted
 from duebook.model.aliases import read_enabled
 from duebook.model.definition import load_changes
 from duebook.model.schedule import InvalidSchedule, Schedule
-from duebook.model.window import select_windows
+from duebook.model.window import spans_for
 from duebook.planner import (
     first_plan,
     next_control,
@@ -202,7 +202,7 @@ def first_state(
     when = first_plan(wanted.name, fixed, now)
     if when[0] is None and next_control(fixed, now, wanted.name) is None:
         raise never_due(fixed, now)
-    if spans := select_windows(windows, fixed.labels):
+    if spans := spans_for(windows, dict(fixed.labels)):
         when = first_plan(wanted.name, fixed, now, spans)
     paused = not wanted.enabled
     if paused:

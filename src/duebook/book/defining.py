@@ -27,7 +27,7 @@ from duebook.model.definition import load_changes
 from duebook.model.edited import Drafted
 from duebook.model.fields import read_flag
 from duebook.model.listing import Listing
-from duebook.model.window import select_windows
+from duebook.model.window import spans_for
 from duebook.planner import DueTimes
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class ScheduleDefiner(ScheduleReader):
             new = first_state(Wanted(name, found, enabled=True), self._namespace, tx.now)
             if tx.schedules.list_taken(self._namespace, [name]):
                 raise Conflict(f'schedule "{name}" already exists; choose another name')
-            windows = select_windows(tx.calendars.list_windows(self._namespace), new.spec.labels)
+            windows = spans_for(tx.calendars.list_windows(self._namespace), dict(new.spec.labels))
             due = DueTimes(new.spec, (), tx.now, name, self._budget, windows).among(tx.now, LAST)
             most = count if spec.max_runs is None else min(count, spec.max_runs)
             return Drafted(new.spec, list(islice(due, most)))

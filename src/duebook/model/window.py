@@ -12,9 +12,9 @@ from duebook.model.fields import read_title
 from duebook.model.plan import WindowSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["MaintenanceWindow", "check_window_name", "select_windows", "without_overlap"]
+__all__ = ["MaintenanceWindow", "check_window_name", "spans_for", "without_overlap"]
 
 
 @shown("Window")
@@ -31,6 +31,10 @@ class MaintenanceWindow:
     created_at: datetime
     created_by: str
 
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether it pauses a schedule with these labels."""
+        return self.labels.items() <= labels.items()
+
     def state(self, now: datetime) -> str:
         if now < self.start_at:
             return "planned"
@@ -45,15 +49,14 @@ def check_window_name(value: object) -> str:
     return name
 
 
-def select_windows(
-    windows: Iterable[MaintenanceWindow], labels: Iterable[tuple[str, str]]
+def spans_for(
+    windows: Iterable[MaintenanceWindow], labels: Mapping[str, str]
 ) -> tuple[WindowSpan, ...]:
-    """Those of a namespace that select a schedule with these labels."""
-    own = set(labels)
+    """When a schedule with these labels is paused, in order."""
     return without_overlap(
         WindowSpan(window.name, window.start_at, window.end_at)
         for window in windows
-        if own.issuperset(window.labels.items())
+        if window.selects(labels)
     )
 
 

@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from duebook.model.run import Run
     from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["DueTimes", "instant_before", "jittered", "lateness_by"]
+__all__ = ["LONGEST_UNRECORDED", "DueTimes", "instant_before", "jittered", "lateness_by"]
 
 MOST_JITTERED: Final = 100_000
 MOST_COUNTED_ROLLING: Final = 5_000
 """Due times that are counted one by one where a calendar rolls some of them."""
 LONGEST_UNRECORDED: Final = timedelta(days=7)
+"""How long due times that gave way may wait to be recorded with the next one."""
 _EXCEPTION_REASONS: Final = {"skip": Reason.SKIPPED_BY_USER, "moved_away": Reason.SUPERSEDED}
 
 

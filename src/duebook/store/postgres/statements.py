@@ -64,6 +64,7 @@ KEPT: Final = frozenset(
         "get_latest_run_named",
         "get_quota_standing",
         "get_schedule_named",
+        "insert_alike",
         "insert_change",
         "insert_revision",
         "insert_run",

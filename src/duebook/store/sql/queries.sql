@@ -595,6 +595,19 @@ WHERE namespace = :namespace AND calendar = ANY (:names::text[]) AND deleted_at 
     AND calendar IS NOT NULL
 ORDER BY id
 
+-- name: count_calendar_users
+-- How many schedules of a namespace use each calendar that is used.
+SELECT calendar, count(*) FROM schedules
+WHERE namespace = :namespace AND deleted_at IS NULL AND calendar IS NOT NULL
+GROUP BY calendar
+
+-- name: list_calendar_versions
+-- The versions of a calendar, the newest first.
+SELECT namespace, name, version, definition, days, created_at, created_by
+FROM calendars WHERE namespace = :namespace AND name = :name
+ORDER BY version DESC
+LIMIT :limit
+
 -- name: insert_window
 -- A maintenance window, unless the name is taken.
 INSERT INTO maintenance_windows (namespace, name, labels, start_at, end_at, created_at, created_by)
