@@ -2058,6 +2058,16 @@ WHERE st.problem IS NOT NULL
 ORDER BY st.schedule_id
 LIMIT :limit
 
+-- name: count_troubles
+-- How many schedules cannot be planned; and how many due times are held, by namespace.
+SELECT '' AS namespace, count(*) AS number FROM (
+    SELECT schedule_id FROM schedule_state WHERE problem IS NOT NULL LIMIT :limit) AS broken
+UNION ALL
+SELECT namespace, CAST(sum(count) AS bigint) FROM (
+    SELECT s.namespace, h.count FROM held_catchup AS h JOIN schedules AS s ON s.id = h.schedule_id
+    LIMIT :limit) AS held
+GROUP BY namespace
+
 -- name: count_statuses
 -- How many schedules are in each state, of those after an id, and the last one counted.
 SELECT status, count(*), max(schedule_id) FROM (
