@@ -42,7 +42,8 @@ def find_missing(
     spec = snapshot.spec.counting_from(None)  # as if it had always been in force
     due = DueTimes.of(replace(snapshot, spec=spec, windows=()), tx.now)
     decided = min(until, snapshot.decided_until(tx.now))
-    if due.count(instant_before(since), decided) > MOST_BACKFILLED:
+    most = MOST_BACKFILLED + 1
+    if due.count_up_to(most, instant_before(since), decided) == most:
         raise Invalid(
             f"there are more than {MOST_BACKFILLED:,} due times from {format_instant(since)} "
             f"to {format_instant(until)}; backfill a shorter range"

@@ -23,6 +23,7 @@ from duebook.model.acted import Acted
 from duebook.model.aliases import read_enabled
 from duebook.model.definition import load_changes
 from duebook.model.schedule import InvalidSchedule, Schedule
+from duebook.model.window import spans_for
 from duebook.planner import (
     first_plan,
     next_control,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from duebook.model.schedule import ScheduleSpec
     from duebook.model.target import Target
     from duebook.model.template import ScheduleTemplate
+    from duebook.model.window import MaintenanceWindow
     from duebook.store.base import Store, Tx
     from duebook.targets.task import Tasks
 
@@ -184,17 +186,27 @@ def _read(
     return Wanted(str(form["name"]), spec, enabled is not False, given)
 
 
-def first_state(wanted: Wanted, namespace: str, now: datetime, owner: str = "") -> NewSchedule:
-    """A schedule that is made now; raises InvalidSchedule when it would never be due."""
+def first_state(
+    wanted: Wanted,
+    namespace: str,
+    now: datetime,
+    owner: str = "",
+    windows: Sequence[MaintenanceWindow] = (),
+) -> NewSchedule:
+    """A schedule that is made now; raises InvalidSchedule when it would never be due.
+
+    `windows` are the maintenance windows of the namespace.
+    """
     fixed = wanted.spec.anchored(now).counting_from(now)
     refuse_past(fixed, now)
-    next_due_at, wake_at = first_plan(wanted.name, fixed, now)
-    if next_due_at is None and next_control(fixed, now, wanted.name) is None:
+    when = first_plan(wanted.name, fixed, now)
+    if when[0] is None and next_control(fixed, now, wanted.name) is None:
         raise never_due(fixed, now)
-    if not wanted.enabled:
-        wake_at = None
+    if spans := spans_for(windows, dict(fixed.labels)):
+        when = first_plan(wanted.name, fixed, now, spans)
     paused = not wanted.enabled
-    when = next_due_at, wake_at
+    if paused:
+        when = when[0], None
     return NewSchedule(new_id(), namespace, wanted.name, fixed, *when, paused, owner)
 
 
@@ -209,12 +221,18 @@ def create_all(
     """All or none, as of one instant; all that takes time is done before the transaction."""
     namespace, maker = audit.namespace, by or audit.by
     specs = [one.spec for one in wanted]
-    now, known = store.read(lambda tx: (tx.now, calendars_of(tx, namespace, specs)))
+    now, known, windows = store.read(
+        lambda tx: (
+            tx.now,
+            calendars_of(tx, namespace, specs),
+            tx.calendars.list_windows(namespace),
+        )
+    )
     problems, made = Problems(), []
     for number, one in enumerate(wanted):
         try:
             found = replace(one, spec=resolved(one.spec, known))
-            made.append(first_state(found, namespace, now, owner))
+            made.append(first_state(found, namespace, now, owner, windows))
         except InvalidSchedule as error:
             problems.add(number, error.problems)
     problems.refuse()

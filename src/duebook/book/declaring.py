@@ -155,6 +155,7 @@ class Declaring:
         now, known, gone, calendars = self._store.read(
             lambda tx: self._read_known(tx, wanted, bool(declared))
         )
+        windows = self._store.read(lambda tx: tx.calendars.list_windows(self._namespace))
         found = Difference(now, [], [], gone, [])
         if declared:
             found.bases.update({name: one.version for name, one in calendars.items()})
@@ -167,7 +168,7 @@ class Declaring:
             try:
                 if schedule is None:
                     found_days = replace(one, spec=resolved(one.spec, calendars))
-                    new = first_state(found_days, self._namespace, now, owner)
+                    new = first_state(found_days, self._namespace, now, owner, windows)
                     found.created.append((number, one, new))
                     continue
                 spec = one.spec.anchored(schedule.created_at)

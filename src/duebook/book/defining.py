@@ -28,6 +28,7 @@ from duebook.model.definition import load_changes
 from duebook.model.edited import Drafted
 from duebook.model.fields import read_flag
 from duebook.model.listing import Listing
+from duebook.model.window import spans_for
 from duebook.planner import DueTimes
 
 if TYPE_CHECKING:
@@ -135,7 +136,8 @@ class ScheduleDefiner(ScheduleReader):
     def _create(self, tx: Tx, wanted: Wanted, by: str, owner: str = "") -> Schedule:
         self._rights.refuse(tx, wanted.spec.target, wanted.template_target)
         wanted = replaced(wanted, spec=put_to_use(tx, self._namespace, wanted.spec))
-        new = first_state(wanted, self._namespace, tx.now, owner)
+        windows = tx.calendars.list_windows(self._namespace)
+        new = first_state(wanted, self._namespace, tx.now, owner, windows)
         refuse_circle(tx, self._namespace, new.name, new.spec)
         maker = by or self._audit.by
         tx.schedules.create_schedules([new], maker, tx.now)
@@ -156,7 +158,8 @@ class ScheduleDefiner(ScheduleReader):
             new = first_state(Wanted(name, found, enabled=True), self._namespace, tx.now)
             if tx.schedules.list_taken(self._namespace, [name]):
                 raise Conflict(f'schedule "{name}" already exists; choose another name')
-            due = DueTimes(new.spec, (), tx.now, name, self._budget).among(tx.now, LAST)
+            windows = spans_for(tx.calendars.list_windows(self._namespace), dict(new.spec.labels))
+            due = DueTimes(new.spec, (), tx.now, name, self._budget, windows).among(tx.now, LAST)
             most = count if spec.max_runs is None else min(count, spec.max_runs)
             return Drafted(new.spec, list(islice(due, most)))
 

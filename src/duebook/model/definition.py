@@ -3,7 +3,7 @@ every wrong field is named at once."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,11 +18,16 @@ from duebook.timetext import format_duration, format_instant
 from duebook.triggers import load_trigger
 
 if TYPE_CHECKING:
+    from duebook.model.calendar_use import CalendarUse
     from duebook.triggers import Trigger
 
 __all__ = ["load_changes", "load_spec", "read_fields"]
 
 LONGEST_JITTER: Final = timedelta(days=1)
+MOST_ROLLED_A_DAY: Final = 1_440
+"""A plan looks one by one at the due times that roll."""
+_LONG_AGO: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_DAY, _TICK = timedelta(days=1), timedelta(microseconds=1)
 _CONTROLS: Final = [k for k, f in FIELDS.items() if f.kind.shape == "triggers" and k != "trigger"]
 """When a flow is stopped and restarted."""
 
@@ -99,6 +104,7 @@ def _contradictions(values: dict[str, Any], name: str | None) -> dict[str, str]:
             for key in ("exclude", "calendar")
             if values.get(key)
         }
+    problems |= _rolls_too_often(values.get("calendar"), values.get("triggers", ()))
     if any(dependency.within > RETENTION for dependency in values.get("depends_on", ())):
         problems["depends_on"] = (
             f"depends_on: within can be at most {RETENTION.days} days, the retention period"
@@ -123,6 +129,26 @@ def _contradictions(values: dict[str, Any], name: str | None) -> dict[str, str]:
         except Invalid as error:
             problems["payload"] = str(error)
     return problems
+
+
+def _rolls_too_often(use: CalendarUse | None, triggers: tuple[Trigger, ...]) -> dict[str, str]:
+    """Counted in the first day on which each trigger is due."""
+    if use is None or use.roll == "skip":
+        return {}
+    found = (trigger.next_after(_LONG_AGO) for trigger in triggers)
+    number = sum(
+        trigger.count(first - _TICK, first - _TICK + _DAY)
+        for trigger, first in zip(triggers, found, strict=True)
+        if first is not None
+    )
+    if number <= MOST_ROLLED_A_DAY:
+        return {}
+    text = (
+        f"calendar: with roll {use.roll}, a schedule can be due at most {MOST_ROLLED_A_DAY:,} "
+        f"times a day, once a minute, and its triggers are due {number:,} times; use triggers "
+        "that are due less often, or leave roll out"
+    )
+    return {"calendar": text}
 
 
 def _triggers(key: str, value: Any, name: str | None, least: int = 1) -> tuple[Trigger, ...]:

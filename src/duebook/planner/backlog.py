@@ -57,9 +57,13 @@ def pieces_until(
     return pieces
 
 
-def count_missed(pieces: list[Piece], due: DueTimes) -> int:
-    """How many due times were missed, of all that wait; a lower bound of many."""
-    return sum(due.count(piece.after, piece.until) for piece in pieces if piece.kind == "missed")
+def count_missed(pieces: list[Piece], due: DueTimes, most: int) -> int:
+    """How many due times were missed, of all that wait; `most`, if there are more."""
+    number = 0
+    for piece in pieces:
+        if piece.kind == "missed":
+            number += due.count_up_to(most - number, piece.after, piece.until)
+    return number
 
 
 def remaining(pieces: list[Piece], watermark: datetime) -> tuple[Stretch, ...]:

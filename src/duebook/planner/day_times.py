@@ -4,26 +4,27 @@ of it; whatever people said about single due times."""
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from duebook.model.plan import Reason, Skip
+from duebook.planner.merged import LATEST, Merged, instant_before
 from duebook.planner.merged import TICK as _TICK
-from duebook.planner.merged import Merged, instant_before
 from duebook.planner.open_days import open_days
 from duebook.triggers import Count
 from duebook.triggers.zones import day_start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
     from typing import Any
 
     from duebook.budget import Budget
     from duebook.model.fields import DateRange
     from duebook.model.schedule import ScheduleSpec
+    from duebook.planner.merged import Span
     from duebook.triggers import Trigger
 
 __all__ = ["DayTimes"]
@@ -31,13 +32,12 @@ __all__ = ["DayTimes"]
 MOST_COUNTED: Final = 1_000
 """Due times that are counted one by one; beyond, a lower bound will do."""
 _LAST_DAY: Final = date(9999, 12, 30)
-Interval = tuple[datetime, datetime]
 
 
 @lru_cache(maxsize=1_000)
-def _excluded_intervals(exclude: tuple[DateRange, ...], tz: str) -> tuple[Interval, ...]:
+def _excluded_intervals(exclude: tuple[DateRange, ...], tz: str) -> tuple[Span, ...]:
     """Excluded days as instants, from the first up to but without the second, merged."""
-    merged: list[Interval] = []
+    merged: list[Span] = []
     for days in exclude:
         last = min(days.last, _LAST_DAY) + timedelta(days=1)
         start, end = day_start(days.first, tz), day_start(last, tz)
@@ -59,11 +59,12 @@ class DayTimes:
         self._calendar = spec.calendar
         self._days = None if spec.calendar is None else open_days(spec)
         self._rolls = self._days if self._days is not None and self._days.rolls else None
-        self._excluded: tuple[Interval, ...] = ()
+        self._excluded: tuple[Span, ...] = ()
         if spec.exclude:
             self._excluded = _excluded_intervals(spec.exclude, spec.tz)
         # the same gap between two due times is asked about several times in a plan
         self._nothing_between: tuple[datetime | None, datetime | None] = (None, None)
+        self._no_landing: Span = (LATEST, LATEST)  # between the two
 
     def yields_itself(self, instant: datetime) -> bool:
         """Whether the triggers yield it, or one of theirs rolls there, whatever was moved there."""
@@ -103,7 +104,7 @@ class DayTimes:
         self,
         after: datetime,
         until: datetime,
-        span: Interval,
+        span: Span,
         reason: Reason,
         facts: Mapping[str, Any],
     ) -> list[Skip]:
@@ -116,7 +117,7 @@ class DayTimes:
         count, follows = self._count_raw(low, high), self.follows(first)
         return [Skip(first, last, int(count), count.exact, reason, facts, follows)]
 
-    def _calendar_entries(self, after: datetime, until: datetime, span: Interval) -> list[Skip]:
+    def _calendar_entries(self, after: datetime, until: datetime, span: Span) -> list[Skip]:
         """What gave way on closed days; apart, what would land where all is decided already."""
         use, days = self._calendar, self._days
         first = self._next(max(after, instant_before(span[0])))
@@ -126,17 +127,12 @@ class DayTimes:
         if (landing := days.landing_day(first)) is not None:
             facts["rolled_to"] = landing.isoformat()
         entries: list[Skip] = []
-        place = after
-        while days.lands_too_early(first):
-            if entries:
-                entries[0] = replace(entries[0], due_to=first, count=entries[0].count + 1)
-            else:
-                entries = [Skip(first, first, 1, True, Reason.EDITED, facts, self.follows(first))]
-            following, place = self._next(first), first
-            if following is None or following >= span[1] or following > until:
-                return entries
-            first = following
-        return entries + self._raw_entries(place, until, span, Reason.CALENDAR, facts)
+        place = span[0]
+        for start, end in days.too_early(span, until):
+            entries += self._raw_entries(after, until, (place, start), Reason.CALENDAR, facts)
+            entries += self._raw_entries(after, until, (start, end), Reason.EDITED, facts)
+            place = end
+        return entries + self._raw_entries(after, until, (place, span[1]), Reason.CALENDAR, facts)
 
     def _next_on_open_days(self, instant: datetime) -> datetime | None:
         due = self._next(instant)
@@ -146,7 +142,16 @@ class DayTimes:
 
     def _or_landed(self, due: datetime | None, instant: datetime) -> datetime | None:
         """The earlier of a due time and the next that lands."""
-        landed = None if self._rolls is None else self._rolls.next_landed(instant, due)
+        if self._rolls is None:
+            return due
+        start, end = self._no_landing
+        if due is not None and start <= instant and due <= end:
+            return due
+        # what is found holds for the rest of the day
+        bound = None if due is None else max(due, self._rolls.day_around(instant)[1])
+        landed = self._rolls.next_landed(instant, bound)
+        if (found := landed or bound) is not None:
+            self._no_landing = (instant, found)
         return due if landed is None else landed if due is None else min(due, landed)
 
     def _previous_on_open_days(self, instant: datetime) -> datetime | None:
@@ -155,7 +160,13 @@ class DayTimes:
             due = self.before(min(closed[0], due))
         if self._rolls is None:
             return due
-        landed = self._rolls.landed_before(instant, due)
+        start, end = self._no_landing
+        if due is not None and start <= due and instant <= end:
+            return due
+        bound = None if due is None else min(due, self._rolls.day_around(instant)[0])
+        landed = self._rolls.landed_before(instant, bound)
+        if (found := landed or bound) is not None:
+            self._no_landing = (found, instant)
         return due if landed is None else landed if due is None else max(due, landed)
 
     def _next_any(self, instant: datetime) -> datetime | None:
@@ -167,7 +178,7 @@ class DayTimes:
         """Whether an excluded day took a due time of the triggers, and nobody else."""
         return self._excluding(instant) is not None and self.yields_itself(instant)
 
-    def _excluding(self, instant: datetime) -> Interval | None:
+    def _excluding(self, instant: datetime) -> Span | None:
         """The excluded or closed days that an instant falls into."""
         if self._days is not None and (closed := self._days.closing(instant)) is not None:
             return closed

@@ -3,14 +3,15 @@ without maintenance windows, and with what people said about single ones."""
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from duebook.model.plan import DueException, Hold, Reason, Skip
 from duebook.model.run import lateness
 from duebook.planner.day_times import DayTimes
+from duebook.planner.merged import EARLIEST, instant_before
 from duebook.planner.merged import TICK as _TICK
-from duebook.planner.merged import instant_before
 from duebook.randomness import fraction
 from duebook.triggers import Count
 
@@ -25,17 +26,12 @@ if TYPE_CHECKING:
 
 __all__ = ["LONGEST_UNRECORDED", "DueTimes", "instant_before", "jittered", "lateness_by"]
 
-MOST_COUNTED: Final = 1_000
-"""Due times that are counted one by one; beyond, a lower bound will do."""
 MOST_JITTERED: Final = 100_000
-MOST_ROLLED: Final = 5_000
+MOST_COUNTED_ROLLING: Final = 5_000
 """Due times that are counted one by one where a calendar rolls some of them."""
 LONGEST_UNRECORDED: Final = timedelta(days=7)
 """How long due times that gave way may wait to be recorded with the next one."""
-FIRST: Final = datetime(1, 1, 2, tzinfo=UTC)
-_LAST_DAY: Final = date(9999, 12, 30)
 _EXCEPTION_REASONS: Final = {"skip": Reason.SKIPPED_BY_USER, "moved_away": Reason.SUPERSEDED}
-Interval = tuple[datetime, datetime]
 
 
 def jittered(due_at: datetime, jitter: timedelta, name: str) -> datetime:
@@ -85,7 +81,7 @@ class DueTimes(DayTimes):
     @classmethod
     def everything(cls, spec: ScheduleSpec, budget: Budget | None = None) -> DueTimes:
         """All that has to be accounted for: due times of excluded and closed days too."""
-        made = cls(spec, (), FIRST, "", budget)
+        made = cls(spec, (), EARLIEST, "", budget)
         made._excluded, made._days = (), None
         return made
 
@@ -218,25 +214,33 @@ class DueTimes(DayTimes):
 
         Bounded whatever the stretch: only its ends are looked for, the rest is counted.
         """
-        entries = [Skip(at, at, 1, True, reason, facts) for at in self._moved(after, until)]
+        moved = [Skip(at, at, 1, True, reason, facts) for at in self._moved(after, until)]
+        return [*self._skip_regular(after, until, reason, facts), *moved]
+
+    def _skip_regular(
+        self, after: datetime, until: datetime, reason: Reason, facts: Mapping[str, Any]
+    ) -> list[Skip]:
         first, last = self._next_regular(after), self._previous_regular(until + _TICK)
         if first is None or last is None or first > last or last <= after:
-            return entries
+            return []
         count = self._count(after, until)
         follows = self.follows(first)
-        return [Skip(first, last, int(count), count.exact, reason, facts, follows), *entries]
+        return [Skip(first, last, int(count), count.exact, reason, facts, follows)]
 
     def hold_all(self, after: datetime, until: datetime) -> list[Hold]:
-        """As `skip_all`, in parts without anything that a person took out of the stretch."""
-        parts, place = [], after
-        for at in sorted(out for out in self._taken_out if after < out <= until):
-            parts.append((place, instant_before(at)))
-            place = at
+        """As `skip_all`, in parts without anything that a person or a maintenance window took out
+        of the stretch."""
+        gaps = [(at, at) for at in self._taken_out]
+        gaps += [(window.start, window.last) for window in self._windows]
+        found, place = [], after
+        for first, last in (*sorted(gaps), (until + _TICK, until)):
+            if (high := min(instant_before(first), until)) > place:
+                found += self._skip_regular(place, high, Reason.MISSED, {})
+            place = max(place, last)
+        moved = (Hold(at, at, 1, True) for at in self._moved(after, until))
         return [
-            Hold(skip.due_from, skip.due_to, skip.count, skip.exact)
-            for low, high in (*parts, (place, until))
-            if low < high
-            for skip in self.skip_all(low, high, Reason.MISSED, {})
+            *(Hold(part.due_from, part.due_to, part.count, part.exact) for part in found),
+            *moved,
         ]
 
     def left_out(self, after: datetime, until: datetime) -> list[Skip]:
@@ -315,6 +319,16 @@ class DueTimes(DayTimes):
         regular = 0 if due is None or due > until else int(self._count(after, until))
         return regular + len(self._moved(after, until))
 
+    def count_up_to(self, most: int, after: datetime, until: datetime) -> int:
+        """How many due times the stretch has, moved ones included; `most`, if it has more."""
+        if len(self._triggers) == 1 and self._rolls is None:
+            due, moved = self._next_regular(after), len(self._moved(after, until))
+            if due is None or due > until:
+                return min(moved, most)
+            if (count := self._count(after, until)).exact:
+                return min(int(count) + moved, most)
+        return sum(1 for _ in islice(self.among(after, until), most))
+
     def newest_from(self, after: datetime, until: datetime, keep: int) -> datetime:
         """The latest place from which on the stretch has at most `keep` due times."""
         if len(self._triggers) > 1 or self._rolls is not None:
@@ -365,6 +379,6 @@ class DueTimes(DayTimes):
     def _count_each(self, after: datetime, until: datetime) -> Count:
         """One by one, for due times that land elsewhere; of many, a lower bound."""
         number, due = 0, self._next_kept(after)
-        while due is not None and due <= until and number < MOST_ROLLED:
+        while due is not None and due <= until and number < MOST_COUNTED_ROLLING:
             number, due = number + 1, self._next_kept(due)
         return Count(number) if due is None or due > until else Count.at_least(number)

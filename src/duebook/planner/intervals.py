@@ -5,21 +5,21 @@ Both are nominal: as the triggers have them, whatever people, exclusions and pol
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from duebook.model.plan import Fire, Handover
 from duebook.model.run import Interval
+from duebook.planner.merged import TICK as _TICK
 from duebook.planner.open_days import open_days
 from duebook.triggers.at import At
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from duebook.model.plan import Snapshot
     from duebook.model.run import Origin
 
 __all__ = ["handover_of", "interval_of", "last_before", "new_fire", "nominal_time"]
-
-_TICK: Final = timedelta(microseconds=1)
 
 
 def new_fire(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from duebook.budget import Budget
-    from duebook.model.plan import Snapshot
+    from duebook.model.plan import Snapshot, WindowSpan
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = [
@@ -46,10 +46,10 @@ MOST_COMPARED: Final = 1_000
 
 
 def first_plan(
-    name: str, spec: ScheduleSpec, now: datetime
+    name: str, spec: ScheduleSpec, now: datetime, windows: tuple[WindowSpan, ...] = ()
 ) -> tuple[datetime | None, datetime | None]:
     """When a schedule that is created now is due first, and when to look at it."""
-    due = DueTimes(spec, (), now, name)
+    due = DueTimes(spec, (), now, name, windows=windows)
     moments = [due.wake_after(now), next_control(spec, now, name)]
     wake_at = min((moment for moment in moments if moment is not None), default=None)
     return due.next_after(now), wake_at

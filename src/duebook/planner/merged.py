@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from duebook.triggers import Trigger
 
-__all__ = ["TICK", "Merged", "instant_before"]
+__all__ = ["EARLIEST", "LATEST", "TICK", "Merged", "Span", "instant_before"]
 
 TICK: Final = timedelta(microseconds=1)
+EARLIEST: Final = datetime(1, 1, 2, tzinfo=UTC)
+LATEST: Final = datetime.max.replace(tzinfo=UTC)
+Span = tuple[datetime, datetime]
 
 
 def instant_before(instant: datetime) -> datetime:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from datetime import UTC, date, datetime
+from datetime import date, datetime, timedelta
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from duebook.model.calendar_days import FIRST_DAY, LAST_DAY, MOST_DAYS
-from duebook.planner.merged import TICK, Merged, instant_before
+from duebook.planner.merged import EARLIEST, LATEST, TICK, Merged, instant_before
 from duebook.triggers.zones import (
     day_start,
     from_seconds,
@@ -24,18 +25,18 @@ if TYPE_CHECKING:
     from duebook.model.calendar_use import CalendarMode, Roll
     from duebook.model.fields import DateRange
     from duebook.model.schedule import ScheduleSpec
+    from duebook.planner.merged import Span
 
 __all__ = ["OpenDays", "open_days"]
 
 REACH: Final = 366
 """Days that a due time rolls at most."""
-MOST_ROLLED: Final = 20_000
+MOST_LANDING: Final = 20_000
 """Due times that land on one day, before those that are the same are merged: the nearest count."""
-MOST_KNOWN: Final = 50
+MOST_KNOWN: Final = 10
+"""Days of which a definition remembers what lands there."""
+_DAY: Final = timedelta(days=1)
 _FIRST: Final = FIRST_DAY.toordinal()
-_EARLIEST: Final = datetime(1, 1, 2, tzinfo=UTC)
-_LATEST: Final = datetime.max.replace(tzinfo=UTC)
-Interval = tuple[datetime, datetime]
 
 
 class Days:
@@ -95,7 +96,9 @@ class OpenDays:
         wanted = calendar if mode == "only" else calendar.inverse()
         self._landing, self._closed = _without(wanted, exclude), _without(wanted.inverse(), exclude)
         self._other = self._closed.inverse()
-        self._landed: dict[int, list[datetime]] = {}
+        self._landed: dict[int, tuple[list[datetime], dict[datetime, datetime]]] = {}
+        # most questions are about the same day as the one before
+        self._recent = (LATEST, LATEST, 0)
 
     @property
     def rolls(self) -> bool:
@@ -103,12 +106,12 @@ class OpenDays:
 
     # -- closed days
 
-    def closing(self, instant: datetime) -> Interval | None:
+    def closing(self, instant: datetime) -> Span | None:
         """The closed days that an instant falls into, up to but without the second."""
         day = self._day_of(instant)
         return self._closed_around(day) if self._closed.has(day) else None
 
-    def closed_between(self, after: datetime, until: datetime) -> Iterator[Interval]:
+    def closed_between(self, after: datetime, until: datetime) -> Iterator[Span]:
         """Stretches of closed days that (after, until] meets, whole and in order."""
         day = self._closed.next(self._day_of(after))
         while day is not None and self._start(day) <= until:
@@ -117,10 +120,10 @@ class OpenDays:
             following = self._other.next(day)
             day = None if following is None else self._closed.next(following)
 
-    def _closed_around(self, day: int) -> Interval:
+    def _closed_around(self, day: int) -> Span:
         before, behind = self._other.previous(day), self._other.next(day)
-        first = _EARLIEST if before is None else self._start(before + 1)
-        return first, _LATEST if behind is None else self._start(behind)
+        first = EARLIEST if before is None else self._start(before + 1)
+        return first, LATEST if behind is None else self._start(behind)
 
     # -- where due times land
 
@@ -144,18 +147,39 @@ class OpenDays:
         """Whether a due time may land on its day."""
         return self._landing.has(self._day_of(instant))
 
-    def lands_too_early(self, due_at: datetime) -> bool:
-        """Whether it would land where another definition has decided already."""
-        landed = self.landing(due_at) if self._since is not None else None
-        return landed is not None and self._since is not None and landed <= self._since
+    def day_around(self, instant: datetime) -> Span:
+        """The day that an instant belongs to, up to but without the second."""
+        day = self._day_of(instant)
+        return self._start(day), self._start(day + 1)
+
+    def too_early(self, span: Span, until: datetime) -> Iterator[Span]:
+        """The parts of closed days, up to `until`, whose due times would land where another
+        definition has decided already."""
+        day, since = self._day_of(span[0]), self._since
+        to = self._landing.previous(day - 1) if self.roll == "previous" else None
+        if since is None or to is None or self._start(to) > since:
+            return
+        end = min(span[1], self._start(to + REACH + 1))
+        if self._start(to + 1) <= since:
+            yield span[0], end
+            return
+        while (start := self._start(day)) < end and start <= until:
+            # that day is decided up to some wall time
+            yield start, self._decided_at(day, since)
+            day += 1
+
+    def _decided_at(self, day: int, since: datetime) -> datetime:
+        """Where the wall time of `since` ends on a day."""
+        wall = local_datetime(since, self._tz)
+        same = datetime.combine(date.fromordinal(day + _FIRST), wall.time())
+        return from_seconds(self._zone.first_at(wall_second(same) + 1))
 
     def promised(self, decided: datetime) -> list[tuple[datetime, datetime]]:
         """The due times up to `decided` that land after it, each with where."""
         day = self._landing.next(self._day_of(decided))
         if self.roll != "next" or day is None:
             return []
-        pairs = ((at, self.landing(at)) for at in self._rolling_to(day))
-        return [(at, to) for at, to in pairs if at <= decided and to is not None and to > decided]
+        return [(at, to) for at, to in self._landings(day) if at <= decided < to]
 
     def next_landed(self, instant: datetime, bound: datetime | None) -> datetime | None:
         """The first instant after `instant` that a due time lands on; none need be found beyond
@@ -231,74 +255,93 @@ class OpenDays:
 
     def _landed_on(self, day: int) -> list[datetime]:
         """The instants of an open day that closed due times land on, in order."""
-        landed = self._landed.get(day)
-        if landed is None:
-            if len(self._landed) >= MOST_KNOWN:
-                self._landed.clear()
-            found = {self._at(day, at) for at in self._rolling_to(day)}
-            since = self._since or _EARLIEST
-            landed = sorted(at for at in found if at is not None and at > since)
-            self._landed[day] = landed
-        return landed
+        return self._known_of(day)[0]
 
     def rolled_from(self, landed: datetime) -> datetime | None:
         """The last of the due times that give way to `landed`, if any does."""
-        rolling = self._rolling_to(self._day_of(landed)) if self.rolls else ()
-        return max((at for at in rolling if self.landing(at) == landed), default=None)
+        return self._known_of(self._day_of(landed))[1].get(landed) if self.rolls else None
 
-    def _rolling_to(self, day: int) -> Iterator[datetime]:
-        """The closed due times that land on an open day, the nearest first."""
+    def _known_of(self, day: int) -> tuple[list[datetime], dict[datetime, datetime]]:
+        known = self._landed.get(day)
+        if known is None:
+            if len(self._landed) >= MOST_KNOWN:
+                self._landed.clear()
+            origins: dict[datetime, datetime] = {}
+            for at, landed in self._landings(day):
+                origins[landed] = max(at, origins.get(landed, at))
+            since = self._since or EARLIEST
+            known = self._landed[day] = sorted(at for at in origins if at > since), origins
+        return known
+
+    def _landings(self, day: int) -> Iterator[tuple[datetime, datetime]]:
+        """The closed due times that land on an open day, the nearest first, each with where.
+
+        The same wall time of different days is looked up once.
+        """
+        known: dict[timedelta, datetime | None] = {}
+        for (start, end), at in islice(self._rolling_to(day), MOST_LANDING):
+            passed = at - start
+            if end - start != _DAY:  # clocks change
+                landed = self._at(day, at)
+            elif passed in known:
+                landed = known[passed]
+            else:
+                landed = known[passed] = self._at(day, at)
+            if landed is not None:
+                yield at, landed
+
+    def _rolling_to(self, day: int) -> Iterator[tuple[Span, datetime]]:
+        """The closed due times that land on an open day, the nearest first, each after its day."""
         if self.roll == "next":
             before = self._landing.previous(day - 1)
             low = self._start(day - REACH if before is None else max(before + 1, day - REACH))
-            high = self._start(day)
-            found = self._backwards(self._later(low), high)
-        else:
-            behind = self._landing.next(day + 1)
-            low = self._start(day + 1)
-            last = day + REACH + 1
-            high = self._start(last if behind is None else min(behind, last))
-            found = self._forwards(self._later(low), high)
-        for number, due_at in enumerate(found):
-            if number >= MOST_ROLLED:
-                return
-            yield due_at
+            return self._backwards(self._later(low), self._start(day))
+        behind = self._landing.next(day + 1)
+        last = day + REACH + 1
+        high = self._start(last if behind is None else min(behind, last))
+        return self._forwards(self._later(self._start(day + 1)), high)
 
     def _later(self, low: datetime) -> datetime:
         """From there on, but after what another definition decided."""
         return low if self._since is None else max(low, self._since + TICK)
 
-    def _backwards(self, low: datetime, high: datetime) -> Iterator[datetime]:
+    def _backwards(self, low: datetime, high: datetime) -> Iterator[tuple[Span, datetime]]:
         due_at = self._times.before(high)
         while due_at is not None and due_at >= low:
-            day = self._day_of(due_at)
-            if self._closed.has(day):
-                yield due_at
+            around = self.day_around(due_at)
+            closed = self._closed.has(self._day_of(due_at))
+            while closed and due_at is not None and due_at >= max(around[0], low):
+                yield around, due_at
                 due_at = self._times.before(due_at)
-            else:
-                due_at = self._times.before(self._start(day))
+            due_at = due_at if closed else self._times.before(around[0])
 
-    def _forwards(self, low: datetime, high: datetime) -> Iterator[datetime]:
+    def _forwards(self, low: datetime, high: datetime) -> Iterator[tuple[Span, datetime]]:
         due_at = self._times.next(instant_before(low))
         while due_at is not None and due_at < high:
-            day = self._day_of(due_at)
-            if self._closed.has(day):
-                yield due_at
+            around = self.day_around(due_at)
+            closed = self._closed.has(self._day_of(due_at))
+            while closed and due_at is not None and due_at < min(around[1], high):
+                yield around, due_at
                 due_at = self._times.next(due_at)
-            else:
-                due_at = self._times.next(instant_before(self._start(day + 1)))
+            due_at = due_at if closed else self._times.next(instant_before(around[1]))
 
     # -- days and instants
 
     def _day_of(self, instant: datetime) -> int:
         """The day that an instant belongs to: the last one that has begun."""
+        start, end, day = self._recent
+        if start <= instant < end:
+            return day
         day = local_datetime(instant, self._tz).toordinal() - _FIRST
         if self._start(day + 1) <= instant:  # clocks went back over midnight
-            return day + 1
-        return day - 1 if self._start(day) > instant else day
+            day += 1
+        elif self._start(day) > instant:
+            day -= 1
+        self._recent = (self._start(day), self._start(day + 1), day)
+        return day
 
     def _start(self, day: int) -> datetime:
-        ordinal = min(max(day + _FIRST, _EARLIEST.toordinal()), _LATEST.toordinal() - 1)
+        ordinal = min(max(day + _FIRST, EARLIEST.toordinal()), LATEST.toordinal() - 1)
         return _day_start(ordinal, self._tz)
 
     def _at(self, day: int, due_at: datetime) -> datetime | None:

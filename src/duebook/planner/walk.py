@@ -77,8 +77,8 @@ class Walk:
         self._considered_now = False
         self._fired = 0
         self._judged = 0
-        most_missed = snapshot.spec.catchup_approval
-        self._holds = most_missed is not None and count_missed(pieces, due) > most_missed
+        most = snapshot.spec.catchup_approval
+        self._holds = most is not None and count_missed(pieces, due, most + 1) > most
         self._past = set(due.put_in_until(watermark))
         # the clock stepped back: moved to an instant that is still to come
         self._ahead = {at for at in self._past if at > now}
@@ -263,12 +263,9 @@ class Walk:
             facts = {"catchup_window": format_duration(window)}
             oldest = min(self._kept_after(piece), piece.until)
             self._skip_until(oldest, Reason.EXPIRED, facts)
-        later = sum(
-            self._due.count(other.after, other.until)
-            for other in self._pieces
-            if other.kind == "missed" and other.after >= piece.until
-        )
-        cut = self._due.newest_from(self._watermark, piece.until, max(limit - later, 0))
+        newer = [other for other in self._pieces if other.after >= piece.until]
+        keep = limit - count_missed(newer, self._due, limit)
+        cut = self._due.newest_from(self._watermark, piece.until, keep)
         self._skip_until(cut, Reason.EXPIRED, {"catchup_limit": limit})
 
     def _paced_until(self, due_at: datetime) -> datetime | None:

@@ -87,6 +87,24 @@ def test_fields_that_contradict_each_other_are_refused(changes: dict[str, Any], 
 
 
 @pytest.mark.parametrize(
+    ("trigger", "number"),
+    [
+        ("* * * * * *", "86,400"),
+        ("* * * 25 12 *", "86,400"),
+        ({"every": "59s"}, "1,464"),
+        (["* * * * *", {"daily": "09:30:30"}], "1,441"),
+    ],
+)
+def test_only_what_is_due_at_most_once_a_minute_can_roll(trigger: Any, number: str) -> None:
+    calendar = {"except": "holidays", "roll": "next"}
+    with pytest.raises(InvalidSchedule, match=f"its triggers are due {number} times") as caught:
+        load_spec({**GOOD, "trigger": trigger, "calendar": calendar}, "job")
+    assert list(caught.value.problems) == ["calendar"]
+    load_spec({**GOOD, "trigger": trigger, "calendar": {"except": "holidays"}}, "job")
+    load_spec({**GOOD, "trigger": "* * * * *", "calendar": calendar}, "job")
+
+
+@pytest.mark.parametrize(
     "field", ["grace", "catchup_window", "catchup_pace", "timeout", "expire_after"]
 )
 def test_a_length_with_which_no_time_can_be_written_is_refused(field: str) -> None:

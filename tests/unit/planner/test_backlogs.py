@@ -7,7 +7,17 @@ from datetime import timedelta
 import pytest
 
 from duebook.model.plan import Defer, Skip
-from tests.unit.planner.histories import HOUR, MINUTE, NOON, SECOND, TICK, History, clock, history
+from tests.unit.planner.histories import (
+    HOUR,
+    MINUTE,
+    NOON,
+    SECOND,
+    TICK,
+    History,
+    clock,
+    history,
+    told,
+)
 
 # -- grace: the class of a due time is fixed by the first plan that sees it
 
@@ -244,3 +254,13 @@ def test_a_backlog_of_more_than_a_thousand_goes_on_at_once_without_a_pace() -> N
     assert [len(life.plan(now).decisions) for _ in range(3)] == [1_001, 1_000, 500]
     assert not life.waits
     assert life.decided() == 3_600
+
+
+def test_the_limit_counts_newer_due_times_of_several_triggers_exactly() -> None:
+    """Two outages: the second has more than the limit, so nothing of the first is kept."""
+    policies = {"catchup": "all", "overlap": "queue", "catchup_limit": 1_500}
+    life = history(NOON, ["0 * * * * *", "30 * * * * *"], **policies)
+    assert life.at("12:10")[0] == "fire 12:00:30 catchup"
+    life.settle(at="12:11")
+    planned = life.plan(clock("04:00", 2))
+    assert told(planned.decisions)[0] == "skip 12:01-12:08:30 x16 expired"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,12 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duebook.model.plan import Reason
-from duebook.planner import DueTimes
+from duebook.planner import DueTimes, plan
 from tests.support.examples import some_of
+from tests.support.waiting import takes_less_than
 from tests.unit.planner.histories import (
     HOUR,
     MINUTE,
     NOON,
+    TICK,
     History,
     calendar,
     clock,
@@ -116,6 +119,32 @@ def test_a_roll_that_would_land_behind_the_watermark_is_recorded_as_edited() -> 
     assert entries(life) == [("01-03 08:00", "edited", 2, "2026-01-02")]
 
 
+@pytest.mark.parametrize("created", ["01-02T11:20", "01-03T07:00", "01-01T12:00"])
+def test_what_rolls_to_a_wall_time_that_is_decided_is_recorded_as_edited(created: str) -> None:
+    """Saturday and Sunday roll to Friday, which is decided up to where the schedule was created."""
+    since = datetime.fromisoformat(f"2026-{created}:00Z")
+    half_hourly = {"cron": "*/30 * * * *", "tz": "Europe/Brussels"}
+    spec = make_spec(half_hourly, calendar=calendar("except", *WEEKEND, roll="previous"))
+    left_out = DueTimes(spec.counting_from(since), (), since, "etl").left_out(since, NOON + 9 * DAY)
+    closed = [clock("23:00", 2) + number * 30 * MINUTE for number in range(96)]
+    expected = {
+        at: Reason.EDITED if at - (1 + number // 48) * DAY <= since else Reason.CALENDAR
+        for number, at in enumerate(closed)
+        if at > since
+    }
+    found = {at: s.reason for s in left_out for at in closed if s.due_from <= at <= s.due_to}
+    assert found == expected
+    assert sum(skip.count for skip in left_out) == len(expected)
+
+
+@pytest.mark.parametrize("roll", ["next", "previous"])
+def test_a_plan_is_quick_however_many_minutes_of_closed_days_are_behind(roll: str) -> None:
+    closed = [f"{NOON + number * DAY:%Y-%m-%d}" for number in range(1, 300)]
+    life = history(clock("13:00", 2), "* * * * *", calendar=calendar("except", *closed, roll=roll))
+    facts, now = life.facts(), NOON + 250 * DAY
+    assert takes_less_than(0.05, lambda: plan(facts, now))
+
+
 def test_wall_times_roll_over_changes_of_clocks() -> None:
     """29 March 2026: 02:30 does not exist in Brussels. 25 October: it comes twice."""
     brussels = {"daily": "02:30", "tz": "Europe/Brussels"}
@@ -152,6 +181,9 @@ def test_forwards_and_backwards_find_the_same_due_times() -> None:
             found = due.last(NOON, found - timedelta(microseconds=1))
         assert backwards[::-1] == forwards
         assert due.count(NOON, until) == len(forwards)
+        for at, following in pairwise(forwards):  # to and fro
+            assert due.next_after(at) == following
+            assert due.last(NOON, following - TICK) == at
         assert due.newest_from(NOON, until, 3) <= forwards[-3]
         assert due.count(due.newest_from(NOON, until, 3), until) == 3
 

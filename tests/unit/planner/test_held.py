@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,8 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duebook.model.held import HeldRange
-from duebook.planner import Held, newest_since
-from tests.unit.planner.histories import MINUTE, NOON, clock, history, make_spec
+from duebook.model.plan import DueException, WindowSpan
+from duebook.model.window import without_overlap
+from duebook.planner import DueTimes, Held, newest_since
+from tests.unit.planner.histories import (
+    HOUR,
+    MINUTE,
+    NOON,
+    TICK,
+    calendar,
+    clock,
+    history,
+    make_spec,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -56,6 +68,25 @@ def test_a_very_long_outage_is_held_without_looking_at_each_due_time() -> None:
     assert not life.holds[0].exact
 
 
+@pytest.mark.parametrize(
+    ("days", "missed", "definition"),
+    [
+        (1, 2_880, {"trigger": ["0 * * * * *", "30 * * * * *"]}),
+        (14, 8_640, {"trigger": "*/10 * * * * *", "exclude": ["2026-01-02/2026-01-14"]}),
+        (8, 5_760, {"trigger": "*/2 * * * *", "calendar": calendar("except", roll="next")}),
+    ],
+)
+def test_the_limit_is_exact_however_many_were_missed(
+    days: int, missed: int, definition: dict[str, Any]
+) -> None:
+    """Also where due times are merged, taken out of a very long stretch, or may roll."""
+    now = NOON + 24 * days * HOUR + MINUTE + TICK
+    for most in (missed, missed - 1):
+        life = history(NOON, catchup_approval=most, catchup="skip", **definition)
+        life.plan(now)
+        assert bool(life.holds) == (missed > most)
+
+
 # -- ranges and choices
 
 
@@ -96,15 +127,44 @@ def test_the_newest_are_counted_over_all_ranges() -> None:
     assert found == ["08:00", "07:00", "04:00", "03:30", "03:00", "01:00"]
 
 
+def test_a_range_has_no_due_time_of_a_maintenance_window() -> None:
+    life = history("08:00", catchup_approval=2)
+    window = WindowSpan("db", clock("10:00"), clock("12:00"))
+    life.snapshot = replace(life.snapshot, windows=(window,))
+    assert life.at("14:00") == [
+        "hold 09:00",
+        "hold 12:00-13:00 x2",
+        "skip 10:00-11:00 x2 paused",
+        "fire 14:00 schedule",
+    ]
+
+
+minutes = st.integers(-60, 800)
+spans = st.lists(st.tuples(minutes, st.integers(0, 300)), max_size=4)
+
+
 @given(
     st.sampled_from(["0 * * * *", "*/7 * * * *", ["*/20 * * * *", "0,30 * * * *"]]),
-    st.lists(st.tuples(st.integers(-60, 800), st.integers(0, 300)), max_size=4),
+    spans,
+    spans,
+    st.lists(st.tuples(minutes, st.sampled_from(["skip", "moved_away", "moved_here"])), max_size=6),
 )
-def test_cuts_lose_and_double_nothing(trigger: Any, cuts: list[tuple[int, int]]) -> None:
-    spec = make_spec(trigger)
-    due = Held.of(HeldRange("etl", "id", NOON, NOON, 1, True, 1, NOON), spec).due
+def test_what_is_held_is_what_is_due_and_cuts_lose_and_double_nothing(
+    trigger: Any,
+    cuts: list[tuple[int, int]],
+    windows: list[tuple[int, int]],
+    said: list[tuple[int, Any]],
+) -> None:
+    planned = without_overlap(
+        WindowSpan("db", NOON + start * MINUTE, NOON + (start + length) * MINUTE)
+        for start, length in windows
+    )
+    exceptions = [DueException(NOON + at * MINUTE, kind) for at, kind in said]
+    due = DueTimes(make_spec(trigger), exceptions, NOON, "etl", windows=planned)
     every = list(due.among(NOON, NOON + 720 * MINUTE))
-    left = [make(every[0], every[-1], len(every), trigger)]
+    held = due.hold_all(NOON, NOON + 720 * MINUTE)
+    left = [make(one.due_from, one.due_to, one.count, trigger) for one in held]
+    assert all(one.exact for one in held)
     taken: list[datetime] = []
     for start, length in cuts:
         since, until = NOON + start * MINUTE, NOON + (start + length) * MINUTE

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from duebook.model.plan import ActiveRun, DueException, Lane, Snapshot, Upstream, WindowSpan
 from duebook.model.window import without_overlap
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from duebook.store.values import FreeWorker
 
 __all__ = ["Snapshots"]
-
-WINDOWS_MATTER: Final = timedelta(days=30)
-"""After its end: a due time that fell into a window may still wait behind others."""
 
 
 class Snapshots(Part):
@@ -186,12 +182,14 @@ class Snapshots(Part):
         return dict.fromkeys(ids) | {id_: self._db.time(until) for id_, until in rows}
 
     def _windows(self, snapshots: Sequence[Snapshot]) -> dict[str, tuple[WindowSpan, ...]]:
-        """The maintenance windows of schedules that are in any, now, soon or lately."""
+        """The maintenance windows of schedules that are in any, now or later, or have due times in
+        one that are not decided yet."""
+        since = min((one.decided_until(self._db.now) for one in snapshots), default=self._db.now)
         planned = [
             (namespace, json.loads(labels).items(), WindowSpan(name, time(start_at), time(end_at)))
             for time in (self._db.time,)
             for namespace, name, labels, start_at, end_at in self._db.all(
-                "list_recent_windows", since=self._db.now - WINDOWS_MATTER
+                "list_recent_windows", since=min(since, self._db.now)
             )
         ]
         found: dict[str, tuple[WindowSpan, ...]] = {}
