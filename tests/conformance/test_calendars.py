@@ -10,6 +10,7 @@ import pytest
 
 from duebook import cron
 from duebook.balance import check_books
+from duebook.book.calendar_days import Resolver
 from duebook.book.calendar_use import resolved
 from duebook.errors import Conflict, Invalid, NotFound
 from duebook.model.schedule import InvalidSchedule
@@ -100,6 +101,23 @@ def test_calendars_are_united_and_subtracted_and_follow_each_other(book: Book) -
         book.calendars.save("holidays", calendars="special")
     with pytest.raises(Conflict, match='is used by calendar "workdays"'):
         book.calendars.remove("holidays")
+
+
+def test_days_are_resolved_before_the_transaction_and_again_if_calendars_change_meanwhile(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book.calendars.save("holidays", dates="2026-01-06")
+    late = [lambda: book.calendars.save("holidays", dates="2026-01-07")]
+    resolve = Resolver.resolve
+
+    def resolve_and_change(*given: Any) -> Any:
+        while late:
+            late.pop()()
+        return resolve(*given)
+
+    monkeypatch.setattr(Resolver, "resolve", resolve_and_change)
+    book.calendars.save("workdays", weekdays="TUE,WED", without={"calendars": "holidays"})
+    assert book.calendars.days("workdays", "2026-01-05", "2026-01-11") == ["2026-01-06"]
 
 
 def test_a_schedule_needs_a_calendar_of_its_own_namespace(book: Book) -> None:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.audit import Auditor
-from duebook.book.calendar_days import resolve
+from duebook.book.calendar_days import Resolver
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import check_name
 from duebook.model.calendar import Calendar, CalendarEdit, MovedDueTimes, load_rule
@@ -38,7 +38,12 @@ MOST_COMPARED: Final = 500
 """Due times of a schedule that an edit compares, and schedules:"""
 MOST_SCHEDULES: Final = 10_000
 MOST_PREVIEWED: Final = 1_000
+TRIES: Final = 3
 _ONE_YEAR: Final = timedelta(days=365)
+
+
+class _Moved(Exception):
+    """Somebody changed a calendar after the days were resolved."""
 
 
 class Calendars:
@@ -82,7 +87,9 @@ class Calendars:
     def preview(self, name: str, **definition: Any) -> CalendarEdit:
         """Show what `save` would change: days, and due times of the next 400 days."""
         rule = _read(name, definition)
-        return self._store.read(lambda tx: self._compare(tx, name, rule))
+        known = self._known()
+        changed = self._resolved(known, name, rule)
+        return self._store.read(lambda tx: self._compare(tx, name, known.get(name), changed))
 
     def save(
         self, name: str, by: str = "", version: int | None = None, **definition: Any
@@ -96,27 +103,45 @@ class Calendars:
 
         Raises Invalid, and Conflict if `version` is not the latest.
         """
-        rule = _read(name, definition)
+        rule, maker = _read(name, definition), by or self._audit.by
+        for _ in range(TRIES):
+            known = self._known()
+            changed = self._resolved(known, name, rule)  # takes long: nothing is locked yet
+            try:
+                return self._store.transact(
+                    lambda tx: self._put(tx, known, name, rule, changed, maker, version)  # noqa: B023 - it runs now
+                )
+            except _Moved:
+                continue
+        raise Conflict("others keep changing the calendars of this namespace; try again")
 
-        def work(tx: Tx) -> Calendar:
-            tx.calendars.lock(self._namespace)
-            former = tx.calendars.find_calendars(self._namespace, [name]).get(name)
-            if version is not None and version != (former.version if former else 0):
-                was = former.version if former else "none"
-                raise Conflict(f'calendar "{name}" has version {was}, not {version}')
-            changed = self._resolved(tx, name, rule)
-            maker = by or self._audit.by
-            form = rule.to_json()
-            if former and (former.definition, former.days) == (form, changed[name]):
-                return former
-            versions = self._save(tx, changed, {name: form}, maker)
-            self._follow(tx, versions, changed, maker)
-            before = None if former is None else former.definition
-            action = "create" if former is None else "update"
-            self._audit.note(tx, action, "calendar", name, "", before, form, maker)
-            return self._find(tx, name)
-
-        return self._store.transact(work)
+    def _put(
+        self,
+        tx: Tx,
+        known: Mapping[str, Calendar],
+        name: str,
+        rule: CalendarRule,
+        changed: Mapping[str, DaySet],
+        by: str,
+        version: int | None,
+    ) -> Calendar:
+        """Store the days that were resolved with the calendars `known`; raises _Moved if those
+        are no longer the latest."""
+        tx.calendars.lock(self._namespace)
+        if tx.calendars.list_versions(self._namespace) != _versions(known):
+            raise _Moved
+        former, form = known.get(name), rule.to_json()
+        if version is not None and version != (former.version if former else 0):
+            was = former.version if former else "none"
+            raise Conflict(f'calendar "{name}" has version {was}, not {version}')
+        if former and (former.definition, former.days) == (form, changed[name]):
+            return former
+        versions = self._save(tx, known, changed, {name: form}, by)
+        self._follow(tx, versions, changed, by)
+        before = None if former is None else former.definition
+        action = "create" if former is None else "update"
+        self._audit.note(tx, action, "calendar", name, "", before, form, by)
+        return self._find(tx, name)
 
     def remove(self, name: str) -> None:
         """Delete a calendar. Raises NotFound, and Conflict if schedules or calendars use it."""
@@ -144,22 +169,34 @@ class Calendars:
             raise NotFound(f'calendar "{shorten(name)}" does not exist')
         return found
 
-    def _resolved(self, tx: Tx, name: str, rule: CalendarRule) -> dict[str, DaySet]:
-        """The days of a calendar, and of those that refer to it, directly or not."""
-        known = {found.name: found for found in tx.calendars.list_calendars(self._namespace)}
+    def _known(self) -> dict[str, Calendar]:
+        return {found.name: found for found in self.list()}
+
+    def _resolved(
+        self, known: Mapping[str, Calendar], name: str, rule: CalendarRule
+    ) -> dict[str, DaySet]:
+        """The days of a calendar, and of those that refer to it, directly or not.
+
+        Raises OverBudget when the budget is used up.
+        """
         rules = {other: load_rule(found.definition) for other, found in known.items()}
         rules[name] = rule
         days = {other: found.days for other, found in known.items() if other != name}
         changed: dict[str, DaySet] = {}
+        resolver = Resolver(self._budget)
         for each in _in_order(name, rules):
-            days[each] = changed[each] = resolve(rules[each], days)
+            days[each] = changed[each] = resolver.resolve(rules[each], days)
         return changed
 
     def _save(
-        self, tx: Tx, changed: Mapping[str, DaySet], given: Mapping[str, Any], by: str
+        self,
+        tx: Tx,
+        known: Mapping[str, Calendar],
+        changed: Mapping[str, DaySet],
+        given: Mapping[str, Any],
+        by: str,
     ) -> dict[str, int]:
         """Store the next version of each calendar whose days or definition changed."""
-        known = tx.calendars.find_calendars(self._namespace, list(changed))
         versions: dict[str, int] = {}
         for name, days in changed.items():
             former = known.get(name)
@@ -187,9 +224,9 @@ class Calendars:
                 planned = plan_edit(snapshot, spec, tx.now)
                 tx.schedules.update_schedules([Edit(schedule, spec, planned, snapshot.spec)], by)
 
-    def _compare(self, tx: Tx, name: str, rule: CalendarRule) -> CalendarEdit:
-        former = tx.calendars.find_calendars(self._namespace, [name]).get(name)
-        changed = self._resolved(tx, name, rule)
+    def _compare(
+        self, tx: Tx, name: str, former: Calendar | None, changed: Mapping[str, DaySet]
+    ) -> CalendarEdit:
         was = former.days if former else DaySet.of(())
         until = tx.now + COMPARED
         ids = tx.calendars.list_users(self._namespace, list(changed))
@@ -280,6 +317,10 @@ def _in_order(name: str, rules: Mapping[str, CalendarRule]) -> list[str]:
             raise Invalid(f'calendars: calendar "{name}" would refer to itself through others')
         ordered += ready
     return ordered
+
+
+def _versions(known: Mapping[str, Calendar]) -> dict[str, int]:
+    return {name: found.version for name, found in known.items()}
 
 
 def _ranges(days: DaySet, since: date) -> tuple[str, ...]:

@@ -67,6 +67,7 @@ class CalendarsClient(Protocol):
 
     @operation(
         *("save_calendar", "PUT", "/calendars/{name}", Role.OPERATOR, "calendar add"),
+        computes=True,
         errors=(409,),
     )
     def save(

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from duebook.book.calendar_days import resolve
-from duebook.errors import Invalid
+from duebook.book import calendar_days
+from duebook.book.calendar_days import Resolver, resolve
+from duebook.budget import Budget
+from duebook.errors import Invalid, OverBudget
 from duebook.model.calendar import load_rule
 from duebook.model.calendar_days import DaySet
 
@@ -60,6 +62,37 @@ def test_events_of_an_ical_file_may_recur_and_last_several_days() -> None:
     assert days(2027, ical=text) == []
     with pytest.raises(Invalid, match="ical has no events"):
         days(ical="hello")
+
+
+def event(start: str, end: str, *more: str) -> str:
+    lines = [f"DTSTART:{start}", f"DTEND:{end}", *more]
+    return "\n".join(["BEGIN:VEVENT", *lines, "END:VEVENT", ""])
+
+
+def test_a_long_event_that_began_long_ago_is_seen_until_it_ends() -> None:
+    text = event("19700101", "19990101", "RRULE:FREQ=YEARLY;INTERVAL=28")
+    assert len(days(2025, ical=text)) == 365
+    assert days(2054, ical=event("19700101", "19700104", "RRULE:FREQ=YEARLY"))[-1] == "01-03"
+
+
+def test_what_recurs_too_often_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calendar_days, "MOST_RECURRENCES", 12_000)
+    weekly = event("20000101", "20030101", "RRULE:FREQ=WEEKLY")
+    assert len(days(ical=weekly * 2)) == 365
+    for definition in (
+        {"ical": weekly * 3},
+        {"rrule": ["FREQ=WEEKLY"] * 3},
+        {"ical": weekly * 2, "without": {"rrule": "FREQ=WEEKLY"}},
+    ):
+        with pytest.raises(Invalid, match="recur more than 12,000 times from 2000 to 2099; use"):
+            days(**definition)
+
+
+def test_resolving_stops_when_the_budget_is_used_up() -> None:
+    ticks = iter(range(100))
+    resolver = Resolver(Budget(10, lambda: next(ticks)))
+    with pytest.raises(OverBudget, match="more than 10 s of processor time; use fewer recurring"):
+        resolver.resolve(load_rule({"rrule": "FREQ=DAILY"}), {})
 
 
 def test_public_holidays_are_those_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:

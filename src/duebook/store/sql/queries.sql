@@ -576,6 +576,10 @@ WHERE c.namespace = :namespace AND c.version = (
     SELECT max(o.version) FROM calendars AS o WHERE o.namespace = c.namespace AND o.name = c.name)
 ORDER BY c.name
 
+-- name: list_calendar_versions
+-- The latest version of each calendar of a namespace.
+SELECT name, max(version) FROM calendars WHERE namespace = :namespace GROUP BY name
+
 -- name: find_calendars
 -- The latest version of each of these calendars of a namespace, by name.
 SELECT c.namespace, c.name, c.version, c.definition, c.days, c.created_at, c.created_by
