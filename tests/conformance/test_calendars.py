@@ -14,9 +14,11 @@ from duebook.book.calendar_days import Resolver
 from duebook.book.calendar_use import resolved
 from duebook.errors import Conflict, Invalid, NotFound
 from duebook.model.schedule import InvalidSchedule
+from duebook.store.sql.schedules import Schedules
 from tests.support.builders import begin, claim, get_ledger, get_runs, settle, tick
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from duebook.book import Book
@@ -177,6 +179,27 @@ def test_an_edit_of_a_calendar_shows_what_moves_and_then_moves_it(
     live(book.store, clock, clock.now + 5 * DAY)
     assert [text[:5] for text in fired(book.store, etl)] == ["01-06", "01-08", "01-09", "01-10"]
     assert recorded(book.store, etl) == [("01-07 09:00", 1, "calendar")]
+
+
+def test_schedules_follow_their_calendar_in_parts(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duebook.book.calendars.AT_ONCE", 2)
+    written: list[int] = []
+    update = Schedules.update_schedules
+
+    def count(self: Schedules, edits: Sequence[Any], by: str) -> None:
+        written.append(len(edits))
+        update(self, edits, by)
+
+    monkeypatch.setattr(Schedules, "update_schedules", count)
+    book.calendars.save("weekends", **WEEKEND)
+    form = {"trigger": NINE, "target": TARGET, "calendar": {"except": "weekends"}}
+    book.schedules.create_many([{"name": f"s{number}", **form} for number in range(5)])
+    book.calendars.save("weekends", weekdays="SUN")
+    assert written == [2, 2, 1]
+    found = book.schedules.list()
+    assert {(one.version, one.spec and one.spec.calendar.version) for one in found} == {(2, 2)}  # type: ignore[union-attr]
 
 
 def test_a_window_pauses_what_its_labels_select_and_ends_without_a_storm(

@@ -38,6 +38,9 @@ MOST_COMPARED: Final = 500
 """Due times of a schedule that an edit compares, and schedules:"""
 MOST_SCHEDULES: Final = 10_000
 MOST_PREVIEWED: Final = 1_000
+AT_ONCE: Final = 100
+"""Schedules that are read and changed together: a database ends a transaction in which nothing
+happens for some seconds."""
 TRIES: Final = 3
 _ONE_YEAR: Final = timedelta(days=365)
 
@@ -218,11 +221,17 @@ class Calendars:
                 f"{len(ids):,} schedules use the calendar; at most {MOST_SCHEDULES:,} can be "
                 "changed at once"
             )
-        for snapshot in tx.plans.snapshots(ids) if ids else ():
-            if (spec := _edited(snapshot, versions, changed, tx.now)) is not None:
-                schedule = tx.schedules.get_schedule(snapshot.schedule_id)
-                planned = plan_edit(snapshot, spec, tx.now)
-                tx.schedules.update_schedules([Edit(schedule, spec, planned, snapshot.spec)], by)
+        tx.plans.lock(ids)  # all of them first: who writes schedules has locked their states
+        for first in range(0, len(ids), AT_ONCE):
+            some = ids[first : first + AT_ONCE]
+            schedules = {one.id: one for one in tx.schedules.get_schedules(some)}
+            edits = [
+                Edit(schedules[one.schedule_id], spec, plan_edit(one, spec, tx.now), one.spec)
+                for one in tx.plans.snapshots(some)
+                if (spec := _edited(one, versions, changed, tx.now)) is not None
+            ]
+            if edits:
+                tx.schedules.update_schedules(edits, by)
 
     def _compare(
         self, tx: Tx, name: str, former: Calendar | None, changed: Mapping[str, DaySet]
