@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +19,7 @@ from duebook.store.values import Edit
 from duebook.timetext import parse_date
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from duebook.budget import Budget
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     # inside the class below `list` is a method
     CalendarList = list[Calendar]
     DayList = list[str]
+    IdList = list[str]
 
 __all__ = ["Calendars"]
 
@@ -46,7 +48,31 @@ _ONE_YEAR: Final = timedelta(days=365)
 
 
 class _Moved(Exception):
-    """Somebody changed a calendar after the days were resolved."""
+    """Somebody changed a calendar, or what uses it, after the days were resolved."""
+
+
+@dataclass(frozen=True)
+class _Saving:
+    """Calendars that are saved together, resolved with those that were `known`."""
+
+    known: Mapping[str, Calendar]
+    changed: Mapping[str, DaySet]
+    given: Mapping[str, dict[str, Any]]
+    """definitions by name; the others stay as they are"""
+    by: str
+
+    @cached_property
+    def versions(self) -> dict[str, int]:
+        """The next version of each calendar whose days or definition change."""
+        known = ((name, days, self.known.get(name)) for name, days in self.changed.items())
+        return {
+            name: 1 if former is None else former.version + 1
+            for name, days, former in known
+            if former is None or name in self.given or former.days != days
+        }
+
+    def form_of(self, name: str) -> dict[str, Any]:
+        return self.given[name] if name in self.given else self.known[name].definition
 
 
 class Calendars:
@@ -109,42 +135,51 @@ class Calendars:
         rule, maker = _read(name, definition), by or self._audit.by
         for _ in range(TRIES):
             known = self._known()
+            former = known.get(name)
+            if version is not None and version != (former.version if former else 0):
+                was = former.version if former else "none"
+                raise Conflict(f'calendar "{name}" has version {was}, not {version}')
             changed = self._resolved(known, name, rule)  # takes long: nothing is locked yet
+            form = rule.to_json()
+            if former and (former.definition, former.days) == (form, changed[name]):
+                return former
+            saving = _Saving(known, changed, {name: form}, maker)
             try:
-                return self._store.transact(
-                    lambda tx: self._put(tx, known, name, rule, changed, maker, version)  # noqa: B023 - it runs now
-                )
+                return self._store.transact(partial(self._put, name=name, saving=saving))
             except _Moved:
                 continue
-        raise Conflict("others keep changing the calendars of this namespace; try again")
+        raise Conflict("others keep changing this calendar, or what uses it; try again")
 
-    def _put(
-        self,
-        tx: Tx,
-        known: Mapping[str, Calendar],
-        name: str,
-        rule: CalendarRule,
-        changed: Mapping[str, DaySet],
-        by: str,
-        version: int | None,
-    ) -> Calendar:
-        """Store the days that were resolved with the calendars `known`; raises _Moved if those
-        are no longer the latest."""
-        tx.calendars.lock(self._namespace)
-        if tx.calendars.list_versions(self._namespace) != _versions(known):
-            raise _Moved
-        former, form = known.get(name), rule.to_json()
-        if version is not None and version != (former.version if former else 0):
-            was = former.version if former else "none"
-            raise Conflict(f'calendar "{name}" has version {was}, not {version}')
-        if former and (former.definition, former.days) == (form, changed[name]):
-            return former
-        versions = self._save(tx, known, changed, {name: form}, by)
-        self._follow(tx, versions, changed, by)
+    def _put(self, tx: Tx, name: str, saving: _Saving) -> Calendar:
+        """Store the days that were resolved; raises _Moved if they were resolved with calendars
+        that are no longer the latest."""
+        ids = self._lock(tx, saving)
+        for each, version in saving.versions.items():
+            form, days = saving.form_of(each), saving.changed[each]
+            tx.calendars.save_calendar(self._namespace, each, version, form, days, saving.by)
+        self._follow(tx, ids, saving)
+        former, form = saving.known.get(name), saving.form_of(name)
         before = None if former is None else former.definition
         action = "create" if former is None else "update"
-        self._audit.note(tx, action, "calendar", name, "", before, form, by)
+        self._audit.note(tx, action, "calendar", name, "", before, form, saving.by)
         return self._find(tx, name)
+
+    def _lock(self, tx: Tx, saving: _Saving) -> IdList:
+        """The schedules that use what is saved: their states are locked, then the calendars, as
+        those do who edit schedules. Raises _Moved if others changed any of them before."""
+        users = partial(tx.calendars.list_users, self._namespace, list(saving.versions))
+        ids = users()
+        if len(ids) > MOST_SCHEDULES:
+            raise Invalid(
+                f"{len(ids):,} schedules use the calendar; at most {MOST_SCHEDULES:,} can be "
+                "changed at once"
+            )
+        tx.plans.lock(ids)
+        tx.calendars.lock(self._namespace)
+        known = {name: found.version for name, found in saving.known.items()}
+        if tx.calendars.latest_versions(self._namespace) != known or users() != ids:
+            raise _Moved
+        return ids
 
     def remove(self, name: str) -> None:
         """Delete a calendar. Raises NotFound, and Conflict if schedules or calendars use it."""
@@ -191,47 +226,18 @@ class Calendars:
             days[each] = changed[each] = resolver.resolve(rules[each], days)
         return changed
 
-    def _save(
-        self,
-        tx: Tx,
-        known: Mapping[str, Calendar],
-        changed: Mapping[str, DaySet],
-        given: Mapping[str, Any],
-        by: str,
-    ) -> dict[str, int]:
-        """Store the next version of each calendar whose days or definition changed."""
-        versions: dict[str, int] = {}
-        for name, days in changed.items():
-            former = known.get(name)
-            if former is not None and name not in given and former.days == days:
-                continue
-            versions[name] = 1 if former is None else former.version + 1
-            form = given[name] if former is None else given.get(name, former.definition)
-            place = self._namespace, name, versions[name]
-            tx.calendars.save_calendar(*place, form, days, by)
-        return versions
-
-    def _follow(
-        self, tx: Tx, versions: Mapping[str, int], changed: Mapping[str, DaySet], by: str
-    ) -> None:
+    def _follow(self, tx: Tx, ids: Sequence[str], saving: _Saving) -> None:
         """Edit the schedules that use calendars of which there are new versions."""
-        ids = tx.calendars.list_users(self._namespace, list(versions))
-        if len(ids) > MOST_SCHEDULES:
-            raise Invalid(
-                f"{len(ids):,} schedules use the calendar; at most {MOST_SCHEDULES:,} can be "
-                "changed at once"
-            )
-        tx.plans.lock(ids)  # all of them first: who writes schedules has locked their states
         for first in range(0, len(ids), AT_ONCE):
             some = ids[first : first + AT_ONCE]
             schedules = {one.id: one for one in tx.schedules.get_schedules(some)}
             edits = [
                 Edit(schedules[one.schedule_id], spec, plan_edit(one, spec, tx.now), one.spec)
                 for one in tx.plans.snapshots(some)
-                if (spec := _edited(one, versions, changed, tx.now)) is not None
+                if (spec := _edited(one, saving.versions, saving.changed, tx.now)) is not None
             ]
             if edits:
-                tx.schedules.update_schedules(edits, by)
+                tx.schedules.update_schedules(edits, saving.by)
 
     def _compare(
         self, tx: Tx, name: str, former: Calendar | None, changed: Mapping[str, DaySet]
@@ -326,10 +332,6 @@ def _in_order(name: str, rules: Mapping[str, CalendarRule]) -> list[str]:
             raise Invalid(f'calendars: calendar "{name}" would refer to itself through others')
         ordered += ready
     return ordered
-
-
-def _versions(known: Mapping[str, Calendar]) -> dict[str, int]:
-    return {name: found.version for name, found in known.items()}
 
 
 def _ranges(days: DaySet, since: date) -> tuple[str, ...]:

@@ -65,9 +65,9 @@ class Calendars(Part):
         """By name, each in its latest version."""
         return [self._calendar(row) for row in self._db.all("list_calendars", namespace=namespace)]
 
-    def list_versions(self, namespace: str) -> dict[str, int]:
+    def latest_versions(self, namespace: str) -> dict[str, int]:
         """The latest version of each, by name."""
-        return dict(self._db.all("list_calendar_versions", namespace=namespace))
+        return dict(self._db.all("latest_calendar_versions", namespace=namespace))
 
     def _calendar(self, row: Row) -> Calendar:
         namespace, name, version, definition, text, created_at, by = row

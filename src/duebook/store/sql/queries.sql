@@ -576,7 +576,7 @@ WHERE c.namespace = :namespace AND c.version = (
     SELECT max(o.version) FROM calendars AS o WHERE o.namespace = c.namespace AND o.name = c.name)
 ORDER BY c.name
 
--- name: list_calendar_versions
+-- name: latest_calendar_versions
 -- The latest version of each calendar of a namespace.
 SELECT name, max(version) FROM calendars WHERE namespace = :namespace GROUP BY name
 
@@ -1170,7 +1170,7 @@ UPDATE active_runs SET cancel_requested_at = :now, reason = :reason
 WHERE id = :id AND status || '' = 'running' AND cancel_requested_at IS NULL
 RETURNING session_id = ''
 
--- name: list_versions
+-- name: latest_versions
 -- Which definition of each of the given schedules is in force.
 SELECT schedule_id, version FROM schedule_state WHERE schedule_id = ANY (:ids::text[])
 
