@@ -10,9 +10,11 @@ import pytest
 
 from duebook import cron
 from duebook.balance import check_books
+from duebook.book import Book
 from duebook.book.calendar_days import Resolver
 from duebook.book.calendar_use import resolved
 from duebook.errors import Conflict, Invalid, NotFound
+from duebook.model.plan import WindowSpan
 from duebook.model.schedule import InvalidSchedule
 from duebook.store.sql.schedules import Schedules
 from tests.support.builders import begin, claim, get_ledger, get_runs, settle, tick
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from duebook.book import Book
     from duebook.store.base import Store
     from tests.support.builders import VirtualClock
 
@@ -288,3 +289,41 @@ def test_schedules_that_were_looked_at_before_a_calendar_changed_do_not_have_its
     (use,) = {one.spec.calendar for one in book.schedules.list() if one.spec}
     assert use is not None
     assert use.version == 2
+
+
+def test_a_plan_reads_the_windows_of_its_own_namespaces_only(
+    book: Book, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def record(name: str, *times: datetime) -> WindowSpan:
+        read.append(name)
+        return WindowSpan(name, *times)
+
+    monkeypatch.setattr("duebook.store.sql.snapshots.WindowSpan", record)
+    start = clock.now
+    for each in (book, Book(book.store, "other")):
+        each.windows.add(f"upgrade {each.namespace}", start + 5 * HOUR, start + 6 * HOUR)
+    book.schedules.create("etl", trigger=cron("0 * * * *"), target=TARGET)
+    clock.now += HOUR
+    tick(book.store)
+    assert set(read) == {"upgrade default"}
+
+
+def test_a_namespace_has_so_many_calendars_windows_and_feeds(
+    book: Book, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("calendars.MOST_CALENDARS", "windows.MOST", "feeds.MOST_FEEDS"):
+        monkeypatch.setattr(f"duebook.book.{place}", 1)
+    book.calendars.save("weekends", **WEEKEND)
+    book.calendars.save("weekends", weekdays="SUN")
+    with pytest.raises(Invalid, match='namespace "default" already has 1 calendars'):
+        book.calendars.save("holidays", **WEEKEND)
+    book.windows.add("one", clock.now, clock.now + HOUR)
+    with pytest.raises(Invalid, match='namespace "default" already has 1 maintenance windows'):
+        book.windows.add("two", clock.now, clock.now + HOUR)
+    clock.now += 91 * DAY
+    book.windows.add("two", clock.now, clock.now + HOUR)
+    book.feeds.create("one")
+    with pytest.raises(Invalid, match='namespace "default" already has 1 feeds'):
+        book.feeds.create("two")

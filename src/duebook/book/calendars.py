@@ -43,6 +43,8 @@ MOST_PREVIEWED: Final = 1_000
 AT_ONCE: Final = 100
 """Schedules that are read and changed together: a database ends a transaction in which nothing
 happens for some seconds."""
+MOST_CALENDARS: Final = 200
+"""Of a namespace: all of them are read when one is saved."""
 TRIES: Final = 3
 _ONE_YEAR: Final = timedelta(days=365)
 
@@ -139,6 +141,11 @@ class Calendars:
             if version is not None and version != (former.version if former else 0):
                 was = former.version if former else "none"
                 raise Conflict(f'calendar "{name}" has version {was}, not {version}')
+            if former is None and len(known) >= MOST_CALENDARS:
+                raise Invalid(
+                    f'namespace "{self._namespace}" already has {MOST_CALENDARS} calendars, the '
+                    "most that it may have; remove some that nothing uses"
+                )
             changed = self._resolved(known, name, rule)  # takes long: nothing is locked yet
             form = rule.to_json()
             if former and (former.definition, former.days) == (form, changed[name]):

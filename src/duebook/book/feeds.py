@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from duebook.book.audit import Auditor
-from duebook.errors import NotFound, shorten
+from duebook.errors import Invalid, NotFound, shorten
 from duebook.ids import check_name, new_id
 from duebook.model.access import digest_of, secret_text, split_secret
 from duebook.model.feed import Feed
@@ -36,6 +36,8 @@ __all__ = ["Feeds", "read_feed"]
 AHEAD: Final = timedelta(days=60)
 BUSIEST: Final = 24
 """Due times in a day, beyond which a schedule is not shown: nobody could read the rest."""
+MOST_FEEDS: Final = 100
+"""Of a namespace."""
 MOST_EACH: Final = 200
 MOST_SCHEDULES: Final = 1_000
 _DAY: Final = timedelta(days=1)
@@ -64,6 +66,11 @@ class Feeds:
         feed_id, secret = new_id(), secrets.token_urlsafe(32)
 
         def work(tx: Tx) -> Feed:
+            if len(tx.calendars.list_feeds(self._namespace)) >= MOST_FEEDS:
+                raise Invalid(
+                    f'namespace "{self._namespace}" already has {MOST_FEEDS} feeds, the most that '
+                    "it may have; revoke some that nobody reads"
+                )
             feed = Feed(feed_id, self._namespace, name, pairs, tx.now, self._audit.by)
             tx.calendars.add_feed(feed, digest_of(secret))
             told = {"labels": pairs}

@@ -617,9 +617,10 @@ FROM maintenance_windows WHERE namespace = :namespace
 ORDER BY start_at, name
 
 -- name: list_recent_windows
--- The maintenance windows of all namespaces that end after an instant, in their order.
+-- The maintenance windows of some namespaces that end after an instant, in their order.
 SELECT namespace, name, labels, start_at, end_at
-FROM maintenance_windows WHERE end_at > :since::timestamptz
+FROM maintenance_windows
+WHERE namespace = ANY (:namespaces::text[]) AND end_at > :since::timestamptz
 ORDER BY start_at, name
 
 -- name: end_window

@@ -187,12 +187,14 @@ class Snapshots(Part):
 
     def _windows(self, snapshots: Sequence[Snapshot]) -> dict[str, tuple[WindowSpan, ...]]:
         """The maintenance windows of schedules that are in any, now, soon or lately."""
+        wanted = sorted({snapshot.owner.namespace for snapshot in snapshots})
+        rows = self._db.all(
+            "list_recent_windows", namespaces=wanted, since=self._db.now - WINDOWS_MATTER
+        )
         planned = [
             (namespace, json.loads(labels).items(), WindowSpan(name, time(start_at), time(end_at)))
             for time in (self._db.time,)
-            for namespace, name, labels, start_at, end_at in self._db.all(
-                "list_recent_windows", since=self._db.now - WINDOWS_MATTER
-            )
+            for namespace, name, labels, start_at, end_at in rows
         ]
         found: dict[str, tuple[WindowSpan, ...]] = {}
         for snapshot in snapshots if planned else ():
