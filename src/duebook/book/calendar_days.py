@@ -104,11 +104,13 @@ class Resolver:
             end = event["DTEND"][0]
             midnight = "T" not in end or end.partition("T")[2].startswith("000000")
             last = max(start, _date(end).toordinal() - midnight)
-        starts = {start, *self._counted(_dates(event.get("RDATE", ())))}
+        added = (_date(value).toordinal() for value in _split(event.get("RDATE", ())))
+        starts = {start, *self._counted(added)}
         since = max(_FIRST - (last - start), 1)
         for rule in event.get("RRULE", ()):
             starts.update(self._counted(_recurrences(rule, begin, since)))
-        for day in starts.difference(_dates(event.get("EXDATE", ()))):
+        exceptions = (e for e in _split(event.get("EXDATE", ())) if _may_be(e, event["DTSTART"][0]))
+        for day in starts.difference(_date(e).toordinal() for e in exceptions):
             marks.add(day, day + last - start)
 
 
@@ -175,8 +177,16 @@ def _read_events(text: str) -> Iterator[dict[str, list[str]]]:
             event.setdefault(name, []).append(value.strip())
 
 
-def _dates(values: Iterable[str]) -> Iterator[int]:
-    return (_date(part).toordinal() for value in values for part in value.split(","))
+def _split(values: Iterable[str]) -> Iterator[str]:
+    return (part for value in values for part in value.split(","))
+
+
+def _may_be(exception: str, start: str) -> bool:
+    """Whether an exception may be a recurrence that starts at the time of `start`: it is not if
+    both have a time, by the same clock, and another one."""
+    times = exception[8:], start[8:]
+    same_clock = exception.endswith("Z") == start.endswith("Z")
+    return not all(times) or not same_clock or times[0] == times[1]
 
 
 def _date(value: str) -> date:

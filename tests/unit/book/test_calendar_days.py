@@ -75,6 +75,32 @@ def test_a_long_event_that_began_long_ago_is_seen_until_it_ends() -> None:
     assert days(2054, ical=event("19700101", "19700104", "RRULE:FREQ=YEARLY"))[-1] == "01-03"
 
 
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [("19000101", "99991231"), ("99991230", "99991231"), ("00010101", "00010101")],
+)
+def test_events_at_the_ends_of_time_are_cut_to_the_hundred_years(start: str, end: str) -> None:
+    found = days(ical=event(start, end, "RDATE:20260101,99991231", "RRULE:FREQ=YEARLY"))
+    assert found[0] == "01-01"
+
+
+@pytest.mark.parametrize(
+    ("start", "exception", "left"),
+    [
+        ("20260101T000000", "20260102T090000", ["01-01", "01-02"]),
+        ("20260101T000000", "20260102T000000", ["01-01"]),
+        ("20260101T000000", "20260102", ["01-01"]),
+        ("20260101T000000", "20260102T050000Z", ["01-01"]),
+        ("20260101", "20260102", ["01-01"]),
+    ],
+)
+def test_an_exception_takes_out_what_starts_at_its_time(
+    start: str, exception: str, left: list[str]
+) -> None:
+    text = event(start, "20260101T010000", "RRULE:FREQ=DAILY;COUNT=2", f"EXDATE:{exception}")
+    assert days(ical=text) == left
+
+
 def test_what_recurs_too_often_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calendar_days, "MOST_RECURRENCES", 12_000)
     weekly = event("20000101", "20030101", "RRULE:FREQ=WEEKLY")
