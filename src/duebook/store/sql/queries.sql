@@ -635,15 +635,23 @@ DELETE FROM maintenance_windows WHERE namespace = :namespace AND name = :name
 -- name: wake_labelled
 -- Active schedules of a namespace are planned again; those with a label, if one is named.
 UPDATE schedule_state SET wake_at = :now::timestamptz
-WHERE status = 'active' AND schedule_id IN (
-    SELECT schedule_id FROM schedule_labels
-    WHERE namespace = :namespace AND label = :label AND value = :value)
+WHERE schedule_id IN (
+    SELECT schedule_id FROM schedule_state
+    WHERE status = 'active' AND schedule_id IN (
+        SELECT schedule_id FROM schedule_labels
+        WHERE namespace = :namespace AND label = :label AND value = :value)
+    ORDER BY schedule_id
+    FOR UPDATE)
 
 -- name: wake_namespace
 -- All active schedules of a namespace are planned again.
 UPDATE schedule_state SET wake_at = :now::timestamptz
-WHERE status = 'active' AND schedule_id IN (
-    SELECT id FROM schedules WHERE namespace = :namespace AND deleted_at IS NULL)
+WHERE schedule_id IN (
+    SELECT schedule_id FROM schedule_state
+    WHERE status = 'active' AND schedule_id IN (
+        SELECT id FROM schedules WHERE namespace = :namespace AND deleted_at IS NULL)
+    ORDER BY schedule_id
+    FOR UPDATE)
 
 -- name: insert_feed
 -- Somebody may read due times as an iCal file, unless the name is taken.
