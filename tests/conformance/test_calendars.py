@@ -106,6 +106,27 @@ def test_calendars_are_united_and_subtracted_and_follow_each_other(book: Book) -
         book.calendars.remove("holidays")
 
 
+def test_a_list_of_calendars_has_no_texts_of_ical_files(book: Book) -> None:
+    text = "BEGIN:VEVENT\nDTSTART:20260106\nEND:VEVENT\n"
+    definition = {"weekdays": ["TUE"], "without": {"ical": text}}
+    book.calendars.save("file", ical=text)
+    book.calendars.save("workdays", **definition)
+    book.calendars.save("all", calendars=["file", "workdays"])
+    book.calendars.save("file", ical=text, dates="2026-01-09")
+    file, listed = (found for found in book.calendars.list() if found.name != "all")
+    assert file.definition == {"ical": "", "dates": ["2026-01-09"]}
+    assert listed.definition == {"weekdays": ["TUE"], "without": {"ical": ""}}
+    assert book.calendars.get("workdays").definition == definition
+    assert book.calendars.save("workdays", **definition).version == 1, "nothing has changed"
+    assert book.calendars.days("all", "2026-01-05", "2026-01-13") == [
+        "2026-01-06",
+        "2026-01-09",
+        "2026-01-13",
+    ]
+    with pytest.raises(Conflict, match='is used by calendar "all"'):
+        book.calendars.remove("file")
+
+
 def test_days_are_resolved_before_the_transaction_and_again_if_calendars_change_meanwhile(
     book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:

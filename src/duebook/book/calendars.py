@@ -12,7 +12,7 @@ from duebook.book.audit import Auditor
 from duebook.book.calendar_days import Resolver
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import check_name
-from duebook.model.calendar import Calendar, CalendarEdit, MovedDueTimes, load_rule
+from duebook.model.calendar import Calendar, CalendarEdit, MovedDueTimes, load_rule, referred
 from duebook.model.calendar_days import FIRST_DAY, LAST_DAY, DaySet
 from duebook.planner import DueTimes, count_edit, plan_edit, upcoming_after
 from duebook.store.values import Edit
@@ -90,8 +90,8 @@ class Calendars:
         self._audit = Auditor(namespace, by)
 
     def list(self) -> CalendarList:
-        """Return every calendar of the namespace, by name."""
-        return self._store.read(lambda tx: tx.calendars.list_calendars(self._namespace))
+        """Return every calendar of the namespace, by name, without the texts of iCal files."""
+        return self._store.read(lambda tx: tx.calendars.outline_calendars(self._namespace))
 
     def get(self, name: str) -> Calendar:
         """Return one calendar; raises NotFound."""
@@ -118,7 +118,7 @@ class Calendars:
     def preview(self, name: str, **definition: Any) -> CalendarEdit:
         """Show what `save` would change: days, and due times of the next 400 days."""
         rule = _read(name, definition)
-        known = self._known()
+        known = self._known(name, rule)
         changed = self._resolved(known, name, rule)
         return self._store.read(lambda tx: self._compare(tx, name, known.get(name), changed))
 
@@ -136,7 +136,7 @@ class Calendars:
         """
         rule, maker = _read(name, definition), by or self._audit.by
         for _ in range(TRIES):
-            known = self._known()
+            known = self._known(name, rule)
             former = known.get(name)
             if version is not None and version != (former.version if former else 0):
                 was = former.version if former else "none"
@@ -198,8 +198,8 @@ class Calendars:
                 used = tx.schedules.get_schedule(ids[0]).name
                 more = f" and {len(ids) - 1} others" if len(ids) > 1 else ""
                 raise Conflict(f'calendar "{name}" is used by schedule "{used}"{more}')
-            for other in tx.calendars.list_calendars(self._namespace):
-                if name in load_rule(other.definition).names:
+            for other in tx.calendars.outline_calendars(self._namespace):
+                if name in referred(other.definition):
                     raise Conflict(f'calendar "{name}" is used by calendar "{other.name}"')
             tx.calendars.remove_calendar(self._namespace, name)
             self._audit.note(tx, "delete", "calendar", name, "", found.definition)
@@ -214,8 +214,15 @@ class Calendars:
             raise NotFound(f'calendar "{shorten(name)}" does not exist')
         return found
 
-    def _known(self) -> dict[str, Calendar]:
-        return {found.name: found for found in self.list()}
+    def _known(self, name: str, rule: CalendarRule) -> dict[str, Calendar]:
+        """The calendars of the namespace, those that a change of `name` concerns in full."""
+
+        def work(tx: Tx) -> dict[str, Calendar]:
+            known = {found.name: found for found in tx.calendars.outline_calendars(self._namespace)}
+            concerned = _in_order(name, rule, known)
+            return known | tx.calendars.find_calendars(self._namespace, concerned)
+
+        return self._store.read(work)
 
     def _resolved(
         self, known: Mapping[str, Calendar], name: str, rule: CalendarRule
@@ -224,13 +231,12 @@ class Calendars:
 
         Raises OverBudget when the budget is used up.
         """
-        rules = {other: load_rule(found.definition) for other, found in known.items()}
-        rules[name] = rule
         days = {other: found.days for other, found in known.items() if other != name}
         changed: dict[str, DaySet] = {}
         resolver = Resolver(self._budget)
-        for each in _in_order(name, rules):
-            days[each] = changed[each] = resolver.resolve(rules[each], days)
+        for each in _in_order(name, rule, known):
+            its = rule if each == name else load_rule(known[each].definition)
+            days[each] = changed[each] = resolver.resolve(its, days)
         return changed
 
     def _follow(self, tx: Tx, ids: Sequence[str], saving: _Saving) -> None:
@@ -320,12 +326,14 @@ def _read(name: str, definition: dict[str, Any]) -> CalendarRule:
     return rule
 
 
-def _in_order(name: str, rules: Mapping[str, CalendarRule]) -> list[str]:
+def _in_order(name: str, rule: CalendarRule, known: Mapping[str, Calendar]) -> list[str]:
     """A calendar and those that refer to it, each after all that it refers to itself."""
+    names = {other: set(referred(found.definition)) for other, found in known.items()}
+    names[name] = set(rule.names)
     found = [name]
     waiting = True
     while waiting:
-        more = [o for o, rule in rules.items() if o not in found and set(rule.names) & set(found)]
+        more = [other for other, its in names.items() if other not in found and its & set(found)]
         found += more
         waiting = bool(more)
     ordered: list[str] = []
@@ -333,7 +341,7 @@ def _in_order(name: str, rules: Mapping[str, CalendarRule]) -> list[str]:
         ready = [
             each
             for each in found
-            if each not in ordered and not (set(rules[each].names) & set(found)) - set(ordered)
+            if each not in ordered and not (names[each] & set(found)) - set(ordered)
         ]
         if not ready:
             raise Invalid(f'calendars: calendar "{name}" would refer to itself through others')
