@@ -207,6 +207,7 @@ def _with(told: DeclaredSchedule, seen: Foreseen | None) -> DeclaredSchedule:
         disappear=seen.disappear,
         move=seen.move,
         more=seen.more,
+        controls=seen.controls,
         notes=(*told.notes, *seen.notes),
     )
 

@@ -18,8 +18,7 @@ from duebook.model.access import digest_of, secret_text, split_secret
 from duebook.model.feed import Feed
 from duebook.model.fields import read_labels
 from duebook.model.filters import load_schedule_filter
-from duebook.model.plan import WindowSpan
-from duebook.model.window import without_overlap
+from duebook.model.window import spans_for
 from duebook.planner import DueTimes
 
 if TYPE_CHECKING:
@@ -167,11 +166,7 @@ def _due_times(
     if (spec := schedule.spec) is None:
         return
     now, said = facts.now, facts.said.get(schedule.id, ())
-    spans = without_overlap(
-        WindowSpan(window.name, window.start_at, window.end_at)
-        for window in facts.windows
-        if window.labels.items() <= dict(spec.labels).items()
-    )
+    spans = spans_for(facts.windows, dict(spec.labels))
     due = DueTimes(spec, said, schedule.watermark or now, schedule.name, budget, spans)
     if due.count(now, now + _DAY) > BUSIEST:
         return

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from duebook.model.declaration import DueMove
+from duebook.model.declaration import ControlMoves, DueMove
 from duebook.model.note import Note
-from duebook.model.plan import Fire, Reason, Skip
+from duebook.model.plan import CONTROLS, Fire, Reason, Skip, Snapshot
+from duebook.planner.controls import control_due_times
 from duebook.planner.due import DueTimes
 from duebook.planner.lifecycle import count_edit, plan_edit, plan_end, upcoming_after
 from duebook.planner.plan import plan
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.budget import Budget
-    from duebook.model.plan import Decision, Plan, Snapshot
+    from duebook.model.plan import Decision, Plan
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = ["Foreseen", "after_plan", "foresee_change", "foresee_end", "foresee_new", "pair_up"]
@@ -40,6 +41,7 @@ class Foreseen:
     move: tuple[DueMove, ...] = ()
     more: int = 0
     notes: tuple[Note, ...] = ()
+    controls: tuple[ControlMoves, ...] = ()
     looked_at: int = 0
     """how many due times were computed for it"""
 
@@ -50,7 +52,9 @@ def foresee_new(
     """Of a schedule that is created now."""
     due = DueTimes(spec, (), now, name, budget)
     listed, more = _first(due, now, until, spec.max_runs)
-    return Foreseen(listed, more=more, notes=_cautions(spec, now), looked_at=len(listed) + 1)
+    found = Foreseen(listed, more=more, notes=_cautions(spec, now), looked_at=len(listed) + 1)
+    new = Snapshot("", name, 1, spec, "active", now)
+    return _with_controls(found, None, new, now, until, budget)
 
 
 def foresee_end(
@@ -60,7 +64,8 @@ def foresee_end(
     due, place = DueTimes.of(snapshot, now, budget), upcoming_after(snapshot, now)
     listed, more = _first(due, place, until, _left(snapshot, snapshot.spec))
     notes = _dropped(plan_end(snapshot, now), Reason.DELETED)
-    return Foreseen(disappear=listed, more=more, notes=notes, looked_at=len(listed) + 1)
+    found = Foreseen(disappear=listed, more=more, notes=notes, looked_at=len(listed) + 1)
+    return _with_controls(found, snapshot, None, now, until, budget)
 
 
 def foresee_change(
@@ -80,26 +85,66 @@ def foresee_change(
     )
     if spec.triggers != snapshot.spec.triggers:
         notes = (*notes, *_cautions(spec, now))
-    if _times(spec) == _times(snapshot.spec):
-        return Foreseen(notes=notes)
-    place = upcoming_after(snapshot, now)
     edited = replace(snapshot, spec=spec)
-    was, becomes = (
-        list(islice(DueTimes.of(of, now, budget).among(place, until), _most(of)))
-        for of in (snapshot, edited)
-    )
+    found = Foreseen(notes=notes)
+    if _times(spec) != _times(snapshot.spec):
+        place = upcoming_after(snapshot, now)
+        was, becomes = (
+            list(islice(DueTimes.of(of, now, budget).among(place, until), _most(of)))
+            for of in (snapshot, edited)
+        )
+        changes = _changes(was, becomes)
+        found = Foreseen(*changes, notes=notes, looked_at=len(was) + len(becomes) + 1)
+    return _with_controls(found, snapshot, edited, now, until, budget)
+
+
+def _with_controls(
+    found: Foreseen,
+    was: Snapshot | None,
+    becomes: Snapshot | None,
+    now: datetime,
+    until: datetime,
+    budget: Budget | None,
+) -> Foreseen:
+    """With the stops and restarts of a flow that change."""
+    every = (was, becomes)
+    if not any(of is not None and of.spec.controlled for of in every):
+        return found
+    controls, looked_at = list[ControlMoves](), found.looked_at
+    for kind in CONTROLS:
+        old, new = (
+            []
+            if of is None
+            else list(
+                islice(
+                    control_due_times(of.spec, kind, now, of.name, budget, of.windows).among(
+                        now, until
+                    ),
+                    MOST_COMPARED,
+                )
+            )
+            for of in every
+        )
+        looked_at += len(old) + len(new)
+        if old != new:
+            controls.append(ControlMoves(kind, *_changes(old, new)))
+    return replace(found, controls=tuple(controls), looked_at=looked_at)
+
+
+def _changes(
+    was: list[datetime], becomes: list[datetime]
+) -> tuple[tuple[datetime, ...], tuple[datetime, ...], tuple[DueMove, ...], int]:
+    """What appears, disappears and moves, as far as both were looked at, and how many more."""
     ends = [times[-1] for times in (was, becomes) if len(times) == MOST_COMPARED]
     if ends:
         was, becomes = ([at for at in times if at <= min(ends)] for times in (was, becomes))
     appear, disappear, move = pair_up(was, becomes)
     more = sum(max(len(found) - MOST_LISTED, 0) for found in (appear, disappear, move))
-    return Foreseen(
+    return (
         tuple(appear[:MOST_LISTED]),
         tuple(disappear[:MOST_LISTED]),
         tuple(move[:MOST_LISTED]),
         more,
-        notes,
-        len(was) + len(becomes) + 1,
     )
 
 
@@ -234,4 +279,5 @@ def _most(snapshot: Snapshot) -> int:
 
 def _times(spec: ScheduleSpec) -> tuple[object, ...]:
     """All that due times depend on."""
-    return spec.triggers, spec.start_at, spec.end_at, spec.exclude, spec.max_runs
+    bounds = spec.start_at, spec.end_at, spec.max_runs
+    return spec.triggers, spec.exclude, spec.calendar, bounds

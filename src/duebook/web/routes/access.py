@@ -26,7 +26,7 @@ operations = Operations("", "pages")
 
 PAGE: Final = 50
 KINDS: Final = (
-    *("schedule", "run", "flow", "template", "queue"),
+    *("schedule", "run", "flow", "template", "calendar", "window", "feed", "queue"),
     *("sink", "group", "token", "namespace", "database"),
 )
 Text = Annotated[str | None, Query(max_length=200)]
