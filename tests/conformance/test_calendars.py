@@ -106,6 +106,17 @@ def test_calendars_are_united_and_subtracted_and_follow_each_other(book: Book) -
         book.calendars.remove("holidays")
 
 
+def test_only_the_latest_versions_of_a_calendar_are_kept(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duebook.store.sql.calendars.KEPT_VERSIONS", 2)
+    for day in range(1, 5):
+        book.calendars.save("holidays", dates=f"2026-01-0{day}")
+    kept = book.store.read(lambda tx: tx.calendars.list_versions("default", "holidays", 10))
+    assert [found.version for found in kept] == [4, 3]
+    assert book.calendars.days("holidays", "2026-01-01", "2026-01-31") == ["2026-01-04"]
+
+
 def test_a_list_of_calendars_has_no_texts_of_ical_files(book: Book) -> None:
     text = "BEGIN:VEVENT\nDTSTART:20260106\nEND:VEVENT\n"
     definition = {"weekdays": ["TUE"], "without": {"ical": text}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Conflict, NotFound, shorten
 from duebook.model.calendar import Calendar
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Calendars"]
 
+KEPT_VERSIONS: Final = 20
+"""Of a calendar. Those who lock calendars lock all of these: the latest is another row after each
+change, and who waited for it would have locked none."""
+
 
 class Calendars(Part):
     """What schedules heed besides their own definitions."""
@@ -33,7 +37,8 @@ class Calendars(Part):
         days: DaySet,
         by: str,
     ) -> None:
-        """Store the next version; raises Conflict when another has been saved meanwhile."""
+        """Store the next version, and forget old ones; raises Conflict when another has been saved
+        meanwhile."""
         made = self._db.run(
             "insert_calendar",
             namespace=namespace,
@@ -46,6 +51,8 @@ class Calendars(Part):
         )
         if not made:
             raise Conflict(f'calendar "{name}" has been changed in the meantime; look at it again')
+        if (old := version - KEPT_VERSIONS) > 0:
+            self._db.run("delete_old_calendars", namespace=namespace, name=name, version=old)
 
     def hold(self, namespace: str, names: Sequence[str]) -> None:
         """Nobody changes these calendars before this transaction ends."""

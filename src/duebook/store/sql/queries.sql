@@ -556,6 +556,10 @@ INSERT INTO calendars (namespace, name, version, definition, days, created_at, c
 VALUES (:namespace, :name, :version, :definition, :days, :now, :by)
 ON CONFLICT (namespace, name, version) DO NOTHING
 
+-- name: delete_old_calendars
+-- Versions of a calendar that nobody looks at any more: revisions of schedules have copies of the days.
+DELETE FROM calendars WHERE namespace = :namespace AND name = :name AND version <= :version
+
 -- name: hold_calendars
 -- Those who begin to use calendars: nobody changes these before they have committed.
 SELECT name FROM calendars WHERE namespace = :namespace AND name = ANY (:names::text[])
