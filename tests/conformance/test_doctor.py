@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.balance import check_books
 from duebook.book import Book
+from duebook.budget import Budget
 from duebook.model.diagnosis import CHECKED
 from duebook.triggers import tzdata_version
 from tests.support.backends import SqliteBackend
@@ -52,6 +53,15 @@ def live(store: Store, session_id: str = "node-1", **more: Any) -> None:
     """A node that plans and works, with the time zone data of this machine."""
     about = {"roles": "scheduler,worker", "queues": ("default",), "tzdata": tzdata_version()}
     begin(store, session_id, 30 * DAY, **about | more)
+
+
+def test_no_more_schedules_are_looked_at_when_the_budget_is_used_up(store: Store) -> None:
+    live(store)
+    for number in range(20):
+        add_schedule(store, f"s{number}")
+    found = by_check(Book(store, budget=Budget(0)).doctor.examine())["planning"]
+    assert found.level == "ok"
+    assert found.message.endswith("; there are more, which duebook db check looks at")
 
 
 def set_state(backend: Backend, name: str, changes: str, *values: object) -> None:

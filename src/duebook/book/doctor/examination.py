@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.book.doctor.facts import Facts, Misplaced
+    from duebook.budget import Budget
     from duebook.store.base import Store, Tx
 
 __all__ = ["Doctor", "judge", "unreachable"]
@@ -62,11 +63,13 @@ def unreachable(error: Conflict | Unavailable) -> Diagnosis:
 
 
 class Doctor:
-    """Looks at all namespaces. `by` repairs."""
+    """Looks at all namespaces. `by` repairs. When `budget` is used up, no more schedules are looked
+    at."""
 
-    def __init__(self, store: Store, by: str = "") -> None:
+    def __init__(self, store: Store, by: str = "", budget: Budget | None = None) -> None:
         self._store = store
         self._by = by
+        self._budget = budget
 
     def examine(self) -> Diagnosis:
         """Check clocks, time zone data, sessions, schedules, queues and the database itself.
@@ -74,7 +77,7 @@ class Doctor:
         Reads one consistent view and changes nothing. Of active schedules, the first 5,000 are
         looked at.
         """
-        facts = self._store.read(gather, patient=True)
+        facts = self._gather()
         return Diagnosis(facts.now, judge(facts))
 
     def repair(self) -> Diagnosis:
@@ -83,7 +86,7 @@ class Doctor:
         Nothing runs twice and nothing is lost: the planner computes what is due from the
         definition, as at any other time. The audit names every schedule.
         """
-        facts = self._store.read(gather, patient=True)
+        facts = self._gather()
         wrong = [*facts.schedules.late, *facts.schedules.moved]
         woken = self._wake_asleep()
         for place in range(0, len(wrong), BATCH):
@@ -102,6 +105,9 @@ class Doctor:
         self._store.transact(
             lambda tx: auditor.note(tx, "backup", DATABASE, DATABASE, after={"file": path})
         )
+
+    def _gather(self) -> Facts:
+        return self._store.read(lambda tx: gather(tx, self._budget), patient=True)
 
     def _wake_asleep(self) -> list[str]:
         """Those that no node would ever look at again."""

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duebook.balance import expected_state, is_too_late
+from duebook.errors import OverBudget
 from duebook.model.event_target import EventTarget
 from duebook.model.flow_target import FlowTarget
 from duebook.model.target import TaskTarget
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.balance import Expected
+    from duebook.budget import Budget
     from duebook.model.checkup import ExpiredSession, FileFacts, ServerFacts
     from duebook.model.clock_step import ClockStep
     from duebook.model.schedule import ScheduleSpec
@@ -85,8 +87,8 @@ class Facts:
     tzdata: str
 
 
-def gather(tx: Tx) -> Facts:
-    """Everything at once, with few questions."""
+def gather(tx: Tx, budget: Budget | None = None) -> Facts:
+    """Everything at once, with few questions; as many schedules as `budget` allows."""
     return Facts(
         tx.now,
         tx.status.health(GRACE),
@@ -96,7 +98,7 @@ def gather(tx: Tx) -> Facts:
         tuple(tx.upkeep.list_clock_steps()),
         tuple(tx.checkups.list_expired_sessions(MOST)),
         tuple(title_of(*found) for found in tx.checkups.list_asleep(MOST)),
-        look_at(_accounts(tx), tx.now),
+        look_at(_accounts(tx), tx.now, budget),
         tx.checkups.oldest_end(),
         tzdata_version(),
     )
@@ -115,21 +117,34 @@ def _accounts(tx: Tx) -> Iterator[Account | None]:
             return
 
 
-def look_at(accounts: Iterable[Account | None], now: datetime) -> Schedules:
+def look_at(
+    accounts: Iterable[Account | None], now: datetime, budget: Budget | None = None
+) -> Schedules:
     found = Schedules()
     for account in accounts:
-        if account is None:
-            found.complete = False
-            break
-        found.number += 1
-        spec = account.revisions[0].spec
-        if spec is None:
-            found.unreadable.append(account.title)
-            continue
-        _note_needs(found, account, spec)
-        if account.wake_at is not None and (expected := expected_state(account)) is not None:
-            _compare(found, account, expected, now)
+        try:
+            if account is not None:
+                _look(found, account, now, budget)
+                found.number += 1
+                continue
+        except OverBudget:
+            pass
+        found.complete = False
+        break
     return found
+
+
+def _look(found: Schedules, account: Account, now: datetime, budget: Budget | None) -> None:
+    if budget is not None:
+        budget.spend()
+    spec = account.revisions[0].spec
+    if spec is None:
+        found.unreadable.append(account.title)
+        return
+    _note_needs(found, account, spec)
+    if account.wake_at is None or (expected := expected_state(account, budget)) is None:
+        return
+    _compare(found, account, expected, now)
 
 
 def _note_needs(found: Schedules, account: Account, spec: ScheduleSpec) -> None:
