@@ -119,7 +119,7 @@ def test_only_the_latest_versions_of_a_calendar_are_kept(
 
 def test_a_list_of_calendars_has_no_texts_of_ical_files(book: Book) -> None:
     text = "BEGIN:VEVENT\nDTSTART:20260106\nEND:VEVENT\n"
-    definition = {"weekdays": ["TUE"], "without": {"ical": text}}
+    definition: dict[str, Any] = {"weekdays": ["TUE"], "without": {"ical": text}}
     book.calendars.save("file", ical=text)
     book.calendars.save("workdays", **definition)
     book.calendars.save("all", calendars=["file", "workdays"])
