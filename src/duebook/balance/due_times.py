@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from duebook.budget import Budget
     from duebook.model.plan import Kind
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.values import Account, Record
@@ -230,17 +229,14 @@ class Expected(NamedTuple):
     """when it has to be looked at, at the latest"""
 
 
-def expected_state(account: Account, budget: Budget | None = None) -> Expected | None:
-    """None for a schedule that waits for nothing, or that this node cannot read.
-
-    Raises OverBudget when `budget` is used up.
-    """
+def expected_state(account: Account) -> Expected | None:
+    """None for a schedule that waits for nothing, or that this node cannot read."""
     spec = _planned_spec(account)
     if account.status != "active" or account.watermark is None or spec is None or account.problem:
         return None
     if spec.max_runs is not None and (account.fired or 0) >= spec.max_runs:
         return None
-    due = DueTimes(spec, account.exceptions, account.watermark, account.name, budget)
+    due = DueTimes(spec, account.exceptions, account.watermark, account.name)
     horizon = account.seen[-1].until if account.seen else account.watermark
     decided = account.controlled_until or account.watermark
     moments = [due.wake_after(horizon), next_control(spec, decided, account.name)]

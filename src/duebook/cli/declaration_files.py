@@ -1,5 +1,5 @@
 """Files that declare schedules: reads YAML, TOML and JSON, knows where each schedule stands, and
-writes them."""
+writes TOML."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from datetime import date, datetime, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import yaml
-
 from duebook.errors import Invalid, quoted, shorten
-from duebook.flows.parse import Node, parse, plain, read_scalar
+from duebook.flows.parse import Node, parse, plain
 from duebook.flows.problems import Refused
 from duebook.model.forms import definition_of
 from duebook.model.schedule import InvalidSchedule
@@ -23,7 +21,7 @@ from duebook.model.schedule import InvalidSchedule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["DeclaredFiles", "read_files", "write_toml", "write_yaml"]
+__all__ = ["DeclaredFiles", "read_files", "write_toml"]
 
 MOST_BYTES: Final = 16 * 1024 * 1024
 MOST_VALUES: Final = 1_000_000
@@ -31,7 +29,6 @@ KEYS: Final = ("owner", "schedules")
 STDIN: Final = "-"
 _PLACE: Final = re.compile(r"schedules\[([0-9]+)\](?:\.(\w+))?")
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
-_Dumper: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 @dataclass(slots=True)
@@ -228,31 +225,8 @@ def _plain(value: Any) -> Any:
     return plain(value) if isinstance(value, Node) else value
 
 
-class _Yaml(_Dumper):  # type: ignore[misc]
-    """Writes text so that the reader of YAML 1.2 finds text there."""
-
-
-def _text_node(dumper: Any, text: str) -> Any:
-    if "\n" in text:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|")
-    style = '"' if read_scalar(text) is not text or text[:1].isdigit() else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Yaml.add_representer(str, _text_node)
-
-
-def write_yaml(owner: str | None, forms: Sequence[dict[str, Any]]) -> str:
-    """A file that `read_files` reads."""
-    content = ({} if owner is None else {"owner": owner}) | {"schedules": list(forms)}
-    text: str = yaml.dump(
-        content, Dumper=_Yaml, sort_keys=False, allow_unicode=True, default_flow_style=False
-    )
-    return text
-
-
 def write_toml(owner: str | None, forms: Sequence[dict[str, Any]]) -> str:
-    """As `write_yaml`; raises Invalid for null, which TOML does not have."""
+    """A file that `read_files` reads; raises Invalid for null, which TOML does not have."""
     parts = [] if owner is None else [f"owner = {_toml_text(owner)}\n"]
     for form in forms:
         lines = [f"{_toml_key(key)} = {_toml_value(value, form)}" for key, value in form.items()]
