@@ -74,7 +74,7 @@ class Feeds:
             if len(tx.calendars.list_feeds(self._namespace)) >= MOST_FEEDS:
                 raise Invalid(
                     f'namespace "{self._namespace}" already has {MOST_FEEDS} feeds, the most that '
-                    "it may have; revoke some that nobody reads"
+                    "it may have; revoke some that are not used"
                 )
             feed = Feed(feed_id, self._namespace, name, pairs, tx.now, self._audit.by)
             tx.calendars.add_feed(feed, digest_of(secret))
