@@ -1196,7 +1196,7 @@ UPDATE active_runs SET cancel_requested_at = :now, reason = :reason
 WHERE id = :id AND status || '' = 'running' AND cancel_requested_at IS NULL
 RETURNING session_id = ''
 
--- name: latest_versions
+-- name: list_versions
 -- Which definition of each of the given schedules is in force.
 SELECT schedule_id, version FROM schedule_state WHERE schedule_id = ANY (:ids::text[])
 
