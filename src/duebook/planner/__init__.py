@@ -10,7 +10,13 @@ from duebook.planner.controls import (
 )
 from duebook.planner.due import DueTimes, instant_before
 from duebook.planner.events import ended_fire
-from duebook.planner.foresight import Foreseen, foresee_change, foresee_end, foresee_new
+from duebook.planner.foresight import (
+    Foreseen,
+    after_plan,
+    foresee_change,
+    foresee_end,
+    foresee_new,
+)
 from duebook.planner.held import Held, newest_since
 from duebook.planner.intervals import new_fire
 from duebook.planner.lifecycle import (
@@ -33,6 +39,7 @@ __all__ = [
     "DueTimes",
     "Foreseen",
     "Held",
+    "after_plan",
     "control_due_times",
     "control_spec",
     "count_edit",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from duebook.model.declaration import ControlMoves, DueMove
+from duebook.model.declaration import MOST_LISTED, ControlMoves, DueMove
 from duebook.model.note import Note
 from duebook.model.plan import CONTROLS, Fire, Reason, Skip, Snapshot
 from duebook.planner.controls import control_due_times
@@ -22,14 +22,13 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.budget import Budget
-    from duebook.model.plan import Decision, Plan
+    from duebook.model.plan import Decision, Plan, WindowSpan
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = ["Foreseen", "after_plan", "foresee_change", "foresee_end", "foresee_new", "pair_up"]
 
 MOST_COMPARED: Final = 200
 """Due times of one definition that are compared with those of another."""
-MOST_LISTED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +46,18 @@ class Foreseen:
 
 
 def foresee_new(
-    name: str, spec: ScheduleSpec, now: datetime, until: datetime, budget: Budget | None = None
+    name: str,
+    spec: ScheduleSpec,
+    now: datetime,
+    until: datetime,
+    budget: Budget | None = None,
+    windows: tuple[WindowSpan, ...] = (),
 ) -> Foreseen:
     """Of a schedule that is created now."""
-    due = DueTimes(spec, (), now, name, budget)
+    due = DueTimes(spec, (), now, name, budget, windows)
     listed, more = _first(due, now, until, spec.max_runs)
     found = Foreseen(listed, more=more, notes=_cautions(spec, now), looked_at=len(listed) + 1)
-    new = Snapshot("", name, 1, spec, "active", now)
+    new = Snapshot("", name, 1, spec, "active", now, windows=windows)
     return _with_controls(found, None, new, now, until, budget)
 
 
@@ -74,8 +78,10 @@ def foresee_change(
     now: datetime,
     until: datetime,
     budget: Budget | None = None,
+    windows: tuple[WindowSpan, ...] | None = None,
 ) -> Foreseen:
-    """Of a schedule whose definition becomes `spec` now."""
+    """Of a schedule whose definition becomes `spec` now, which `windows` select instead of those
+    before."""
     spec = count_edit(snapshot, spec, now)
     planned = plan_edit(snapshot, spec, now)
     notes = (
@@ -85,9 +91,12 @@ def foresee_change(
     )
     if spec.triggers != snapshot.spec.triggers:
         notes = (*notes, *_cautions(spec, now))
-    edited = replace(snapshot, spec=spec)
+    windows = snapshot.windows if windows is None else windows
+    carried = (e for e in planned.said if e.kind == "moved_here")
+    exceptions = (*snapshot.exceptions, *carried)
+    edited = replace(snapshot, spec=spec, exceptions=exceptions, windows=windows)
     found = Foreseen(notes=notes)
-    if _times(spec) != _times(snapshot.spec):
+    if (_times(spec), windows) != (_times(snapshot.spec), snapshot.windows):
         place = upcoming_after(snapshot, now)
         was, becomes = (
             list(islice(DueTimes.of(of, now, budget).among(place, until), _most(of)))
@@ -279,5 +288,6 @@ def _most(snapshot: Snapshot) -> int:
 
 def _times(spec: ScheduleSpec) -> tuple[object, ...]:
     """All that due times depend on."""
-    bounds = spec.start_at, spec.end_at, spec.max_runs
-    return spec.triggers, spec.exclude, spec.calendar, bounds
+    use = spec.calendar
+    calendar = None if use is None else (use.mode, use.roll, use.days)
+    return spec.triggers, spec.start_at, spec.end_at, spec.exclude, spec.max_runs, calendar
