@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.audit import Auditor
 from duebook.book.calendar_days import Resolver
+from duebook.book.declared_calendars import MOST_CALENDARS
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import check_name
 from duebook.model.calendar import Calendar, CalendarEdit, MovedDueTimes, load_rule, referred
@@ -43,8 +44,6 @@ MOST_PREVIEWED: Final = 1_000
 AT_ONCE: Final = 100
 """Schedules that are read and changed together: a database ends a transaction in which nothing
 happens for some seconds."""
-MOST_CALENDARS: Final = 200
-"""Of a namespace: all of them are read when one is saved."""
 TRIES: Final = 3
 _ONE_YEAR: Final = timedelta(days=365)
 
