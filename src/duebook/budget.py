@@ -14,6 +14,7 @@ __all__ = ["Budget"]
 
 LOOK_EVERY: Final = 16
 """Steps between two looks at the clock, which costs as much as a step."""
+REMEDY: Final = "request fewer due times, or a shorter range"
 
 
 class Budget:
@@ -25,13 +26,12 @@ class Budget:
         self._until = clock() + seconds
         self._steps = 0
 
-    def spend(self) -> None:
+    def spend(self, remedy: str = REMEDY) -> None:
         """One more step of work; raises OverBudget when the time is used up."""
         self._steps += 1
         if self._steps % LOOK_EVERY == 0 and self._clock() > self._until:
             raise OverBudget(
-                f"this takes more than {self._seconds:g} s of processor time; request fewer due "
-                "times, or a shorter range"
+                f"this takes more than {self._seconds:g} s of processor time; {remedy}"
             )
 
     @property

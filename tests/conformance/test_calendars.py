@@ -10,15 +10,19 @@ import pytest
 
 from duebook import cron
 from duebook.balance import check_books
+from duebook.book import Book
+from duebook.book.calendar_days import Resolver
 from duebook.book.calendar_use import resolved
 from duebook.errors import Conflict, Invalid, NotFound
+from duebook.model.plan import WindowSpan
 from duebook.model.schedule import InvalidSchedule
+from duebook.store.sql.schedules import Schedules
 from tests.support.builders import begin, claim, get_ledger, get_runs, settle, tick
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
-    from duebook.book import Book
     from duebook.store.base import Store
     from tests.support.builders import VirtualClock
 
@@ -102,6 +106,55 @@ def test_calendars_are_united_and_subtracted_and_follow_each_other(book: Book) -
         book.calendars.remove("holidays")
 
 
+def test_only_the_latest_versions_of_a_calendar_are_kept(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duebook.store.sql.calendars.KEPT_VERSIONS", 2)
+    for day in range(1, 5):
+        book.calendars.save("holidays", dates=f"2026-01-0{day}")
+    kept = book.store.read(lambda tx: tx.calendars.list_versions("default", "holidays", 10))
+    assert [found.version for found in kept] == [4, 3]
+    assert book.calendars.days("holidays", "2026-01-01", "2026-01-31") == ["2026-01-04"]
+
+
+def test_a_list_of_calendars_has_no_texts_of_ical_files(book: Book) -> None:
+    text = "BEGIN:VEVENT\nDTSTART:20260106\nEND:VEVENT\n"
+    definition: dict[str, Any] = {"weekdays": ["TUE"], "without": {"ical": text}}
+    book.calendars.save("file", ical=text)
+    book.calendars.save("workdays", **definition)
+    book.calendars.save("all", calendars=["file", "workdays"])
+    book.calendars.save("file", ical=text, dates="2026-01-09")
+    file, listed = (found for found in book.calendars.list() if found.name != "all")
+    assert file.definition == {"ical": "", "dates": ["2026-01-09"]}
+    assert listed.definition == {"weekdays": ["TUE"], "without": {"ical": ""}}
+    assert book.calendars.get("workdays").definition == definition
+    assert book.calendars.save("workdays", **definition).version == 1, "nothing has changed"
+    assert book.calendars.days("all", "2026-01-05", "2026-01-13") == [
+        "2026-01-06",
+        "2026-01-09",
+        "2026-01-13",
+    ]
+    with pytest.raises(Conflict, match='is used by calendar "all"'):
+        book.calendars.remove("file")
+
+
+def test_days_are_resolved_before_the_transaction_and_again_if_calendars_change_meanwhile(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book.calendars.save("holidays", dates="2026-01-06")
+    late = [lambda: book.calendars.save("holidays", dates="2026-01-07")]
+    resolve = Resolver.resolve
+
+    def resolve_and_change(*given: Any) -> Any:
+        while late:
+            late.pop()()
+        return resolve(*given)
+
+    monkeypatch.setattr(Resolver, "resolve", resolve_and_change)
+    book.calendars.save("workdays", weekdays="TUE,WED", without={"calendars": "holidays"})
+    assert book.calendars.days("workdays", "2026-01-05", "2026-01-11") == ["2026-01-06"]
+
+
 def test_a_schedule_needs_a_calendar_of_its_own_namespace(book: Book) -> None:
     with pytest.raises(InvalidSchedule, match='calendar "weekends" does not exist; create it'):
         book.schedules.create("etl", trigger=NINE, target=TARGET, calendar={"except": "weekends"})
@@ -159,6 +212,27 @@ def test_an_edit_of_a_calendar_shows_what_moves_and_then_moves_it(
     live(book.store, clock, clock.now + 5 * DAY)
     assert [text[:5] for text in fired(book.store, etl)] == ["01-06", "01-08", "01-09", "01-10"]
     assert recorded(book.store, etl) == [("01-07 09:00", 1, "calendar")]
+
+
+def test_schedules_follow_their_calendar_in_parts(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duebook.book.calendars.AT_ONCE", 2)
+    written: list[int] = []
+    update = Schedules.update_schedules
+
+    def count(self: Schedules, edits: Sequence[Any], by: str) -> None:
+        written.append(len(edits))
+        update(self, edits, by)
+
+    monkeypatch.setattr(Schedules, "update_schedules", count)
+    book.calendars.save("weekends", **WEEKEND)
+    form = {"trigger": NINE, "target": TARGET, "calendar": {"except": "weekends"}}
+    book.schedules.create_many([{"name": f"s{number}", **form} for number in range(5)])
+    book.calendars.save("weekends", weekdays="SUN")
+    assert written == [2, 2, 1]
+    found = book.schedules.list()
+    assert {(one.version, one.spec and one.spec.calendar.version) for one in found} == {(2, 2)}  # type: ignore[union-attr]
 
 
 def test_a_window_pauses_what_its_labels_select_and_ends_without_a_storm(
@@ -247,3 +321,41 @@ def test_schedules_that_were_looked_at_before_a_calendar_changed_do_not_have_its
     (use,) = {one.spec.calendar for one in book.schedules.list() if one.spec}
     assert use is not None
     assert use.version == 2
+
+
+def test_a_plan_reads_the_windows_of_its_own_namespaces_only(
+    book: Book, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def record(name: str, *times: datetime) -> WindowSpan:
+        read.append(name)
+        return WindowSpan(name, *times)
+
+    monkeypatch.setattr("duebook.store.sql.snapshots.WindowSpan", record)
+    start = clock.now
+    for each in (book, Book(book.store, "other")):
+        each.windows.add(f"upgrade {each.namespace}", start + 5 * HOUR, start + 6 * HOUR)
+    book.schedules.create("etl", trigger=cron("0 * * * *"), target=TARGET)
+    clock.now += HOUR
+    tick(book.store)
+    assert set(read) == {"upgrade default"}
+
+
+def test_a_namespace_has_so_many_calendars_windows_and_feeds(
+    book: Book, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("calendars.MOST_CALENDARS", "windows.MOST", "feeds.MOST_FEEDS"):
+        monkeypatch.setattr(f"duebook.book.{place}", 1)
+    book.calendars.save("weekends", **WEEKEND)
+    book.calendars.save("weekends", weekdays="SUN")
+    with pytest.raises(Invalid, match='namespace "default" already has 1 calendars'):
+        book.calendars.save("holidays", **WEEKEND)
+    book.windows.add("one", clock.now, clock.now + HOUR)
+    with pytest.raises(Invalid, match='namespace "default" already has 1 maintenance windows'):
+        book.windows.add("two", clock.now, clock.now + HOUR)
+    clock.now += 91 * DAY
+    book.windows.add("two", clock.now, clock.now + HOUR)
+    book.feeds.create("one")
+    with pytest.raises(Invalid, match='namespace "default" already has 1 feeds'):
+        book.feeds.create("two")

@@ -3,78 +3,147 @@ other calendars. Only here does anybody ask the `holidays` package."""
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, InvalidTrigger, shorten
-from duebook.model.calendar_days import FIRST_DAY, LAST_DAY, DaySet
+from duebook.model.calendar_days import FIRST_DAY, LAST_DAY, MOST_DAYS, DaySet
+from duebook.triggers.days import EPOCH_ORDINAL
 from duebook.triggers.rrule import rrule
+from duebook.triggers.zones import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from duebook.budget import Budget
     from duebook.model.calendar import CalendarRule, DaySource
-    from duebook.triggers.rrule import Rrule
 
-__all__ = ["resolve"]
+__all__ = ["Resolver", "resolve"]
 
 YEARS: Final = range(FIRST_DAY.year, LAST_DAY.year + 1)
 MOST_EVENTS: Final = 10_000
-_DAY: Final = timedelta(days=1)
+MOST_RECURRENCES: Final = 2_000_000
+"""Of all rules, events and public holidays that are resolved together; takes some seconds."""
+_FIRST: Final = FIRST_DAY.toordinal()
+_LAST: Final = LAST_DAY.toordinal()
+_REMEDY: Final = "use fewer recurring events and rules, or end them with UNTIL"
 
 
 def resolve(rule: CalendarRule, others: Mapping[str, DaySet]) -> DaySet:
-    """The days of a calendar; `others` are those that it refers to. Raises Invalid."""
-    days = _days_of(rule.days, others)
-    without = rule.without.to_json()
-    return days - _days_of(rule.without, others) if without else days
+    """The days of one calendar, as a Resolver finds them."""
+    return Resolver().resolve(rule, others)
 
 
-def _days_of(source: DaySource, others: Mapping[str, DaySet]) -> DaySet:
-    found = DaySet.of(_listed(source))
-    for name in source.calendars:
-        if name not in others:
-            raise Invalid(f'calendars: calendar "{name}" does not exist')
-        found = found | others[name]
-    return found
+class Resolver:
+    """Resolves calendars that are saved together. What it does is bounded for all of them, and by
+    `budget`, beyond which it raises OverBudget."""
+
+    def __init__(self, budget: Budget | None = None) -> None:
+        self._budget = budget
+        self._left = MOST_RECURRENCES
+
+    def resolve(self, rule: CalendarRule, others: Mapping[str, DaySet]) -> DaySet:
+        """The days of a calendar; `others` are those that it refers to. Raises Invalid."""
+        days = self._days_of(rule.days, others)
+        without = rule.without.to_json()
+        return days - self._days_of(rule.without, others) if without else days
+
+    def _days_of(self, source: DaySource, others: Mapping[str, DaySet]) -> DaySet:
+        marks = _Marks()
+        for days in source.dates:
+            marks.add(days.first.toordinal(), days.last.toordinal())
+        for day in self._single(source):
+            marks.add(day, day)
+        if source.ical:
+            self._mark_events(source.ical, marks)
+        found = marks.days()
+        for name in source.calendars:
+            if name not in others:
+                raise Invalid(f'calendars: calendar "{name}" does not exist')
+            found = found | others[name]
+        return found
+
+    def _single(self, source: DaySource) -> Iterator[int]:
+        if source.weekdays:
+            wanted = set(source.weekdays)
+            yield from (day for day in range(_FIRST, _LAST + 1) if (day - 1) % 7 in wanted)
+        for text in source.rrule:
+            yield from self._counted(_recurrences(text, None, _FIRST))
+        for place in source.holidays:
+            yield from self._counted(_holidays(place))
+
+    def _counted(self, days: Iterable[int]) -> Iterator[int]:
+        for day in days:
+            self._left -= 1
+            if self._left < 0:
+                raise Invalid(
+                    f"the rules and events of the calendar, and of those that refer to it, recur "
+                    f"more than {MOST_RECURRENCES:,} times from 2000 to 2099; {_REMEDY}"
+                )
+            if self._budget is not None:
+                self._budget.spend(_REMEDY)
+            yield day
+
+    def _mark_events(self, text: str, marks: _Marks) -> None:
+        """The days of the events of an iCal file (RFC 5545), recurring ones too."""
+        number = 0
+        for number, event in enumerate(_read_events(text), 1):
+            if number > MOST_EVENTS:
+                raise Invalid(f"ical has more than {MOST_EVENTS:,} events")
+            self._mark_event(event, marks)
+        if not number:
+            raise Invalid("ical has no events (VEVENT); is it an iCal file?")
+
+    def _mark_event(self, event: dict[str, list[str]], marks: _Marks) -> None:
+        if "DTSTART" not in event or "CANCELLED" in event.get("STATUS", ()):
+            return
+        begin = _date(event["DTSTART"][0])
+        start = last = begin.toordinal()
+        if "DTEND" in event:
+            end = event["DTEND"][0]
+            midnight = "T" not in end or end.partition("T")[2].startswith("000000")
+            last = max(start, _date(end).toordinal() - midnight)
+        added = (_date(value).toordinal() for value in _split(event.get("RDATE", ())))
+        starts = {start, *self._counted(added)}
+        since = max(_FIRST - (last - start), 1)
+        for rule in event.get("RRULE", ()):
+            starts.update(self._counted(_recurrences(rule, begin, since)))
+        exceptions = (e for e in _split(event.get("EXDATE", ())) if _may_be(e, event["DTSTART"][0]))
+        for day in starts.difference(_date(e).toordinal() for e in exceptions):
+            marks.add(day, day + last - start)
 
 
-def _listed(source: DaySource) -> Iterator[date]:
-    for days in source.dates:
-        yield from _range(max(days.first, FIRST_DAY), min(days.last, LAST_DAY))
-    if source.weekdays:
-        wanted = set(source.weekdays)
-        yield from (d for d in _range(FIRST_DAY, LAST_DAY) if d.weekday() in wanted)
-    for rule in source.rrule:
-        yield from _recurring(_rule(rule, None))
-    for place in source.holidays:
-        yield from _holidays(place)
-    if source.ical:
-        yield from _events(source.ical)
+class _Marks:
+    """Stretches of days; each costs the same, however long it is."""
+
+    def __init__(self) -> None:
+        self._changes = [0] * (MOST_DAYS + 1)
+        """how many stretches begin on a day, less those that ended the day before"""
+
+    def add(self, first: int, last: int) -> None:
+        """By ordinals; what is outside the hundred years is left out."""
+        if last >= _FIRST and first <= _LAST:
+            self._changes[max(first, _FIRST) - _FIRST] += 1
+            self._changes[min(last, _LAST) - _FIRST + 1] -= 1
+
+    def days(self) -> DaySet:
+        return DaySet.of_flags(bytes(depth > 0 for depth in accumulate(self._changes[:-1])))
 
 
-def _range(first: date, last: date) -> Iterator[date]:
-    while first <= last:
-        yield first
-        first += _DAY
-
-
-def _rule(text: str, start: date | None) -> Rrule:
+def _recurrences(text: str, start: date | None, since: int) -> Iterator[int]:
+    """The days of a rule, from `since` to 2099, each once."""
     try:
-        return rrule(text, dtstart=start)
+        timeline = rrule(text, dtstart=start).timeline
     except InvalidTrigger as error:
         raise Invalid(f"rrule: {error}") from None
+    at = timeline.next((since - EPOCH_ORDINAL) * DAY - 1)
+    while at is not None and (day := at // DAY + EPOCH_ORDINAL) <= _LAST:
+        yield day
+        at = timeline.next((day - EPOCH_ORDINAL + 1) * DAY - 1)
 
 
-def _recurring(rule: Rrule) -> Iterator[date]:
-    last = datetime(LAST_DAY.year, 12, 31, tzinfo=UTC)
-    at = rule.next_after(datetime(FIRST_DAY.year, 1, 1, tzinfo=UTC) - _DAY)
-    while at is not None and at <= last:
-        yield at.date()
-        at = rule.next_after(at)
-
-
-def _holidays(place: str) -> Iterable[date]:
+def _holidays(place: str) -> list[int]:
     """The public holidays of a country such as BE, or of a part of one such as DE-BY."""
     try:
         import holidays
@@ -87,21 +156,10 @@ def _holidays(place: str) -> Iterable[date]:
         found: Any = holidays.country_holidays(country, subdiv=part or None, years=YEARS)
     except NotImplementedError as error:
         raise Invalid(f'holidays "{shorten(place)}" is not known: {shorten(str(error))}') from None
-    return sorted(found)
+    return [day.toordinal() for day in found]
 
 
 # -- iCal
-
-
-def _events(text: str) -> Iterator[date]:
-    """The days of the events of an iCal file (RFC 5545), recurring ones too."""
-    number = 0
-    for number, event in enumerate(_read_events(text), 1):
-        if number > MOST_EVENTS:
-            raise Invalid(f"ical has more than {MOST_EVENTS:,} events")
-        yield from _days_of_event(event)
-    if not number:
-        raise Invalid("ical has no events (VEVENT); is it an iCal file?")
 
 
 def _read_events(text: str) -> Iterator[dict[str, list[str]]]:
@@ -119,24 +177,16 @@ def _read_events(text: str) -> Iterator[dict[str, list[str]]]:
             event.setdefault(name, []).append(value.strip())
 
 
-def _days_of_event(event: dict[str, list[str]]) -> Iterator[date]:
-    if "DTSTART" not in event or "CANCELLED" in event.get("STATUS", ()):
-        return
-    start = _date(event["DTSTART"][0])
-    last = start
-    if "DTEND" in event:
-        end = event["DTEND"][0]
-        midnight = "T" not in end or end.partition("T")[2].startswith("000000")
-        last = max(start, _date(end) - (_DAY if midnight else timedelta()))
-    starts = {start, *_dates(event.get("RDATE", ()))}
-    for rule in event.get("RRULE", ()):
-        starts.update(_recurring(_rule(rule, start)))
-    for day in starts - _dates(event.get("EXDATE", ())):
-        yield from _range(max(day, FIRST_DAY), min(day + (last - start), LAST_DAY))
+def _split(values: Iterable[str]) -> Iterator[str]:
+    return (part for value in values for part in value.split(","))
 
 
-def _dates(values: Iterable[str]) -> set[date]:
-    return {_date(part) for value in values for part in value.split(",")}
+def _may_be(exception: str, start: str) -> bool:
+    """Whether an exception may be a recurrence that starts at the time of `start`: it is not if
+    both have a time, by the same clock, and another one."""
+    times = exception[8:], start[8:]
+    same_clock = exception.endswith("Z") == start.endswith("Z")
+    return not all(times) or not same_clock or times[0] == times[1]
 
 
 def _date(value: str) -> date:

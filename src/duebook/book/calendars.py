@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.audit import Auditor
-from duebook.book.calendar_days import resolve
+from duebook.book.calendar_days import Resolver
+from duebook.book.declared_calendars import MOST_CALENDARS
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import check_name
-from duebook.model.calendar import Calendar, CalendarEdit, MovedDueTimes, load_rule
+from duebook.model.calendar import Calendar, CalendarEdit, MovedDueTimes, load_rule, referred
 from duebook.model.calendar_days import FIRST_DAY, LAST_DAY, DaySet
 from duebook.planner import DueTimes, count_edit, plan_edit, upcoming_after
 from duebook.store.values import Edit
 from duebook.timetext import parse_date
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from duebook.budget import Budget
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     # inside the class below `list` is a method
     CalendarList = list[Calendar]
     DayList = list[str]
+    IdList = list[str]
 
 __all__ = ["Calendars"]
 
@@ -38,7 +41,39 @@ MOST_COMPARED: Final = 500
 """Due times of a schedule that an edit compares, and schedules:"""
 MOST_SCHEDULES: Final = 10_000
 MOST_PREVIEWED: Final = 1_000
+AT_ONCE: Final = 100
+"""Schedules that are read and changed together: a database ends a transaction in which nothing
+happens for some seconds."""
+TRIES: Final = 3
 _ONE_YEAR: Final = timedelta(days=365)
+
+
+class _Moved(Exception):
+    """Somebody changed a calendar, or what uses it, after the days were resolved."""
+
+
+@dataclass(frozen=True)
+class _Saving:
+    """Calendars that are saved together, resolved with those that were `known`."""
+
+    known: Mapping[str, Calendar]
+    changed: Mapping[str, DaySet]
+    given: Mapping[str, dict[str, Any]]
+    """definitions by name; the others stay as they are"""
+    by: str
+
+    @cached_property
+    def versions(self) -> dict[str, int]:
+        """The next version of each calendar whose days or definition change."""
+        known = ((name, days, self.known.get(name)) for name, days in self.changed.items())
+        return {
+            name: 1 if former is None else former.version + 1
+            for name, days, former in known
+            if former is None or name in self.given or former.days != days
+        }
+
+    def form_of(self, name: str) -> dict[str, Any]:
+        return self.given[name] if name in self.given else self.known[name].definition
 
 
 class Calendars:
@@ -54,8 +89,8 @@ class Calendars:
         self._audit = Auditor(namespace, by)
 
     def list(self) -> CalendarList:
-        """Return every calendar of the namespace, by name."""
-        return self._store.read(lambda tx: tx.calendars.list_calendars(self._namespace))
+        """Return every calendar of the namespace, by name, without the texts of iCal files."""
+        return self._store.read(lambda tx: tx.calendars.outline_calendars(self._namespace))
 
     def get(self, name: str) -> Calendar:
         """Return one calendar; raises NotFound."""
@@ -82,7 +117,9 @@ class Calendars:
     def preview(self, name: str, **definition: Any) -> CalendarEdit:
         """Show what `save` would change: days, and due times of the next 400 days."""
         rule = _read(name, definition)
-        return self._store.read(lambda tx: self._compare(tx, name, rule))
+        known = self._known(name, rule)
+        changed = self._resolved(known, name, rule)
+        return self._store.read(lambda tx: self._compare(tx, name, known.get(name), changed))
 
     def save(
         self, name: str, by: str = "", version: int | None = None, **definition: Any
@@ -96,27 +133,59 @@ class Calendars:
 
         Raises Invalid, and Conflict if `version` is not the latest.
         """
-        rule = _read(name, definition)
-
-        def work(tx: Tx) -> Calendar:
-            tx.calendars.lock(self._namespace)
-            former = tx.calendars.find_calendars(self._namespace, [name]).get(name)
+        rule, maker = _read(name, definition), by or self._audit.by
+        for _ in range(TRIES):
+            known = self._known(name, rule)
+            former = known.get(name)
             if version is not None and version != (former.version if former else 0):
                 was = former.version if former else "none"
                 raise Conflict(f'calendar "{name}" has version {was}, not {version}')
-            changed = self._resolved(tx, name, rule)
-            maker = by or self._audit.by
+            if former is None and len(known) >= MOST_CALENDARS:
+                raise Invalid(
+                    f'namespace "{self._namespace}" already has {MOST_CALENDARS} calendars, the '
+                    "most that it may have; remove some that nothing uses"
+                )
+            changed = self._resolved(known, name, rule)  # takes long: nothing is locked yet
             form = rule.to_json()
             if former and (former.definition, former.days) == (form, changed[name]):
                 return former
-            versions = self._save(tx, changed, {name: form}, maker)
-            self._follow(tx, versions, changed, maker)
-            before = None if former is None else former.definition
-            action = "create" if former is None else "update"
-            self._audit.note(tx, action, "calendar", name, "", before, form, maker)
-            return self._find(tx, name)
+            saving = _Saving(known, changed, {name: form}, maker)
+            try:
+                return self._store.transact(partial(self._put, name=name, saving=saving))
+            except _Moved:
+                continue
+        raise Conflict("others keep changing this calendar, or what uses it; try again")
 
-        return self._store.transact(work)
+    def _put(self, tx: Tx, name: str, saving: _Saving) -> Calendar:
+        """Store the days that were resolved; raises _Moved if they were resolved with calendars
+        that are no longer the latest."""
+        ids = self._lock(tx, saving)
+        for each, version in saving.versions.items():
+            form, days = saving.form_of(each), saving.changed[each]
+            tx.calendars.save_calendar(self._namespace, each, version, form, days, saving.by)
+        self._follow(tx, ids, saving)
+        former, form = saving.known.get(name), saving.form_of(name)
+        before = None if former is None else former.definition
+        action = "create" if former is None else "update"
+        self._audit.note(tx, action, "calendar", name, "", before, form, saving.by)
+        return self._find(tx, name)
+
+    def _lock(self, tx: Tx, saving: _Saving) -> IdList:
+        """The schedules that use what is saved: their states are locked, then the calendars, as
+        those do who edit schedules. Raises _Moved if others changed any of them before."""
+        users = partial(tx.calendars.list_users, self._namespace, list(saving.versions))
+        ids = users()
+        if len(ids) > MOST_SCHEDULES:
+            raise Invalid(
+                f"{len(ids):,} schedules use the calendar; at most {MOST_SCHEDULES:,} can be "
+                "changed at once"
+            )
+        tx.plans.lock(ids)
+        tx.calendars.lock(self._namespace)
+        known = {name: found.version for name, found in saving.known.items()}
+        if tx.calendars.latest_versions(self._namespace) != known or users() != ids:
+            raise _Moved
+        return ids
 
     def remove(self, name: str) -> None:
         """Delete a calendar. Raises NotFound, and Conflict if schedules or calendars use it."""
@@ -128,8 +197,8 @@ class Calendars:
                 used = tx.schedules.get_schedule(ids[0]).name
                 more = f" and {len(ids) - 1} others" if len(ids) > 1 else ""
                 raise Conflict(f'calendar "{name}" is used by schedule "{used}"{more}')
-            for other in tx.calendars.list_calendars(self._namespace):
-                if name in load_rule(other.definition).names:
+            for other in tx.calendars.outline_calendars(self._namespace):
+                if name in referred(other.definition):
                     raise Conflict(f'calendar "{name}" is used by calendar "{other.name}"')
             tx.calendars.remove_calendar(self._namespace, name)
             self._audit.note(tx, "delete", "calendar", name, "", found.definition)
@@ -144,52 +213,47 @@ class Calendars:
             raise NotFound(f'calendar "{shorten(name)}" does not exist')
         return found
 
-    def _resolved(self, tx: Tx, name: str, rule: CalendarRule) -> dict[str, DaySet]:
-        """The days of a calendar, and of those that refer to it, directly or not."""
-        known = {found.name: found for found in tx.calendars.list_calendars(self._namespace)}
-        rules = {other: load_rule(found.definition) for other, found in known.items()}
-        rules[name] = rule
+    def _known(self, name: str, rule: CalendarRule) -> dict[str, Calendar]:
+        """The calendars of the namespace, those that a change of `name` concerns in full."""
+
+        def work(tx: Tx) -> dict[str, Calendar]:
+            known = {found.name: found for found in tx.calendars.outline_calendars(self._namespace)}
+            concerned = _in_order(name, rule, known)
+            return known | tx.calendars.find_calendars(self._namespace, concerned)
+
+        return self._store.read(work)
+
+    def _resolved(
+        self, known: Mapping[str, Calendar], name: str, rule: CalendarRule
+    ) -> dict[str, DaySet]:
+        """The days of a calendar, and of those that refer to it, directly or not.
+
+        Raises OverBudget when the budget is used up.
+        """
         days = {other: found.days for other, found in known.items() if other != name}
         changed: dict[str, DaySet] = {}
-        for each in _in_order(name, rules):
-            days[each] = changed[each] = resolve(rules[each], days)
+        resolver = Resolver(self._budget)
+        for each in _in_order(name, rule, known):
+            its = rule if each == name else load_rule(known[each].definition)
+            days[each] = changed[each] = resolver.resolve(its, days)
         return changed
 
-    def _save(
-        self, tx: Tx, changed: Mapping[str, DaySet], given: Mapping[str, Any], by: str
-    ) -> dict[str, int]:
-        """Store the next version of each calendar whose days or definition changed."""
-        known = tx.calendars.find_calendars(self._namespace, list(changed))
-        versions: dict[str, int] = {}
-        for name, days in changed.items():
-            former = known.get(name)
-            if former is not None and name not in given and former.days == days:
-                continue
-            versions[name] = 1 if former is None else former.version + 1
-            form = given[name] if former is None else given.get(name, former.definition)
-            place = self._namespace, name, versions[name]
-            tx.calendars.save_calendar(*place, form, days, by)
-        return versions
-
-    def _follow(
-        self, tx: Tx, versions: Mapping[str, int], changed: Mapping[str, DaySet], by: str
-    ) -> None:
+    def _follow(self, tx: Tx, ids: Sequence[str], saving: _Saving) -> None:
         """Edit the schedules that use calendars of which there are new versions."""
-        ids = tx.calendars.list_users(self._namespace, list(versions))
-        if len(ids) > MOST_SCHEDULES:
-            raise Invalid(
-                f"{len(ids):,} schedules use the calendar; at most {MOST_SCHEDULES:,} can be "
-                "changed at once"
-            )
-        for snapshot in tx.plans.snapshots(ids) if ids else ():
-            if (spec := _edited(snapshot, versions, changed, tx.now)) is not None:
-                schedule = tx.schedules.get_schedule(snapshot.schedule_id)
-                planned = plan_edit(snapshot, spec, tx.now)
-                tx.schedules.update_schedules([Edit(schedule, spec, planned, snapshot.spec)], by)
+        for first in range(0, len(ids), AT_ONCE):
+            some = ids[first : first + AT_ONCE]
+            schedules = {one.id: one for one in tx.schedules.get_schedules(some)}
+            edits = [
+                Edit(schedules[one.schedule_id], spec, plan_edit(one, spec, tx.now), one.spec)
+                for one in tx.plans.snapshots(some)
+                if (spec := _edited(one, saving.versions, saving.changed, tx.now)) is not None
+            ]
+            if edits:
+                tx.schedules.update_schedules(edits, saving.by)
 
-    def _compare(self, tx: Tx, name: str, rule: CalendarRule) -> CalendarEdit:
-        former = tx.calendars.find_calendars(self._namespace, [name]).get(name)
-        changed = self._resolved(tx, name, rule)
+    def _compare(
+        self, tx: Tx, name: str, former: Calendar | None, changed: Mapping[str, DaySet]
+    ) -> CalendarEdit:
         was = former.days if former else DaySet.of(())
         until = tx.now + COMPARED
         ids = tx.calendars.list_users(self._namespace, list(changed))
@@ -261,12 +325,14 @@ def _read(name: str, definition: dict[str, Any]) -> CalendarRule:
     return rule
 
 
-def _in_order(name: str, rules: Mapping[str, CalendarRule]) -> list[str]:
+def _in_order(name: str, rule: CalendarRule, known: Mapping[str, Calendar]) -> list[str]:
     """A calendar and those that refer to it, each after all that it refers to itself."""
+    names = {other: set(referred(found.definition)) for other, found in known.items()}
+    names[name] = set(rule.names)
     found = [name]
     waiting = True
     while waiting:
-        more = [o for o, rule in rules.items() if o not in found and set(rule.names) & set(found)]
+        more = [other for other, its in names.items() if other not in found and its & set(found)]
         found += more
         waiting = bool(more)
     ordered: list[str] = []
@@ -274,7 +340,7 @@ def _in_order(name: str, rules: Mapping[str, CalendarRule]) -> list[str]:
         ready = [
             each
             for each in found
-            if each not in ordered and not (set(rules[each].names) & set(found)) - set(ordered)
+            if each not in ordered and not (names[each] & set(found)) - set(ordered)
         ]
         if not ready:
             raise Invalid(f'calendars: calendar "{name}" would refer to itself through others')

@@ -6,7 +6,7 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from duebook.book.calendar_days import resolve
+from duebook.book.calendar_days import Resolver
 from duebook.errors import Invalid, counted, shorten
 from duebook.ids import check_name
 from duebook.model.calendar import Calendar, load_rule
@@ -88,13 +88,14 @@ def change_calendars(
         )
     days = {name: found.days for name, found in known.items()}
     changes: dict[str, CalendarChange] = {}
+    resolver = Resolver()
     for name in _in_order(rules):
         former, form = known.get(name), rules[name].to_json()
         same = former is not None and former.definition == form
         if same and not changes.keys() & set(rules[name].names):
             continue
         try:
-            days[name] = resolve(rules[name], days)
+            days[name] = resolver.resolve(rules[name], days)
         except Invalid as error:
             raise Invalid(f'calendar "{name}": {error}') from None
         if former is None:

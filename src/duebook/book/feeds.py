@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from dataclasses import dataclass
 from datetime import timedelta
+from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from duebook.book.audit import Auditor
-from duebook.errors import NotFound, shorten
+from duebook.errors import Invalid, NotFound, shorten
 from duebook.ids import check_name, new_id
 from duebook.model.access import digest_of, secret_text, split_secret
 from duebook.model.feed import Feed
@@ -24,19 +26,25 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.budget import Budget
-    from duebook.model.schedule import Schedule, ScheduleSpec
+    from duebook.model.plan import DueException
+    from duebook.model.schedule import Schedule
     from duebook.model.window import MaintenanceWindow
     from duebook.store.base import Store, Tx
 
     FeedList = list[Feed]  # inside the class below `list` is a method
 
-__all__ = ["Feeds", "read_feed"]
+__all__ = ["Feeds", "find_feed", "write_feed"]
 
 AHEAD: Final = timedelta(days=60)
 BUSIEST: Final = 24
 """Due times in a day, beyond which a schedule is not shown: nobody could read the rest."""
+MOST_FEEDS: Final = 100
+"""Of a namespace."""
 MOST_EACH: Final = 200
 MOST_SCHEDULES: Final = 1_000
+MOST_EVENTS: Final = 10_000
+"""Due times in a file: the first ones of all its schedules."""
+_FEWER: Final = "Create a feed for fewer schedules, by their labels."
 _DAY: Final = timedelta(days=1)
 
 
@@ -63,6 +71,11 @@ class Feeds:
         feed_id, secret = new_id(), secrets.token_urlsafe(32)
 
         def work(tx: Tx) -> Feed:
+            if len(tx.calendars.list_feeds(self._namespace)) >= MOST_FEEDS:
+                raise Invalid(
+                    f'namespace "{self._namespace}" already has {MOST_FEEDS} feeds, the most that '
+                    "it may have; revoke some that are not used"
+                )
             feed = Feed(feed_id, self._namespace, name, pairs, tx.now, self._audit.by)
             tx.calendars.add_feed(feed, digest_of(secret))
             told = {"labels": pairs}
@@ -82,62 +95,84 @@ class Feeds:
         self._store.transact(work)
 
 
-def read_feed(store: Store, token: str, budget: Budget | None = None) -> str | None:
-    """The iCal file that a token opens; None: it opens none."""
+def find_feed(store: Store, token: str) -> Feed | None:
+    """The feed that a token opens; None: it opens none."""
     parts = split_secret(token)
     if parts is None:
         return None
     feed_id, digest = parts
-
-    def work(tx: Tx) -> str | None:
-        found = tx.calendars.get_feed(feed_id)
-        if found is None or not hmac.compare_digest(found[1], digest):
-            return None
-        return "".join(f"{_folded(line)}\r\n" for line in _file(tx, found[0], budget))
-
-    return store.read(work)
+    found = store.read(lambda tx: tx.calendars.get_feed(feed_id))
+    return found[0] if found and hmac.compare_digest(found[1], digest) else None
 
 
-def _file(tx: Tx, feed: Feed, budget: Budget | None) -> Iterator[str]:
-    windows = tx.calendars.list_windows(feed.namespace)
+def write_feed(store: Store, feed: Feed, budget: Budget | None = None) -> str:
+    """The iCal file of a feed: windows, and the first due times to come of all its schedules.
+
+    Raises OverBudget when `budget` is used up.
+    """
+    facts = store.read(lambda tx: _read(tx, feed))  # nothing is computed in a transaction
+    return "".join(f"{_folded(line)}\r\n" for line in _file(facts, budget))
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What is read for a feed."""
+
+    feed: Feed
+    now: datetime
+    windows: Sequence[MaintenanceWindow]
+    schedules: Sequence[Schedule]
+    said: Mapping[str, Sequence[DueException]]
+    are_all: bool
+    """whether it has no more schedules than these"""
+
+
+def _read(tx: Tx, feed: Feed) -> _Facts:
+    """The active schedules with the labels of a feed, by name, and what they heed."""
+    wanted = load_schedule_filter({"status": "active", "label": feed.labels or None})
+    page = tx.lists.find_schedules(feed.namespace, wanted, "name", None, MOST_SCHEDULES)
+    ids = [id_ for id_, _ in page.rows]
+    found = sorted(tx.schedules.get_schedules(ids), key=lambda each: each.name)
+    windows, said = tx.calendars.list_windows(feed.namespace), tx.snapshots.exceptions(ids)
+    return _Facts(feed, tx.now, windows, found, said, page.last is None)
+
+
+def _file(facts: _Facts, budget: Budget | None) -> Iterator[str]:
+    feed, now = facts.feed, facts.now
     yield from ("BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Duebook//Schedules//EN")
     yield f"X-WR-CALNAME:{_escaped(f'{feed.namespace} {feed.name}')}"
-    for window in windows:
-        if window.end_at > tx.now - _DAY:
+    for window in facts.windows:
+        if window.end_at > now - _DAY:
             about = (f"Maintenance: {window.name}", _labels(window.labels))
             uid = f"window-{window.start_at:%Y%m%dT%H%M%SZ}-{window.name}"
-            yield from _event(uid, tx.now, window.start_at, window.end_at, *about)
-    for schedule, spec in _schedules(tx, feed):
-        for at in _due_times(tx, schedule, spec, windows, budget):
-            uid = f"{schedule.id}-{at:%Y%m%dT%H%M%SZ}"
-            about = (spec.title or schedule.name, f"{schedule.name}: {spec.trigger_text}")
-            yield from _event(uid, tx.now, at, at, *about)
+            yield from _event(uid, now, window.start_at, window.end_at, *about)
+    due_times = [_due_times(facts, schedule, budget) for schedule in facts.schedules]
+    for number, (at, id_, title, text) in enumerate(merge(*due_times)):
+        if number == MOST_EVENTS:
+            told = f"More than {MOST_EVENTS:,} due times; later ones are not shown"
+            yield from _event("more-due-times", now, at, at, told, _FEWER)
+            break
+        yield from _event(f"{id_}-{at:%Y%m%dT%H%M%SZ}", now, at, at, title, text)
+    if not facts.are_all:
+        told = f"More than {MOST_SCHEDULES:,} schedules; the others are not shown"
+        yield from _event("more-schedules", now, now, now, told, _FEWER)
     yield "END:VCALENDAR"
 
 
-def _schedules(tx: Tx, feed: Feed) -> Iterator[tuple[Schedule, ScheduleSpec]]:
-    """The active schedules with the labels of a feed, by name."""
-    wanted = load_schedule_filter({"status": "active", "label": feed.labels or None})
-    page = tx.lists.find_schedules(feed.namespace, wanted, "name", None, MOST_SCHEDULES)
-    found = tx.schedules.get_schedules([id_ for id_, _ in page.rows])
-    for schedule in sorted(found, key=lambda each: each.name):
-        if schedule.spec is not None:
-            yield schedule, schedule.spec
-
-
 def _due_times(
-    tx: Tx,
-    schedule: Schedule,
-    spec: ScheduleSpec,
-    windows: Sequence[MaintenanceWindow],
-    budget: Budget | None,
-) -> list[datetime]:
-    said = tx.snapshots.exceptions([schedule.id]).get(schedule.id, [])
-    spans = spans_for(windows, dict(spec.labels))
-    due = DueTimes(spec, said, schedule.watermark or tx.now, schedule.name, budget, spans)
-    if due.count(tx.now, tx.now + _DAY) > BUSIEST:
-        return []
-    return list(islice(due.among(tx.now, tx.now + AHEAD), MOST_EACH))
+    facts: _Facts, schedule: Schedule, budget: Budget | None
+) -> Iterator[tuple[datetime, str, str, str]]:
+    """When a schedule is due, with its id, its title and what it is."""
+    if (spec := schedule.spec) is None:
+        return
+    now, said = facts.now, facts.said.get(schedule.id, ())
+    spans = spans_for(facts.windows, dict(spec.labels))
+    due = DueTimes(spec, said, schedule.watermark or now, schedule.name, budget, spans)
+    if due.count(now, now + _DAY) > BUSIEST:
+        return
+    about = schedule.id, spec.title or schedule.name, f"{schedule.name}: {spec.trigger_text}"
+    for at in islice(due.among(now, now + AHEAD), MOST_EACH):
+        yield at, *about
 
 
 def _event(
@@ -169,6 +204,8 @@ def _escaped(text: str) -> str:
 
 def _folded(line: str) -> str:
     """In pieces of up to 75 bytes, of which all but the first begin with a space."""
+    if len(line) <= 74 and line.isascii():
+        return line
     pieces, piece = [], ""
     for character in line:
         if len((piece + character).encode()) > 74:

@@ -10,7 +10,7 @@ from duebook.book.bulk import count_for
 from duebook.book.run_marks import read_marks
 from duebook.book.schedule_reader import with_problems
 from duebook.errors import NotFound, shorten
-from duebook.model.calendar import load_rule
+from duebook.model.calendar import referred
 from duebook.model.filters import RunFilter, ScheduleFilter, load_schedule_filter
 from duebook.model.insight import CalendarInsight, Coming, Overview, Staff, fold_steps
 from duebook.model.serving import ALL, Serving, unserved
@@ -188,8 +188,8 @@ class Insights:
             schedules = tx.schedules.get_schedules(ids[:most]) if ids else []
             others = [
                 other.name
-                for other in tx.calendars.list_calendars(self._namespace)
-                if name in load_rule(other.definition).names
+                for other in tx.calendars.outline_calendars(self._namespace)
+                if name in referred(other.definition)
             ]
             schedules.sort(key=lambda schedule: schedule.name)
             return CalendarInsight(tx.now, versions[0], len(ids), schedules, others, versions)

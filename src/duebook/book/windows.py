@@ -25,6 +25,8 @@ __all__ = ["Windows"]
 LONGEST: Final = timedelta(days=366)
 KEPT: Final = timedelta(days=90)
 """After its end; then its name is free."""
+MOST: Final = 1_000
+"""Of a namespace, with those that are over and still kept: every plan reads them."""
 
 
 class Windows:
@@ -51,8 +53,8 @@ class Windows:
         """Pause the schedules that have all of `labels` (all schedules, if there are none) from
         `start` until `end`.
 
-        Raises Invalid for an `end` that is not after `start` and now, and Conflict if the name is
-        taken.
+        Raises Invalid for an `end` that is not after `start` and now, and if the namespace has too
+        many windows; Conflict if the name is taken.
         """
         title, pairs = check_window_name(name), dict(read_labels("labels", dict(labels or {})))
         start_at, end_at = read_instant("start", start), read_instant("end", end)
@@ -65,7 +67,7 @@ class Windows:
         def work(tx: Tx) -> MaintenanceWindow:
             if end_at <= tx.now:
                 raise Invalid(f"end {format_instant(end_at)} is in the past")
-            self._forget(tx)
+            self._make_room(tx)
             maker = by or self._audit.by
             made = (start_at, end_at, tx.now, maker)
             window = MaintenanceWindow(self._namespace, title, pairs, *made)
@@ -93,10 +95,18 @@ class Windows:
 
         self._store.transact(work)
 
-    def _forget(self, tx: Tx) -> None:
-        for window in tx.calendars.list_windows(self._namespace):
-            if window.end_at < tx.now - KEPT:
-                tx.calendars.remove_window(self._namespace, window.name)
+    def _make_room(self, tx: Tx) -> None:
+        """Delete windows that have long been over; raises Invalid if there are too many others."""
+        known = tx.calendars.list_windows(self._namespace)
+        old = [window for window in known if window.end_at < tx.now - KEPT]
+        for window in old:
+            tx.calendars.remove_window(self._namespace, window.name)
+        if len(known) - len(old) >= MOST:
+            raise Invalid(
+                f'namespace "{self._namespace}" already has {MOST:,} maintenance windows, with '
+                f"those that ended in the last {KEPT.days} days; remove some that are planned, or "
+                "use longer ones"
+            )
 
     def _note(self, tx: Tx, action: str, window: MaintenanceWindow, by: str = "") -> None:
         form: dict[str, Any] = encode(window)

@@ -261,13 +261,13 @@ _SERVED: Final = (
         *("read_feed", "GET", f"{V1}/schedules.ics", None),
         no_cli="for calendar programs",
         shared=True,
-        errors=(401,),
+        errors=(401, 429),
         tag="feeds",
         media=("text/calendar; charset=utf-8",),
         doc="""Due times of the next 60 days, and maintenance windows, as an iCal file.
 
         The query has the `token` of a feed. Schedules that are due more than 24 times a day are
-        left out.
+        left out, and due times after the first 10,000.
         """,
     ),
     UseCase(

@@ -35,7 +35,7 @@ _Window = Annotated[str, named("window", 1)]
 class CalendarsClient(Protocol):
     @operation("list_calendars", "GET", "/calendars", Role.VIEWER, "calendar ls")
     def list(self) -> CalendarList:
-        """List the calendars of a namespace, by name."""
+        """List the calendars of a namespace, by name, without the texts of iCal files."""
 
     @operation("get_calendar", "GET", "/calendars/{name}", Role.VIEWER, "calendar show")
     def get(self, name: _Calendar) -> Calendar:
@@ -57,6 +57,7 @@ class CalendarsClient(Protocol):
         *("preview_calendar", "POST", "/calendars/{name}/preview", Role.OPERATOR, "calendar add"),
         reads=True,
         computes=True,
+        errors=(429,),
     )
     def preview(self, name: _Calendar, **definition: Any) -> CalendarEdit:
         """Show what saving this definition would change, without saving it.
@@ -67,7 +68,8 @@ class CalendarsClient(Protocol):
 
     @operation(
         *("save_calendar", "PUT", "/calendars/{name}", Role.OPERATOR, "calendar add"),
-        errors=(409,),
+        computes=True,
+        errors=(409, 429),
     )
     def save(
         self, name: _Calendar, by: By = "", version: int | None = None, **definition: Any

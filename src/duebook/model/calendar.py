@@ -25,6 +25,7 @@ __all__ = [
     "definition_text",
     "first_of",
     "load_rule",
+    "referred",
 ]
 
 MOST_SOURCES: Final = 100
@@ -87,7 +88,9 @@ class Calendar:
     namespace: Name
     name: Name
     version: Annotated[int, Shown(least=1)]
-    definition: Annotated[dict[str, Any], Shown("As it was given.")]
+    definition: Annotated[
+        dict[str, Any], Shown("As it was given; in a list, the text of an iCal file is empty.")
+    ]
     day_count: Annotated[int, Shown("How many days from 2000 to 2099 it has.", least=0)]
     created_at: datetime
     created_by: str
@@ -138,6 +141,12 @@ def load_rule(form: dict[str, Any]) -> CalendarRule:
     if rule.days == DaySource():
         raise Invalid(f"a calendar needs at least one of {', '.join(_KEYS)}")
     return rule
+
+
+def referred(definition: dict[str, Any]) -> tuple[str, ...]:
+    """The calendars that a stored definition refers to."""
+    without = definition.get("without", {})
+    return (*definition.get("calendars", ()), *without.get("calendars", ()))
 
 
 def definition_text(definition: Mapping[str, Any]) -> str:

@@ -96,3 +96,11 @@ def test_a_thousand_excluded_ranges_cost_an_explanation_little(store: Store) -> 
     book.schedules.create("job", exclude=EVERY_OTHER_DAY, **times)
     assert len(explained(book)) == 1000
     assert takes_less_than(1.0, lambda: explained(book))
+
+
+def test_a_feed_is_read_one_request_at_a_time(app: App, store: Store, api: Api) -> None:
+    feed, token = Book(store).feeds.create("team")
+    computing, path = limit(app, store, wait=0.0), "/api/v1/schedules.ics"
+    with computing.turn(feed.id):
+        assert api.client.get(path, params={"token": token}).status_code == 429
+    assert api.client.get(path, params={"token": token}).status_code == 200

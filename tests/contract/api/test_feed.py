@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import pytest
+
     from duebook.book import Book
     from tests.support.api import Api
 
@@ -50,3 +52,19 @@ def test_a_feed_shows_only_the_schedules_with_its_labels(api: Api, book: Book) -
 def test_no_other_token_opens_a_feed(api: Api) -> None:
     for token in ("", "x", f"dbk_01a1de9053bb7c3e8d5f0123456789ab_{'s' * 43}"):
         assert api.client.get(PATH, params={"token": token}).status_code == 401
+
+
+def test_a_feed_shows_the_first_due_times_and_says_what_is_missing(
+    api: Api, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        book.schedules.create(name, trigger={"daily": "09:00"}, target="report")
+    _, token = book.feeds.create("team")
+    monkeypatch.setattr("duebook.book.feeds.MOST_EVENTS", 5)
+    monkeypatch.setattr("duebook.book.feeds.MOST_SCHEDULES", 2)
+    lines = api.client.get(PATH, params={"token": token}).text.split("\r\n")
+    assert [line[8:] for line in lines if line.startswith("SUMMARY:")] == [
+        *("a", "b", "a", "b", "a"),
+        "More than 5 due times\\; later ones are not shown",
+        "More than 2 schedules\\; the others are not shown",
+    ]

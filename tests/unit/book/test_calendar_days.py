@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from duebook.book.calendar_days import resolve
-from duebook.errors import Invalid
+from duebook.book import calendar_days
+from duebook.book.calendar_days import Resolver, resolve
+from duebook.budget import Budget
+from duebook.errors import Invalid, OverBudget
 from duebook.model.calendar import load_rule
 from duebook.model.calendar_days import DaySet
 
@@ -60,6 +62,63 @@ def test_events_of_an_ical_file_may_recur_and_last_several_days() -> None:
     assert days(2027, ical=text) == []
     with pytest.raises(Invalid, match="ical has no events"):
         days(ical="hello")
+
+
+def event(start: str, end: str, *more: str) -> str:
+    lines = [f"DTSTART:{start}", f"DTEND:{end}", *more]
+    return "\n".join(["BEGIN:VEVENT", *lines, "END:VEVENT", ""])
+
+
+def test_a_long_event_that_began_long_ago_is_seen_until_it_ends() -> None:
+    text = event("19700101", "19990101", "RRULE:FREQ=YEARLY;INTERVAL=28")
+    assert len(days(2025, ical=text)) == 365
+    assert days(2054, ical=event("19700101", "19700104", "RRULE:FREQ=YEARLY"))[-1] == "01-03"
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [("19000101", "99991231"), ("99991230", "99991231"), ("00010101", "00010101")],
+)
+def test_events_at_the_ends_of_time_are_cut_to_the_hundred_years(start: str, end: str) -> None:
+    found = days(ical=event(start, end, "RDATE:20260101,99991231", "RRULE:FREQ=YEARLY"))
+    assert found[0] == "01-01"
+
+
+@pytest.mark.parametrize(
+    ("start", "exception", "left"),
+    [
+        ("20260101T000000", "20260102T090000", ["01-01", "01-02"]),
+        ("20260101T000000", "20260102T000000", ["01-01"]),
+        ("20260101T000000", "20260102", ["01-01"]),
+        ("20260101T000000", "20260102T050000Z", ["01-01"]),
+        ("20260101", "20260102", ["01-01"]),
+    ],
+)
+def test_an_exception_takes_out_what_starts_at_its_time(
+    start: str, exception: str, left: list[str]
+) -> None:
+    text = event(start, "20260101T010000", "RRULE:FREQ=DAILY;COUNT=2", f"EXDATE:{exception}")
+    assert days(ical=text) == left
+
+
+def test_what_recurs_too_often_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calendar_days, "MOST_RECURRENCES", 12_000)
+    weekly = event("20000101", "20030101", "RRULE:FREQ=WEEKLY")
+    assert len(days(ical=weekly * 2)) == 365
+    for definition in (
+        {"ical": weekly * 3},
+        {"rrule": ["FREQ=WEEKLY"] * 3},
+        {"ical": weekly * 2, "without": {"rrule": "FREQ=WEEKLY"}},
+    ):
+        with pytest.raises(Invalid, match="recur more than 12,000 times from 2000 to 2099; use"):
+            days(**definition)
+
+
+def test_resolving_stops_when_the_budget_is_used_up() -> None:
+    ticks = iter(range(100))
+    resolver = Resolver(Budget(10, lambda: next(ticks)))
+    with pytest.raises(OverBudget, match="more than 10 s of processor time; use fewer recurring"):
+        resolver.resolve(load_rule({"rrule": "FREQ=DAILY"}), {})
 
 
 def test_public_holidays_are_those_of_the_package() -> None:

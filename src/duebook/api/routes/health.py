@@ -48,9 +48,11 @@ def read_feed(
 ) -> Response:
     """Whoever has the token of a feed may read it, and nothing else."""
     services: Services = request.app.state.services
-    text = feeds.read_feed(services.store, token, Budget(FEED_SECONDS))
-    if text is None:
+    feed = feeds.find_feed(services.store, token)
+    if feed is None:
         raise Unauthorized("the token of this feed is wrong, or was revoked")
+    with services.computing.turn(feed.id):
+        text = feeds.write_feed(services.store, feed, Budget(FEED_SECONDS))
     return Response(text, media_type="text/calendar; charset=utf-8")
 
 

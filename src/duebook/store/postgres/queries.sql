@@ -1158,3 +1158,14 @@ SELECT d.namespace, d.name, n.node, d.scanned_at,
 FROM unnest(:namespaces::text[], :names::text[]) AS v (namespace, name)
 JOIN flow_directories AS d ON d.namespace = v.namespace AND d.name = v.name
 LEFT JOIN node_sessions AS n ON n.id = d.session_id
+
+-- name: outline_calendars
+-- The latest version of each calendar of a namespace, by name, without the texts of iCal files.
+SELECT c.namespace, c.name, c.version,
+    jsonb_set(jsonb_set(c.definition::jsonb, '{ical}', '""', false),
+        '{without,ical}', '""', false)::text,
+    c.days, c.created_at, c.created_by
+FROM calendars AS c
+WHERE c.namespace = :namespace AND c.version = (
+    SELECT max(o.version) FROM calendars AS o WHERE o.namespace = c.namespace AND o.name = c.name)
+ORDER BY c.name

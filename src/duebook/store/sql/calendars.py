@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Conflict, NotFound, shorten
 from duebook.model.calendar import Calendar
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Calendars"]
 
+KEPT_VERSIONS: Final = 20
+"""Of a calendar. Those who lock calendars lock all of these: the latest is another row after each
+change, and who waited for it would have locked none."""
+
 
 class Calendars(Part):
     """What schedules heed besides their own definitions."""
@@ -33,7 +37,8 @@ class Calendars(Part):
         days: DaySet,
         by: str,
     ) -> None:
-        """Store the next version; raises Conflict when another has been saved meanwhile."""
+        """Store the next version, and forget old ones; raises Conflict when another has been saved
+        meanwhile."""
         made = self._db.run(
             "insert_calendar",
             namespace=namespace,
@@ -46,6 +51,8 @@ class Calendars(Part):
         )
         if not made:
             raise Conflict(f'calendar "{name}" has been changed in the meantime; look at it again')
+        if (old := version - KEPT_VERSIONS) > 0:
+            self._db.run("delete_old_calendars", namespace=namespace, name=name, version=old)
 
     def hold(self, namespace: str, names: Sequence[str]) -> None:
         """Nobody changes these calendars before this transaction ends."""
@@ -64,6 +71,15 @@ class Calendars(Part):
     def list_calendars(self, namespace: str) -> list[Calendar]:
         """By name, each in its latest version."""
         return [self._calendar(row) for row in self._db.all("list_calendars", namespace=namespace)]
+
+    def outline_calendars(self, namespace: str) -> list[Calendar]:
+        """As `list_calendars`, with the texts of iCal files left empty."""
+        rows = self._db.all("outline_calendars", namespace=namespace)
+        return [self._calendar(row) for row in rows]
+
+    def latest_versions(self, namespace: str) -> dict[str, int]:
+        """The latest version of each, by name."""
+        return dict(self._db.all("latest_calendar_versions", namespace=namespace))
 
     def _calendar(self, row: Row) -> Calendar:
         namespace, name, version, definition, text, created_at, by = row

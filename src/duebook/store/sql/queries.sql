@@ -556,6 +556,10 @@ INSERT INTO calendars (namespace, name, version, definition, days, created_at, c
 VALUES (:namespace, :name, :version, :definition, :days, :now, :by)
 ON CONFLICT (namespace, name, version) DO NOTHING
 
+-- name: delete_old_calendars
+-- Versions of a calendar that nobody looks at any more: revisions of schedules have copies of the days.
+DELETE FROM calendars WHERE namespace = :namespace AND name = :name AND version <= :version
+
 -- name: hold_calendars
 -- Those who begin to use calendars: nobody changes these before they have committed.
 SELECT name FROM calendars WHERE namespace = :namespace AND name = ANY (:names::text[])
@@ -575,6 +579,10 @@ FROM calendars AS c
 WHERE c.namespace = :namespace AND c.version = (
     SELECT max(o.version) FROM calendars AS o WHERE o.namespace = c.namespace AND o.name = c.name)
 ORDER BY c.name
+
+-- name: latest_calendar_versions
+-- The latest version of each calendar of a namespace.
+SELECT name, max(version) FROM calendars WHERE namespace = :namespace GROUP BY name
 
 -- name: find_calendars
 -- The latest version of each of these calendars of a namespace, by name.
@@ -626,9 +634,10 @@ FROM maintenance_windows WHERE namespace = :namespace
 ORDER BY start_at, name
 
 -- name: list_recent_windows
--- The maintenance windows of all namespaces that end after an instant, in their order.
+-- The maintenance windows of some namespaces that end after an instant, in their order.
 SELECT namespace, name, labels, start_at, end_at
-FROM maintenance_windows WHERE end_at > :since::timestamptz
+FROM maintenance_windows
+WHERE namespace = ANY (:namespaces::text[]) AND end_at > :since::timestamptz
 ORDER BY start_at, name
 
 -- name: end_window
@@ -643,15 +652,23 @@ DELETE FROM maintenance_windows WHERE namespace = :namespace AND name = :name
 -- name: wake_labelled
 -- Active schedules of a namespace are planned again; those with a label, if one is named.
 UPDATE schedule_state SET wake_at = :now::timestamptz
-WHERE status = 'active' AND schedule_id IN (
-    SELECT schedule_id FROM schedule_labels
-    WHERE namespace = :namespace AND label = :label AND value = :value)
+WHERE schedule_id IN (
+    SELECT schedule_id FROM schedule_state
+    WHERE status = 'active' AND schedule_id IN (
+        SELECT schedule_id FROM schedule_labels
+        WHERE namespace = :namespace AND label = :label AND value = :value)
+    ORDER BY schedule_id
+    FOR UPDATE)
 
 -- name: wake_namespace
 -- All active schedules of a namespace are planned again.
 UPDATE schedule_state SET wake_at = :now::timestamptz
-WHERE status = 'active' AND schedule_id IN (
-    SELECT id FROM schedules WHERE namespace = :namespace AND deleted_at IS NULL)
+WHERE schedule_id IN (
+    SELECT schedule_id FROM schedule_state
+    WHERE status = 'active' AND schedule_id IN (
+        SELECT id FROM schedules WHERE namespace = :namespace AND deleted_at IS NULL)
+    ORDER BY schedule_id
+    FOR UPDATE)
 
 -- name: insert_feed
 -- Somebody may read due times as an iCal file, unless the name is taken.

@@ -185,12 +185,14 @@ class Snapshots(Part):
         """The maintenance windows of schedules that are in any, now or later, or have due times in
         one that are not decided yet."""
         since = min((one.decided_until(self._db.now) for one in snapshots), default=self._db.now)
+        wanted = sorted({snapshot.owner.namespace for snapshot in snapshots})
+        rows = self._db.all(
+            "list_recent_windows", namespaces=wanted, since=min(since, self._db.now)
+        )
         planned = [
             (namespace, json.loads(labels).items(), WindowSpan(name, time(start_at), time(end_at)))
             for time in (self._db.time,)
-            for namespace, name, labels, start_at, end_at in self._db.all(
-                "list_recent_windows", since=min(since, self._db.now)
-            )
+            for namespace, name, labels, start_at, end_at in rows
         ]
         found: dict[str, tuple[WindowSpan, ...]] = {}
         for snapshot in snapshots if planned else ():

@@ -691,3 +691,13 @@ FROM json_each(:namespaces) AS v
 CROSS JOIN json_each(:names) AS w ON w.key = v.key
 CROSS JOIN flow_directories AS d ON d.namespace = v.value AND d.name = w.value
 LEFT JOIN node_sessions AS n ON n.id = d.session_id
+
+-- name: outline_calendars
+-- The latest version of each calendar of a namespace, by name, without the texts of iCal files.
+SELECT c.namespace, c.name, c.version,
+    json_replace(c.definition, '$.ical', '', '$.without.ical', ''),
+    c.days, c.created_at, c.created_by
+FROM calendars AS c
+WHERE c.namespace = :namespace AND c.version = (
+    SELECT max(o.version) FROM calendars AS o WHERE o.namespace = c.namespace AND o.name = c.name)
+ORDER BY c.name

@@ -9,7 +9,7 @@ from duebook.book import Book
 from duebook.book.bulk import Wanted
 from duebook.model.definition import load_spec
 from tests.support.builders import VirtualClock
-from tests.support.postgres_stores import LOCK_WAITS, opened, query
+from tests.support.postgres_stores import LOCK_WAITS, opened, query, without_waiting
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -64,3 +64,30 @@ def test_a_schedule_waits_for_a_change_of_its_calendar_and_has_the_new_days(
         store.transact(change)
         creation.join()
         assert query(postgres_url, STORED) == [(1, "2")]
+
+
+def test_a_change_waits_for_an_edit_of_a_schedule_that_uses_the_calendar(
+    postgres_url: str,
+) -> None:
+    """Both lock the state of the schedule before the calendars."""
+    with opened(postgres_url, VirtualClock()) as store:
+        book = Book(store)
+        book.calendars.save("weekends", weekdays="SAT,SUN")
+        id_ = book.schedules.create("job", **DAILY).id
+        change = threading.Thread(
+            target=lambda: book.calendars.save("weekends", weekdays="SUN"), daemon=True
+        )
+
+        def edit(tx: Tx) -> None:
+            tx.plans.snapshot(id_)
+            change.start()
+            eventually(lambda: query(postgres_url, LOCK_WAITS))
+            free = "SELECT version FROM calendars FOR KEY SHARE"
+            assert query(without_waiting(postgres_url), free) == [(1,)]
+            book.schedules._edit(
+                tx, tx.schedules.get_schedule(id_), load_spec(DAILY | {"title": "new"}, "job"), ""
+            )
+
+        store.transact(edit)
+        change.join()
+        assert query(postgres_url, STORED) == [(1, "1"), (2, "1"), (3, "2")]

@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     from duebook.store.base import Tx
     from duebook.store.postgres import PostgresStore
 
+NIGHTLY: Final = {"cron": "0 2 * * *"}
+TRUE: Final = {"command": ["true"]}
+STORED_IN: Final = {
+    "schedules": "id",
+    "schedule_state": "schedule_id",
+    "schedule_labels": "schedule_id",
+}
 STATE: Final = "SELECT 1 FROM schedule_state WHERE schedule_id = %s FOR UPDATE"
 FLOW_ROW: Final = "SELECT 1 FROM flows WHERE name = %s FOR UPDATE"
 RESTART: Final = """
@@ -141,6 +148,25 @@ def test_chosen_schedules_are_locked_in_the_order_of_their_ids(postgres_url: str
         with waiting_for(postgres_url, STATE, first.id, pause):
             assert is_free(postgres_url, STATE, last.id)
         assert book.schedules.get(last.name).status == "paused"
+
+
+@pytest.mark.parametrize("labels", [{}, {"team": "x"}])
+def test_what_a_window_selects_is_locked_in_the_order_of_its_ids(
+    postgres_url: str, labels: dict[str, str]
+) -> None:
+    clock = Clock()
+    with opened(postgres_url, clock) as store:
+        book = Book(store)
+        for name in "abcd":
+            book.schedules.create(name, trigger=NIGHTLY, target=TRUE, labels={"team": "x"})
+        first, *_, last = sorted(book.schedules.list(), key=lambda schedule: schedule.id)
+        for table, key in STORED_IN.items():  # so that the first is found last
+            query(postgres_url, f"UPDATE {table} SET {key} = {key} WHERE {key} = %s", first.id)  # noqa: S608
+        hour = clock.now, clock.now + 60 * MINUTE
+        with waiting_for(
+            postgres_url, STATE, first.id, lambda: book.windows.add("upgrade", *hour, labels)
+        ):
+            assert is_free(postgres_url, STATE, last.id)
 
 
 def test_a_tick_and_a_takeover_wait_for_each_other(postgres_url: str) -> None:
