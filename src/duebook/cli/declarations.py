@@ -224,15 +224,18 @@ def _due_times(one: DeclaredSchedule, days: int) -> Iterator[str]:
     listed = [(at, f"- {when(at)}") for at in one.disappear]
     listed += [(at, f"+ {when(at)}") for at in one.appear]
     listed += [(move.was, f"~ {when(move.was)} → {_clock(move.becomes)}") for move in one.move]
+    least = "at least " if one.compared_until else ""
     if one.action == "create" and one.appear:
         count = len(one.appear) + one.more
-        number = f"{counted(count, 'due time')} in {counted(days, 'day')}"
+        number = f"{least}{counted(count, 'due time')} in {counted(days, 'day')}"
         yield f"first due {when(one.appear[0])}; {number}"
         return
     for _, line in sorted(listed):
         yield line
     if one.more:
-        yield f"and {counted(one.more, 'more due time')}"
+        yield f"and {least}{counted(one.more, 'more due time')}"
+    if one.compared_until and one.action == "change":
+        yield f"compared until {when(one.compared_until)}; use fewer --days"
 
 
 def _clock(at: datetime) -> str:

@@ -10,7 +10,13 @@ from duebook.planner.controls import (
 )
 from duebook.planner.due import DueTimes, instant_before
 from duebook.planner.events import ended_fire
-from duebook.planner.foresight import Foreseen, foresee_change, foresee_end, foresee_new
+from duebook.planner.foresight import (
+    MOST_COMPARED,
+    Foreseen,
+    foresee_change,
+    foresee_end,
+    foresee_new,
+)
 from duebook.planner.held import Held, newest_since
 from duebook.planner.intervals import new_fire
 from duebook.planner.lifecycle import (
@@ -29,6 +35,7 @@ from duebook.planner.repair import pause_unread, plan_repair, resume_unread
 from duebook.planner.unattended import UNATTENDED_AGAIN
 
 __all__ = [
+    "MOST_COMPARED",
     "UNATTENDED_AGAIN",
     "DueTimes",
     "Foreseen",

@@ -30,6 +30,7 @@ MOST_COUNTED: Final = 1_000
 MOST_JITTERED: Final = 100_000
 MOST_ROLLED: Final = 5_000
 """Due times that are counted one by one where a calendar rolls some of them."""
+_SHORTEST_PART: Final = timedelta(hours=6)
 LONGEST_UNRECORDED: Final = timedelta(days=7)
 FIRST: Final = datetime(1, 1, 2, tzinfo=UTC)
 _LAST_DAY: Final = date(9999, 12, 30)
@@ -310,9 +311,21 @@ class DueTimes(DayTimes):
 
     def count(self, after: datetime, until: datetime) -> int:
         """How many due times the stretch has, moved ones included; a lower bound of many."""
+        return int(self.regular_count(after, until)) + len(self._moved(after, until))
+
+    def regular_count(self, after: datetime, until: datetime) -> Count:
+        """As `count`, without moved ones; says whether it is exact."""
         due = self._next_regular(after)
-        regular = 0 if due is None or due > until else int(self._count(after, until))
-        return regular + len(self._moved(after, until))
+        return Count(0) if due is None or due > until else self._count(after, until)
+
+    def count_in_parts(self, after: datetime, until: datetime) -> tuple[int, bool]:
+        """As `count`, and whether that is all: a stretch with too many is counted in halves."""
+        count = self.regular_count(after, until)
+        if not count.exact and until - after > _SHORTEST_PART:
+            middle = after + (until - after) / 2
+            halves = self.count_in_parts(after, middle), self.count_in_parts(middle, until)
+            return sum(number for number, _ in halves), all(exact for _, exact in halves)
+        return int(count) + len(self._moved(after, until)), count.exact
 
     def newest_from(self, after: datetime, until: datetime, keep: int) -> datetime:
         """The latest place from which on the stretch has at most `keep` due times."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from itertools import islice
+from heapq import merge
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Final
 
+from duebook.errors import OverBudget
 from duebook.model.declaration import DueMove
 from duebook.model.note import Note
 from duebook.model.plan import Fire, Reason, Skip
-from duebook.planner.due import DueTimes
+from duebook.planner.due import DueTimes, instant_before
 from duebook.planner.lifecycle import count_edit, plan_edit, plan_end, upcoming_after
 from duebook.planner.plan import plan
 from duebook.timetext import format_instant
@@ -24,10 +26,18 @@ if TYPE_CHECKING:
     from duebook.model.plan import Decision, Plan, Snapshot
     from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["Foreseen", "after_plan", "foresee_change", "foresee_end", "foresee_new", "pair_up"]
+__all__ = [
+    "MOST_COMPARED",
+    "Foreseen",
+    "after_plan",
+    "foresee_change",
+    "foresee_end",
+    "foresee_new",
+    "pair_up",
+]
 
-MOST_COMPARED: Final = 200
-"""Due times of one definition that are compared with those of another."""
+MOST_COMPARED: Final = 20_000
+"""Due times of a schedule, before and after a change, that are compared one by one."""
 MOST_LISTED: Final = 10
 
 
@@ -40,6 +50,8 @@ class Foreseen:
     move: tuple[DueMove, ...] = ()
     more: int = 0
     notes: tuple[Note, ...] = ()
+    compared_until: datetime | None = None
+    """None: all were compared; otherwise `more` is a lower bound"""
     looked_at: int = 0
     """how many due times were computed for it"""
 
@@ -49,8 +61,9 @@ def foresee_new(
 ) -> Foreseen:
     """Of a schedule that is created now."""
     due = DueTimes(spec, (), now, name, budget)
-    listed, more = _first(due, now, until, spec.max_runs)
-    return Foreseen(listed, more=more, notes=_cautions(spec, now), looked_at=len(listed) + 1)
+    listed, more, seen = _first(due, now, until, spec.max_runs)
+    looked_at = len(listed) + 1
+    return Foreseen(listed, (), (), more, _cautions(spec, now), seen, looked_at)
 
 
 def foresee_end(
@@ -58,9 +71,9 @@ def foresee_end(
 ) -> Foreseen:
     """Of a schedule that is deleted now."""
     due, place = DueTimes.of(snapshot, now, budget), upcoming_after(snapshot, now)
-    listed, more = _first(due, place, until, _left(snapshot, snapshot.spec))
+    listed, more, seen = _first(due, place, until, _left(snapshot, snapshot.spec))
     notes = _dropped(plan_end(snapshot, now), Reason.DELETED)
-    return Foreseen(disappear=listed, more=more, notes=notes, looked_at=len(listed) + 1)
+    return Foreseen((), listed, (), more, notes, seen, len(listed) + 1)
 
 
 def foresee_change(
@@ -69,8 +82,9 @@ def foresee_change(
     now: datetime,
     until: datetime,
     budget: Budget | None = None,
+    most: int = MOST_COMPARED,
 ) -> Foreseen:
-    """Of a schedule whose definition becomes `spec` now."""
+    """Of a schedule whose definition becomes `spec` now; compares at most so many due times."""
     spec = count_edit(snapshot, spec, now)
     planned = plan_edit(snapshot, spec, now)
     notes = (
@@ -83,24 +97,58 @@ def foresee_change(
     if _times(spec) == _times(snapshot.spec):
         return Foreseen(notes=notes)
     place = upcoming_after(snapshot, now)
-    edited = replace(snapshot, spec=spec)
-    was, becomes = (
-        list(islice(DueTimes.of(of, now, budget).among(place, until), _most(of)))
-        for of in (snapshot, edited)
+    both = [(DueTimes.of(of, now, budget), of) for of in (snapshot, replace(snapshot, spec=spec))]
+    was, becomes, cut_at = _until_cut(
+        [islice(due.among(place, until), _left(of, of.spec)) for due, of in both], most
     )
-    ends = [times[-1] for times in (was, becomes) if len(times) == MOST_COMPARED]
-    if ends:
-        was, becomes = ([at for at in times if at <= min(ends)] for times in (was, becomes))
-    appear, disappear, move = pair_up(was, becomes)
-    more = sum(max(len(found) - MOST_LISTED, 0) for found in (appear, disappear, move))
+    found = pair_up(was, becomes)
+    more = sum(max(len(times) - MOST_LISTED, 0) for times in found)
+    if cut_at is not None and all(of.spec.max_runs is None for _, of in both):
+        more += _change_at_least([due for due, _ in both], instant_before(cut_at), until)
+    appear, disappear, move = found
     return Foreseen(
         tuple(appear[:MOST_LISTED]),
         tuple(disappear[:MOST_LISTED]),
         tuple(move[:MOST_LISTED]),
         more,
         notes,
+        cut_at,
         len(was) + len(becomes) + 1,
     )
+
+
+def _until_cut(
+    both: Sequence[Iterable[datetime]], most: int
+) -> tuple[list[datetime], list[datetime], datetime | None]:
+    """The due times before and after a change, up to where all of both are known.
+
+    Raises OverBudget when there was no time for any.
+    """
+    found: tuple[list[datetime], list[datetime]] = [], []
+    last = None
+    marked = (zip(times, repeat(which)) for which, times in enumerate(both))
+    try:
+        for number, (last, which) in enumerate(merge(*marked)):
+            if number == most:
+                break
+            found[which].append(last)
+        else:
+            return *found, None
+    except OverBudget:
+        if last is None:
+            raise
+    return *([at for at in times if at < last] for times in found), last
+
+
+def _change_at_least(both: Sequence[DueTimes], after: datetime, until: datetime) -> int:
+    """How many due times change where they are not compared: as many as there are more or fewer."""
+    try:
+        counts = [due.count_in_parts(after, until) for due in both]
+    except OverBudget:
+        return 0
+    if not all(exact for _, exact in counts):
+        return 0
+    return abs(counts[0][0] - counts[1][0])
 
 
 def pair_up(
@@ -213,23 +261,20 @@ def _cautions(spec: ScheduleSpec, now: datetime) -> tuple[Note, ...]:
 
 def _first(
     due: DueTimes, after: datetime, until: datetime, most: int | None
-) -> tuple[tuple[datetime, ...], int]:
-    """The first due times, and how many more there are."""
+) -> tuple[tuple[datetime, ...], int, datetime | None]:
+    """The first due times, how many more there are, and the last one if that is a lower bound."""
     room = MOST_LISTED if most is None else min(most, MOST_LISTED)
     listed = tuple(islice(due.among(after, until), room))
     if len(listed) < MOST_LISTED:
-        return listed, 0
-    more = due.count(listed[-1], until)
-    return listed, more if most is None else min(more, most - room)
+        return listed, 0, None
+    more, exact = due.count_in_parts(listed[-1], until)
+    if most is not None and more >= most - room:
+        return listed, most - room, None
+    return listed, more, None if exact else listed[-1]
 
 
 def _left(snapshot: Snapshot, spec: ScheduleSpec) -> int | None:
     return None if spec.max_runs is None else max(spec.max_runs - snapshot.fired, 0)
-
-
-def _most(snapshot: Snapshot) -> int:
-    left = _left(snapshot, snapshot.spec)
-    return MOST_COMPARED if left is None else min(left, MOST_COMPARED)
 
 
 def _times(spec: ScheduleSpec) -> tuple[object, ...]:
