@@ -33,6 +33,7 @@ MOST_ROLLED: Final = 5_000
 _SHORTEST_PART: Final = timedelta(hours=6)
 LONGEST_UNRECORDED: Final = timedelta(days=7)
 FIRST: Final = datetime(1, 1, 2, tzinfo=UTC)
+_LAST: Final = datetime.max.replace(tzinfo=UTC)
 _LAST_DAY: Final = date(9999, 12, 30)
 _EXCEPTION_REASONS: Final = {"skip": Reason.SKIPPED_BY_USER, "moved_away": Reason.SUPERSEDED}
 Interval = tuple[datetime, datetime]
@@ -40,7 +41,9 @@ Interval = tuple[datetime, datetime]
 
 def jittered(due_at: datetime, jitter: timedelta, name: str) -> datetime:
     """When a due time of the schedule `name` is to be planned."""
-    return due_at + jitter * fraction(name, due_at) if jitter else due_at
+    if not jitter:
+        return due_at
+    return due_at + min(jitter * fraction(name, due_at), _LAST - due_at)
 
 
 def lateness_by(
