@@ -176,9 +176,15 @@ def _definition(options: dict[str, Any]) -> dict[str, Any]:
 
 def _read_file(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"--ical {shorten(str(path))} cannot be read: {error}") from None
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise Invalid(f"--ical {shorten(str(path))} is not UTF-8 text") from None
+    except OSError as error:
+        told = error.strerror or error
+        raise Invalid(f"--ical {shorten(str(path))} cannot be read: {told}") from None
+    if not text.strip():
+        raise Invalid(f"--ical {shorten(str(path))} is empty; export the calendar again")
+    return text
 
 
 def _print_edit(edit: CalendarEdit, as_json: bool) -> None:

@@ -186,6 +186,8 @@ def _print_plan(planned: Declaration) -> None:
             click.echo(f"    {line}")
     if not planned.compared:
         click.echo("note: too many due times change; not all were compared", err=True)
+    if not (planned.created or planned.changed or planned.unchanged):
+        click.echo("note: the files declare no schedules", err=True)
     click.echo(_counts(planned))
 
 

@@ -137,7 +137,8 @@ def _until_cut(
     except OverBudget:
         if last is None:
             raise
-    return *([at for at in times if at < last] for times in found), last
+    was, becomes = ([at for at in times if at < last] for times in found)
+    return was, becomes, last
 
 
 def _change_at_least(both: Sequence[DueTimes], after: datetime, until: datetime) -> int:
