@@ -77,6 +77,22 @@ def test_windows_are_planned_listed_and_ended(cli: Cli) -> None:
     assert cli.json("window", "ls") == []
 
 
+def test_windows_take_the_times_that_other_commands_take(cli: Cli) -> None:
+    cli.ok("window", "add", "disk", "--from", "now", "--to", "2h")
+    (window,) = cli.json("window", "ls")
+    assert window["state"] == "open"
+    assert 'note window: maintenance window "disk" pauses all schedules' in " ".join(
+        cli("status").output.split()
+    )
+    cli.ok("window", "add", "days", "--from", "2098-03-02", "--to", "2098-03-02T20:00")
+    for wrong, told in (
+        (("--from", "soon", "--to", "2h"), '--from "soon" is not a time'),
+        (("--from", "3h", "--to", "2h"), "the window ends before it starts"),
+    ):
+        refused = cli("window", "add", "wrong", *wrong)
+        assert (refused.exit_code, told in refused.output) == (2, True)
+
+
 def test_feeds_are_created_listed_and_revoked(cli: Cli) -> None:
     assert cli.ok("feed", "ls").startswith("no feeds yet; create one: duebook feed create")
     assert "/api/v1/schedules.ics?token=dbk_" in cli.ok("feed", "create", "team")

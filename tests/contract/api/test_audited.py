@@ -108,7 +108,7 @@ def _calendars(do: Doer) -> None:
     do("preview_calendar", {"weekdays": "SUN"}, name="sundays")
     do("save_calendar", {"weekdays": "SUN"}, name="sundays")
     do("remove_calendar", name="sundays")
-    span = {"start": format_instant(NOW), "end": format_instant(NOW + timedelta(days=1))}
+    span = {"start_at": format_instant(NOW), "end_at": format_instant(NOW + timedelta(days=1))}
     do("add_window", {"name": "upgrade", **span})
     do("remove_window", name="upgrade")
     do("create_feed", {"name": "team"})
