@@ -213,10 +213,9 @@ def test_a_window_that_ends_early_pauses_nothing_more(book: Book, clock: Virtual
     assert "window" not in [note.code for note in look(book.store).notes]
     live(book.store, clock, start + 1.5 * HOUR, HOUR / 6)
     told = [note.message for note in look(book.store).notes if note.code == "window"]
-    assert told == [
-        'maintenance window "upgrade" pauses all schedules until '
-        f"{format_instant(start + 9 * HOUR)}; to end it: duebook window rm upgrade"
-    ]
+    ends = format_instant(start + 9 * HOUR)
+    assert len(told) == 1
+    assert told[0].startswith(f'maintenance window "upgrade" pauses all schedules until {ends}; ')
     book.windows.remove("upgrade")
     live(book.store, clock, start + 2.5 * HOUR, HOUR / 6)
     assert recorded(book.store, etl) == [("01-05 13:00", 1, "paused")]
@@ -226,13 +225,13 @@ def test_a_window_that_ends_early_pauses_nothing_more(book: Book, clock: Virtual
     book.windows.add("later", start + 30 * HOUR, start + 31 * HOUR)
     book.windows.remove("later")
     assert [window.name for window in book.windows.list()] == ["upgrade"]
-    for span, told in (
-        ((start + 2 * HOUR, start + HOUR), "ends before it starts"),
-        ((start, start + 367 * 24 * HOUR), "is longer than 366 days"),
-        ((start - 2 * HOUR, start - HOUR), "is over"),
+    for since, until, why in (
+        (2, 1, "ends before it starts"),
+        (0, 367 * 24, "is longer than 366 days"),
+        (-2, -1, "is over"),
     ):
-        with pytest.raises(Invalid, match=told):
-            book.windows.add("wrong", *span)
+        with pytest.raises(Invalid, match=why):
+            book.windows.add("wrong", start + since * HOUR, start + until * HOUR)
 
 
 @pytest.mark.parametrize("how", ["created", "declared"])
