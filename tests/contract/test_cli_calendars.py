@@ -44,7 +44,12 @@ def test_an_edit_that_moves_due_times_shows_them_and_needs_yes(cli: Cli) -> None
     assert cli.json("calendar", "show", "weekends")["version"] == 1
     cli.ok("calendar", "add", "weekends", "--weekdays", "SUN", "--yes")
     assert cli.json("show", "report")["version"] == 2
-    assert "is used by schedule" in cli("calendar", "rm", "weekends").output
+    used = " ".join(cli("calendar", "rm", "weekends").output.split())
+    assert "is used by schedule" in used
+    assert "give them another calendar, or none, first" in used
+    for far in ("1950-01-01", "2150-01-01"):
+        refused = cli("calendar", "add", "far", "--date", far)
+        assert (refused.exit_code, f"dates {far} has no day from" in refused.output) == (2, True)
 
 
 def test_a_calendar_that_does_not_exist_is_refused(cli: Cli) -> None:

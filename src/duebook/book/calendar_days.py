@@ -63,7 +63,7 @@ def _rule(text: str, start: date | None) -> Rrule:
     try:
         return rrule(text, dtstart=start)
     except InvalidTrigger as error:
-        raise Invalid(f"rrule: {error}") from None
+        raise Invalid(f"rrule: {str(error).removeprefix('rrule ')}") from None
 
 
 def _recurring(rule: Rrule) -> Iterator[date]:
@@ -80,7 +80,8 @@ def _holidays(place: str) -> Iterable[date]:
         import holidays
     except ImportError:
         raise Invalid(
-            f'holidays "{shorten(place)}" needs the holidays package; install duebook[holidays]'
+            f'holidays "{shorten(place)}" needs holidays, which is not installed: '
+            "pip install 'holidays>=0.80,<1'"
         ) from None
     country, _, part = place.upper().partition("-")
     try:

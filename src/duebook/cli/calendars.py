@@ -104,7 +104,7 @@ def ls_command(as_json: bool) -> None:
     if as_json:
         print_json([encode(calendar) for calendar in found])
     elif found:
-        rows = [(c.name, str(c.version), str(c.day_count), _about(c.definition)) for c in found]
+        rows = [(c.name, str(c.version), f"{c.day_count:,}", _about(c.definition)) for c in found]
         print_table(("CALENDAR", "VERSION", "DAYS", "DEFINITION"), rows)
     else:
         click.echo("no calendars yet; add one: duebook calendar add weekends --weekdays SAT,SUN")
@@ -126,7 +126,7 @@ def show_command(name: str, as_json: bool) -> None:
             ("name", found.name),
             ("version", f"{found.version}, saved {when(found.created_at)}{by}"),
             ("definition", _about(found.definition)),
-            ("days", f"{found.day_count} from 2000 to 2099"),
+            ("days", f"{found.day_count:,} from 2000 to 2099"),
             ("next", ", ".join(days[: 2 * MOST_SHOWN]) or "none within a year"),
         ]
     )
