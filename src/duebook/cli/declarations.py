@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -35,6 +37,10 @@ __all__ = ["apply_command", "diff_command", "export_command"]
 Command = TypeVar("Command", bound="Callable[..., Any]")
 EVERY: Final = 1_000_000
 LONGEST: Final = 200
+MANY: Final = 1_000
+"""Schedules for which diff and apply take more than a moment."""
+FLAGS: Final = {"adopt": ("use adopt", "add --adopt"), "left": ("prune deletes", "--prune deletes")}
+"""By the code of a note: what is an option here."""
 MARKS: Final = {
     "create": ("+", "create", "green"),
     "change": ("~", "change", "yellow"),
@@ -149,7 +155,9 @@ def _read(files: Sequence[str]) -> DeclaredFiles:
 def _declare(
     book: Client, declared: DeclaredFiles, options: dict[str, Any], **how: Any
 ) -> Declaration:
-    owner = options["owner"] or declared.owner or DEFAULT_OWNER
+    owner = options["owner"]
+    if owner is None:
+        owner = declared.owner or DEFAULT_OWNER
     given = {key: value for key, value in options.items() if key != "owner"}
     if options["prune"] and owner == DEFAULT_OWNER:
         raise Invalid(
@@ -157,9 +165,23 @@ def _declare(
             "with `owner:` in the file"
         )
     try:
-        return book.schedules.declare(declared.definitions, owner, **given, **how)
+        with _progress(len(declared.definitions)):
+            return book.schedules.declare(declared.definitions, owner, **given, **how)
     except InvalidSchedule as error:
         raise declared.placed(error) from None
+
+
+@contextmanager
+def _progress(number: int) -> Iterator[None]:
+    """A line that says what takes so long, on a terminal."""
+    shown = number >= MANY and sys.stderr.isatty()
+    if shown:
+        click.echo(f"comparing {counted(number, 'schedule')} …", err=True, nl=False)
+    try:
+        yield
+    finally:
+        if shown:
+            click.echo("\r\x1b[K", err=True, nl=False)
 
 
 def _refuse_others(planned: Declaration, adopt: bool) -> None:
@@ -247,7 +269,8 @@ def _clock(at: datetime) -> str:
 
 def _notes(one: DeclaredSchedule) -> Iterator[str]:
     for note in one.notes:
-        yield wrapped(f"warning: {printable(note.message)}", indent=6)
+        message = note.message.replace(*FLAGS.get(note.code, ("", "")))
+        yield wrapped(f"warning: {printable(message)}", indent=6)
 
 
 # -- export
