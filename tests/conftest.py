@@ -14,7 +14,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from duebook.book import Book
-from duebook.store.sql import new_runs
 from duebook.store.sqlite import SqliteStore, connection
 from tests.support import new_files
 from tests.support.builders import VirtualClock
@@ -47,10 +46,8 @@ _folder = pytest.StashKey[str]()
 
 
 def pytest_runtest_teardown() -> None:
-    """Commands that ran in this process leave no level of logging to the next test, and sessions,
-    whose ids tests use again, no node."""
+    """Commands that ran in this process leave no level of logging to the next test."""
     logging.getLogger("duebook").setLevel(logging.NOTSET)
-    new_runs.NODES.clear()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -95,6 +95,7 @@ def _tell_more(path: Path) -> None:
         _perform(store, book.flows.start("warehouse").id, failing="load-orders")
         last = book.flows.start("warehouse", {"DAY": "2026-11-14"}).id
         _perform(store, last, leaving="load-orders")
+        _plan(book)
         for number in range(30):
             data = {"order": 1000 + number, "total": f"{number * 7}.50"}
             book.events.publish("orders", data, key=str(number), type="order.placed")
@@ -106,6 +107,29 @@ def _tell_more(path: Path) -> None:
         while courier.step() == 0:
             pass
         courier.close()
+
+
+def _plan(book: Book) -> None:
+    """Calendars, of which a schedule heeds one, and maintenance windows to come and gone."""
+    now = utc_now().replace(minute=0, second=0, microsecond=0)
+    book.calendars.save("closing-days", dates=["2026-12-24/2027-01-02", "2027-05-14"])
+    book.calendars.save(
+        "workdays",
+        weekdays="MON-FRI",
+        without={"dates": ["2027-04-05"], "calendars": ["closing-days"]},
+    )
+    book.calendars.save("closing-days", dates=["2026-12-24/2027-01-02"], weekdays="SUN")
+    book.schedules.create(
+        "invoices",
+        trigger=cron("0 9 * * *", tz="Europe/Brussels"),
+        target="orders",
+        labels={"team": "billing"},
+        calendar={"only": "workdays", "roll": "next"},
+    )
+    hour = timedelta(hours=1)
+    book.windows.add("db upgrade", now + 9 * hour, now + 12 * hour, {"team": "billing"})
+    book.windows.add("new disks", now + 90 * hour, now + 91 * hour)
+    book.feeds.create("billing", {"team": "billing"})
 
 
 def _perform(store: Store, run_id: str, failing: str = "", leaving: str = "") -> None:

@@ -104,6 +104,25 @@ def test_edit_with_a_preview(demo: Site, script: bool) -> None:
     page.get_by_text("earlier version was restored").wait_for()
 
 
+@MOSTLY
+def test_edit_a_calendar_after_a_look_at_what_moves(demo: Site, script: bool) -> None:
+    page = demo.visit("/calendars", script=script)
+    page.get_by_role("link", name="closing-days", exact=True).click()
+    page.get_by_role("link", name="Edit…").click()
+    page.get_by_label("Weekdays").first.fill("SAT SUN MON")
+    press(page, "Preview changes")
+    page.get_by_role("heading", name="Due times that move").wait_for()
+    page.get_by_role("heading", name="invoices").wait_for()
+    assert demo.book.calendars.get("closing-days").version == 2
+    press(page, "Save")
+    page.get_by_text("Saved as version 3.").wait_for()
+    assert demo.book.calendars.get("closing-days").definition["weekdays"] == ["MON", "SAT", "SUN"]
+    page.get_by_role("link", name="Restore version 2…").click()
+    press(page, "Preview changes")
+    press(page, "Save")
+    page.get_by_text("Saved as version 4.").wait_for()
+
+
 @BOTH
 def test_make_a_schedule_delete_it_and_undo(demo: Site, script: bool) -> None:
     page = demo.visit("/schedules", script=script)

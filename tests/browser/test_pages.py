@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -41,6 +42,15 @@ def all_pages(site: Site) -> list[str]:
         f"/runs/{flow_run}",
         f"/runs/{flow_run}/retry?step=load-orders",
         "/calendar",
+        "/calendars",
+        "/new-calendar",
+        *(f"/calendars/closing-days{part}" for part in ("", "/edit", "/delete")),
+        "/windows",
+        "/windows/new",
+        "/windows/db%20upgrade/end",
+        "/feeds",
+        "/feeds/new",
+        "/feeds/billing/revoke",
         "/events",
         f"/events/{letter}",
         "/readers/billing",
@@ -133,6 +143,9 @@ XSS = [
 ]
 
 
+AN_EVENT = "BEGIN:VEVENT\nDTSTART;VALUE=DATE:20300404\nEND:VEVENT"
+
+
 def _step(text: str) -> dict[str, Any]:
     return {"name": f"do {text[:30].replace(chr(27), ' ')}", "command": "true", "description": text}
 
@@ -161,6 +174,9 @@ def test_hostile_words_do_nothing(site: Site) -> None:
         site.book.events.publish("orders", {"words": text}, key=text)
         flow = {"name": f"flow-{number}", "description": text, "steps": [_step(text)]}
         put_flow(site.store, json.dumps(flow), f"flow-{number}")
+        title = f"{number} {text.replace('/', '')}" if text.isprintable() else str(number)
+        site.book.windows.add(title, utc_now(), utc_now() + timedelta(days=1), {"x": text})
+        site.book.calendars.save(f"days-{number}", ical=f"{AN_EVENT}\n{text}")
     problem = {"line": 1, "column": 1, "key": XSS[0], "message": XSS[1], "hint": XSS[2]}
     told = {
         place: BrokenFile([problem | {"file": place}], "d", "\n".join(XSS))
@@ -169,6 +185,7 @@ def test_hostile_words_do_nothing(site: Site) -> None:
     site.store.transact(lambda tx: tx.flows.save_problems("default", ["flows"], told))
     page = site.visit()
     paths = ["/", "/schedules", "/runs", "/audit", "/calendar", "/events", "/flows"]
+    paths += ["/calendars", "/calendars/days-0", "/calendars/days-6/edit", "/windows"]
     paths += [f"/flows/flow-{number}" for number in range(len(XSS))]
     paths += [f"/events/{event.id}" for event in site.book.events.list()]
     paths += [f"/schedules/job-{number}" for number in range(len(XSS))]

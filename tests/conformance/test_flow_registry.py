@@ -368,3 +368,29 @@ def test_the_name_of_a_file_that_is_renamed_is_another_flow_unless_it_says_its_n
     assert [flow.name for flow in book.flows.list()] == ["c", "kept"]
     assert book.flows.get("kept").place == "flows/d.yaml"
     assert sorted(schedule.name for schedule in book.schedules.list()) == ["c", "kept"]
+
+
+def test_a_flow_waits_for_a_calendar_that_does_not_exist_and_then_follows_it(
+    folder: Folder, book: Book
+) -> None:
+    folder.write("etl.yaml", ETL + "calendar: {except: weekends, roll: next}\n")
+    folder.sync()
+    (problem,) = book.flows.problems()
+    assert (problem["line"], problem["column"], problem["key"]) == (5, 11, "calendar")
+    assert 'calendar "weekends" does not exist; create it' in problem["message"]
+    assert list(book.schedules.list()) == []
+    book.calendars.save("weekends", weekdays="SAT,SUN")
+    folder.sync()
+    assert book.flows.problems() == []
+    schedule = book.schedules.get("etl")
+    assert schedule.spec is not None
+    assert str(schedule.spec.calendar) == "except weekends, roll next"
+    folder.write("etl.yaml", ETL + "calendar: {only: workdays}\n")
+    folder.sync()
+    assert book.schedules.get("etl").version == 1, "the last good definition stays"
+    book.calendars.save("workdays", weekdays="MON-FRI")
+    assert folder.sync() == [("schedule", "etl")]
+    assert (book.flows.problems(), book.schedules.get("etl").version) == ([], 2)
+    assert folder.sync() == []
+    book.calendars.save("workdays", weekdays="MON-THU")
+    assert (folder.sync(), book.schedules.get("etl").version) == ([], 3)

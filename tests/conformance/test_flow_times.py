@@ -10,6 +10,7 @@ from duebook.balance import check_books
 from duebook.engine.advancer import Advancer
 from duebook.explain import Explanation
 from duebook.explain.words import short_id
+from duebook.flows.build import build
 from tests.support.builders import BEGIN, MINUTE, begin, get_run, tick
 from tests.support.flow_builders import FOR_EVER, attend, put_flow, start
 
@@ -102,6 +103,39 @@ def test_a_stop_of_what_does_not_run_is_recorded_too(
     go(store, clock, 30 * MINUTE)
     assert recorded(service) == [("12:30", "stop", "stopped")]
     assert explain(service, clock.now).text == "stopped at 12:30: it was not running"
+
+
+def test_a_window_that_selects_a_label_of_a_flow_skips_starts_and_restarts_but_no_stop(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    text = f"labels: [team=data]\ncalendar: {{except: sundays}}{SERVICE}"
+    schedule = 'schedule: {start: "0 * * * *", stop: "30 * * * *", restart: "45 * * * *"}'
+    (flow,) = build(f"{text}{schedule}", "service.yaml", "service").flows
+    put_flow(store, SERVICE, "service")
+    book.calendars.save("sundays", weekdays="SUN")
+    book.schedules.create("service", **flow.schedule_form() or {})
+    begin(store, lease=FOR_EVER)
+    book.windows.add("upgrade", BEGIN + 20 * MINUTE, BEGIN + 110 * MINUTE, {"team": "data"})
+    book.windows.add("other", BEGIN, BEGIN + 5 * HOUR, {"team": "web"})
+    coming = [(str(due), due.kind) for due in book.schedules.preview("service", 4)]
+    assert [(at[11:16], kind) for at, kind in coming] == [
+        ("12:30", "stop"),
+        ("13:30", "stop"),
+        ("14:00", "start"),
+        ("14:30", "stop"),
+    ]
+    go(store, clock, 130 * MINUTE)
+    assert recorded(book) == [
+        ("12:30", "stop", "stopped"),
+        ("12:45", "restart", "paused"),
+        ("13:00", "start", "paused"),
+        ("13:30", "stop", "stopped"),
+    ]
+    assert [e.count for e in book.schedules.ledger("service") if e.kind == "restart"] == [2]
+    assert [f"{run.due_at:%H:%M}" for run in book.runs.list("service")] == ["14:00"]
+    told = explain(book, BEGIN + 45 * MINUTE)
+    assert told.text.startswith('restart skipped: it fell into the maintenance window "upgrade"')
+    assert check_books(store, deep=True).balanced
 
 
 def test_a_pause_holds_stops_and_restarts_and_they_are_recorded_when_it_ends(

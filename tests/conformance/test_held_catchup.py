@@ -251,6 +251,20 @@ def test_a_trial_changes_nothing(store: Store, book: Book, job: str) -> None:
     assert ran(store, job) == [(10, "schedule")]
 
 
+@pytest.mark.usefixtures("job")
+def test_many_are_decided_by_their_labels_and_counted(store: Store, book: Book) -> None:
+    assert store.read(lambda tx: tx.status.load(10)).held == {"default": 9}
+    assert book.catchup.decide("reject", {"team": "data"}).schedules == 0
+    book.schedules.update("job", labels={"team": "data"})
+    tried = book.catchup.decide("approve", {"team": "data"}, newest=2, dry_run=True)
+    assert (tried.names, tried.approved, tried.held) == (("job",), 2, 7)
+    assert book.catchup.decide("reject", {"team": "data"}).rejected == 9
+    found = store.read(lambda tx: tx.status.load(10))
+    assert (found.held, found.broken) == ({}, 0)
+    with pytest.raises(Invalid, match="newest and reject_rest go with approve"):
+        book.catchup.decide("reject", newest=1)
+
+
 def test_a_choice_is_audited(book: Book, job: str) -> None:
     book.catchup.approve(job, minute(1), minute(2))
     book.catchup.reject("job")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from duebook.book import Book
 from duebook.engine.ticker import Ticker
 from duebook.model.plan import DueException, Fire, Plan, Reason, Skip
 from duebook.planner import plan
@@ -35,7 +36,6 @@ from tests.support.builders import (
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from duebook.book import Book
     from duebook.model.plan import Decision, Snapshot
     from duebook.store.base import Store, Tx
     from tests.support.backends import Backend
@@ -271,6 +271,34 @@ def test_a_due_time_that_has_a_run_already_becomes_a_ledger_entry(
     (entry,) = get_ledger(store, schedule_id)
     assert (entry.reason, entry.count) == (Reason.ALREADY_STARTED, 1)
     assert (entry.due_from, entry.due_to) == (BEGIN + MINUTE, BEGIN + MINUTE)
+
+
+def test_many_runs_of_few_kinds_each_get_their_own_values(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    book.namespaces.limit("shop", max_priority=5)
+    wanted = {}
+    for number in range(60):
+        namespace, priority = ("shop", 9) if number % 3 == 0 else ("default", number % 3)
+        task, every = f"task-{number % 2}", f"{number % 5 + 1}s"
+        definition = {"trigger": {"every": every}, "target": task, "priority": priority}
+        id_ = add_schedule(store, f"s{number:02}", namespace, **definition)
+        wanted[id_] = (namespace, min(priority, 5 if namespace == "shop" else 99), task, every)
+    clock.advance(60 * SECOND)
+    planned = [plan(snapshot, clock.now) for snapshot in take(store)]
+    most = max(planned, key=lambda one: len(one.decisions))
+    store.transact(lambda tx: tx.plans.commit([most], None))
+    again = [one for one in planned if one is not most] + [most]
+    assert store.transact(lambda tx: tx.plans.commit(again, None)) == 59
+    runs = [run for place in ("default", "shop") for run in Book(store, place).runs.list(limit=100)]
+    found = {
+        run.schedule_id: (run.namespace, run.priority, run.task, run.trigger.rpartition(" ")[2])
+        for run in runs
+    }
+    assert found == wanted
+    assert all(run.interval and run.interval.end == run.due_at for run in runs)
+    reasons = {entry.reason for entry in get_ledger(store, most.schedule_id)}
+    assert reasons == {Reason.OVERLAP, Reason.ALREADY_STARTED}
 
 
 def test_a_due_time_that_ended_is_not_run_again(store: Store, clock: VirtualClock) -> None:

@@ -100,3 +100,34 @@ def test_an_unclear_choice_is_refused(cli: Cli, arguments: tuple[str, ...], word
     assert result.exit_code == 2
     assert words in result.output
     assert cli.json("catchup", "ls")[0]["count"] == 9
+
+
+def test_many_schedules_are_decided_at_once(cli: Cli, first: datetime) -> None:
+    labelled = ("--every", "1h", "--anchor", "2020-01-01T00:00:00Z", "--label", "team=data")
+    cli.ok("add", "load", *labelled, "--", "true")
+    cli.ok("add", "once", *labelled, "--max-runs", "1", "--", "true")
+    with closing(SqliteStore(cli.path)) as store:
+        for name in ("load", "once"):
+            hold(Book(store), name, first, HOUR, 3)
+    data = ("--label", "team=data")
+    assert cli("catchup", "approve", "job", "--all", *data).exit_code == 2
+    assert cli("catchup", "approve", "--from", "1d ago", *data).exit_code == 2
+    tried = cli("catchup", "approve", "--all", *data, "--dry-run")
+    assert (tried.exit_code, tried.output) == (0, "would run 3 due times, of 1 schedule: load\n")
+    done = cli("catchup", "approve", "--all", *data, "--yes")
+    assert done.exit_code == 1
+    assert "queued 3 runs, of 1 schedule: load\n" in done.output
+    assert "refused: once: max_runs of 1 leaves 1 run" in done.output
+    chosen = ("catchup", "approve", "--newest", "1", "--reject-rest", "--yes")
+    assert cli.ok(*chosen) == "queued 2 runs, rejected 10 due times, of 2 schedules: job, once\n"
+    assert cli.ok("catchup", "reject", "--all") == "no due times are held\n"
+    assert cli.json("catchup", "reject", "--all")["schedules"] == 0
+
+
+@pytest.mark.usefixtures("first")
+def test_all_are_rejected_after_confirmation(cli: Cli) -> None:
+    refused = cli("catchup", "reject", "--all")
+    assert refused.exit_code == 2
+    assert "would reject 9 due times, of 1 schedule: job" in refused.output
+    assert cli.json("catchup", "reject", "--all", "--yes")["rejected"] == 9
+    assert cli.json("catchup", "ls") == []

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from duebook.book import Book
 from duebook.cli import main
 from duebook.store.sqlite import SqliteStore
+from tests.support.flow_builders import put_flow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,6 +78,27 @@ def test_a_change_is_shown_with_the_due_times_that_move(cli: Cli, tmp_path: Path
     assert fits["applied"] is True
     stale = cli("apply", file, "--yes", "--expect", planned["fingerprint"])
     assert (stale.exit_code, "no longer as they were" in stale.output) == (1, True)
+
+
+def test_stops_and_restarts_that_move_are_shown(cli: Cli, tmp_path: Path) -> None:
+    text = """\
+owner: billing
+schedules:
+  - name: etl
+    trigger: {daily: "09:00"}
+    stop: {daily: "18:00"}
+    target: {flow: etl}
+"""
+    with closing(SqliteStore(cli.path)) as store:
+        put_flow(store, "name: etl\nsteps: [a]", "etl")
+    shown = cli.ok("apply", write(tmp_path, text), "--yes")
+    assert "    first stop " in shown
+    file = write(tmp_path, text.replace("18:00", "17:00"))
+    lines = cli("diff", file, "--days", "2").output.splitlines()
+    assert len([line for line in lines if line.startswith("    ~ stop ")]) == 2
+    (planned,) = cli.json("diff", file, "--days", "2")["schedules"]
+    assert [one["kind"] for one in planned["controls"]] == ["stop"]
+    assert len(planned["controls"][0]["move"]) == 2
 
 
 def test_apply_asks_and_takes_no_for_an_answer(cli: Cli, tmp_path: Path) -> None:

@@ -223,6 +223,12 @@ class _Books:
             "Schedules that cannot be planned; up to 1,000 are counted",
             value=load.broken,
         )
+        yield _gauge(
+            "catchup_held",
+            "Missed due times that wait for approval, in up to 1,000 ranges",
+            "namespace",
+            load.held,
+        )
         yield from _lags(self._lags)
         yield from _of_schedules(self._measured)
         if self._census.counts is not None:

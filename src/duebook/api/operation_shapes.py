@@ -92,6 +92,7 @@ BODIES: Final[dict[str, Any]] = {
     "undo_backfill": "UndoBackfillRequest",
     "approve_catchup": "ApproveRequest",
     "reject_catchup": "RejectRequest",
+    "decide_catchup": "BulkDecisionRequest",
     "create_schedules": bulk.BulkCreation,
     "simulate": "SimulationRequest",
     "spread": "SpreadRequest",

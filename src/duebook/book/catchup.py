@@ -5,21 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from duebook.book.audit import ScheduleAudit
 from duebook.book.backfill import fill
 from duebook.book.held import Chosen, held_of, record_rejected
-from duebook.errors import Conflict, Invalid, counted
-from duebook.model.fields import whole
+from duebook.errors import Conflict, Invalid, NotFound, counted, shorten
+from duebook.model.fields import read_labels, whole
 from duebook.model.filters import check_page
+from duebook.model.held import BulkDecision, DecisionKind
 from duebook.model.listing import Listing, read_cursor, write_cursor
 from duebook.planner import newest_since, plan
 from duebook.store.values import Filling
 from duebook.timetext import format_instant, parse_instant
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from duebook.model.held import CatchupDecision, HeldRange
+    from duebook.model.listing import PagePosition
     from duebook.model.plan import Snapshot
     from duebook.planner import Held
     from duebook.store.base import Store, Tx
@@ -27,11 +31,15 @@ if TYPE_CHECKING:
     # inside the class below `list` is a method
     HeldRanges = Listing[HeldRange]
     HeldList = list[Held]
+    NameList = list[str]
 
 __all__ = ["MOST_APPROVED", "Catchup"]
 
 MOST_APPROVED: Final = 10_000
 """Due times that one approval takes."""
+MOST_TOLD: Final = 20
+"""Schedules and problems that a decision about many names."""
+PAGE: Final = 1_000
 _EVER: Final = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 
 
@@ -130,6 +138,69 @@ class Catchup:
             return decision
 
         return self._store.read(work) if dry_run else self._store.transact(work)
+
+    def decide(
+        self,
+        decision: DecisionKind,
+        labels: Mapping[str, str] | None = None,
+        newest: int | None = None,
+        reject_rest: bool = False,
+        dry_run: bool = False,
+    ) -> BulkDecision:
+        """Approve or reject the held due times of all schedules that have all of `labels`; of all
+        schedules, without.
+
+        Each schedule is decided in a transaction of its own, as by `approve` and `reject`. Those
+        that refuse it are counted, and stay as they are.
+        """
+        if decision not in get_args(DecisionKind):
+            raise Invalid(f"decision {shorten(decision)} is not approve or reject")
+        if decision == "reject" and (newest is not None or reject_rest):
+            raise Invalid("newest and reject_rest go with approve, not with reject")
+        chosen: dict[str, Any] = {"dry_run": dry_run}
+        if decision == "approve":
+            chosen |= {"newest": newest, "reject_rest": reject_rest}
+        act = self.approve if decision == "approve" else self.reject
+        done: dict[str, CatchupDecision] = {}
+        problems: list[str] = []
+        for name in self._names(dict(read_labels("labels", dict(labels or {})))):
+            try:
+                done[name] = act(name, **chosen)
+            except (Conflict, Invalid, NotFound) as error:
+                problems.append(f"{name}: {error}")
+        return BulkDecision(
+            decision,
+            len(done),
+            tuple(done)[:MOST_TOLD],
+            sum(one.approved for one in done.values()),
+            sum(one.rejected for one in done.values()),
+            sum(one.held for one in done.values()),
+            all(one.exact for one in done.values()),
+            len(problems),
+            tuple(problems[:MOST_TOLD]),
+            dry_run,
+        )
+
+    def _names(self, labels: Mapping[str, str]) -> NameList:
+        """The schedules with held due times that have all of these labels, by name."""
+
+        def work(tx: Tx, after: PagePosition | None) -> tuple[NameList, PagePosition | None]:
+            page = tx.held.list_held(self._namespace, "", after, PAGE)
+            names = {held.schedule_id: held.schedule for held in page.rows}
+            if labels and names:
+                known = {s.id: s.spec for s in tx.schedules.get_schedules(list(names))}
+                names = {
+                    id_: name
+                    for id_, name in names.items()
+                    if (spec := known.get(id_)) and labels.items() <= dict(spec.labels).items()
+                }
+            return list(names.values()), page.last
+
+        names, place = self._store.read(lambda tx: work(tx, None))
+        while place is not None:
+            more, place = self._store.read(lambda tx, place=place: work(tx, place))  # type: ignore[misc]
+            names += more
+        return list(dict.fromkeys(names))
 
     def _held(self, tx: Tx, name: str) -> tuple[Snapshot, HeldList]:
         """A schedule, locked, with what is held of it; raises Conflict when that is nothing."""

@@ -213,6 +213,7 @@ def _with(told: DeclaredSchedule, seen: Foreseen | None) -> DeclaredSchedule:
         move=seen.move,
         more=seen.more,
         compared_until=seen.compared_until,
+        controls=seen.controls,
         notes=(*told.notes, *seen.notes),
     )
 

@@ -16,8 +16,7 @@ from duebook.model.access import digest_of, secret_text, split_secret
 from duebook.model.feed import Feed
 from duebook.model.fields import read_labels
 from duebook.model.filters import load_schedule_filter
-from duebook.model.plan import WindowSpan
-from duebook.model.window import without_overlap
+from duebook.model.window import spans_for
 from duebook.planner import DueTimes
 
 if TYPE_CHECKING:
@@ -134,11 +133,7 @@ def _due_times(
     budget: Budget | None,
 ) -> list[datetime]:
     said = tx.snapshots.exceptions([schedule.id]).get(schedule.id, [])
-    spans = without_overlap(
-        WindowSpan(window.name, window.start_at, window.end_at)
-        for window in windows
-        if window.labels.items() <= dict(spec.labels).items()
-    )
+    spans = spans_for(windows, dict(spec.labels))
     due = DueTimes(spec, said, schedule.watermark or tx.now, schedule.name, budget, spans)
     if due.count(tx.now, tx.now + _DAY) > BUSIEST:
         return []

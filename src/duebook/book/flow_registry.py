@@ -17,6 +17,7 @@ from duebook.flows.reconcile import Kept
 from duebook.flows.redacted_source import show_source
 from duebook.ids import new_id
 from duebook.model.flow import root_of
+from duebook.model.schedule import InvalidSchedule
 from duebook.planner import UNATTENDED_AGAIN
 from duebook.store.joined import JoinedStore
 from duebook.store.values import BrokenFile
@@ -153,9 +154,27 @@ class FlowRegistry:
         return names
 
     def kept(self) -> list[Kept]:
-        flows = self._store.read(lambda tx: tx.flows.list_flows(self._namespace))
+        return self._store.read(self._kept)
+
+    def _kept(self, tx: Tx) -> list[Kept]:
+        """A flow without its calendar has no schedule of its own yet: it may exist next time."""
+        flows, files = (
+            tx.flows.list_flows(self._namespace),
+            tx.flows.list_flow_problems(self._namespace),
+        )
+        waiting = {
+            place
+            for place, file in files.items()
+            if any(problem["key"] == "calendar" for problem in file.problems)
+        }
         return [
-            Kept(flow.name, flow.place, flow.digest, maker is not None) for flow, maker in flows
+            Kept(
+                flow.name,
+                flow.place,
+                flow.digest,
+                maker is not None and flow.place not in waiting,
+            )
+            for flow, maker in flows
         ]
 
     def apply(self, found: Reconciled, roots: Collection[str]) -> None:
@@ -291,7 +310,10 @@ class FlowRegistry:
             raise
         except DuebookError as error:
             told = f"it cannot be scheduled: {shorten(str(error), 300)}"
-            self._refused[place] = Problem(place, 1, 1, "schedule", told)
+            no_calendar = isinstance(error, InvalidSchedule) and "calendar" in error.problems
+            line, column = flow.calendar_at if no_calendar else (1, 1)
+            key = "calendar" if no_calendar else "schedule"
+            self._refused[place] = Problem(place, line, column, key, told)
 
     def _schedules(self, tx: Tx, by: str) -> Schedules:
         return Schedules(JoinedStore(tx), self._namespace, by=by)

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.audit import Auditor
+from duebook.book.calendar_use import calendars_of, resolved
 from duebook.book.flow_registry import FlowRegistry
 from duebook.book.flow_waits import standing_of, stopping, waits_of
 from duebook.errors import Conflict, Invalid, NotFound, shorten
@@ -16,6 +17,7 @@ from duebook.flows.files import default_name
 from duebook.flows.flow_cache import FlowCache, NoFlow
 from duebook.flows.lifecycle import again, from_step, retried
 from duebook.flows.problems import Problem, did_you_mean
+from duebook.flows.redacted_source import with_lines
 from duebook.flows.render import check_params
 from duebook.ids import check_name, is_name, looks_like_prefix, new_id
 from duebook.model.fields import check_payload
@@ -25,10 +27,11 @@ from duebook.model.flow_run import step_state
 from duebook.model.flow_target import FlowTarget
 from duebook.model.flow_view import FlowView, flow_view
 from duebook.model.listing import Listing, read_cursor, write_cursor
+from duebook.model.schedule import InvalidSchedule
 from duebook.triggers.zones import zone_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from duebook.explain.flow_runs import FlowExplanation
     from duebook.model.flow import Flow
@@ -148,11 +151,27 @@ class Flows:
         return [problem for file in found.values() for problem in file.problems]
 
     def validate(self, source: str, name: str = "flow") -> ProblemList:
-        """Return the problems in the text of a flow file; nothing is stored."""
+        """Return the problems in the text of a flow file, also a calendar that does not exist;
+        nothing is stored."""
         if not isinstance(source, str):
             raise Invalid(f"source {shorten(source)} is not a string")
         built = build(source, f"{check_name(name)}.yaml", name, MOST_SECONDS)
-        return [problem.to_json() for problem in built.problems]
+        problems = built.problems or self._without_calendars(built.flows, source, f"{name}.yaml")
+        return [problem.to_json() for problem in problems]
+
+    def _without_calendars(
+        self, flows: Sequence[Flow], source: str, file: str
+    ) -> tuple[Problem, ...]:
+        """Flows that use calendars which the namespace does not have."""
+        specs = [flow.policies for flow in flows]
+        known = self._store.read(lambda tx: calendars_of(tx, self._namespace, specs))
+        problems = []
+        for flow in flows:
+            try:
+                resolved(flow.policies, known)
+            except InvalidSchedule as error:
+                problems.append(Problem(file, *flow.calendar_at, "calendar", str(error)))
+        return with_lines(problems, source) if problems else ()
 
     def forget(self, directory: str) -> NameList:
         """Delete the flows of a directory that no node uses any more; returns their names.

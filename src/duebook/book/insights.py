@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.book.bulk import count_for
 from duebook.book.run_marks import read_marks
 from duebook.book.schedule_reader import with_problems
+from duebook.errors import NotFound, shorten
+from duebook.model.calendar import load_rule
 from duebook.model.filters import RunFilter, ScheduleFilter, load_schedule_filter
-from duebook.model.insight import Coming, Overview, Staff, fold_steps
+from duebook.model.insight import CalendarInsight, Coming, Overview, Staff, fold_steps
 from duebook.model.serving import ALL, Serving, unserved
+from duebook.model.window import spans_for
 from duebook.planner import DueTimes
 from duebook.planner.due import lateness_by
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from duebook.model.run import Run
     from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.model.serving import StrandedTask
+    from duebook.model.window import MaintenanceWindow
     from duebook.store.base import Store, Tx
 
 __all__ = ["Insights"]
@@ -63,7 +67,8 @@ class Insights:
         problems = tx.lists.list_schedules(
             namespace, ScheduleFilter(problem=True), "name", None, SHOWN
         )
-        coming, until = self._coming(tx)
+        windows = tx.calendars.list_windows(namespace)
+        coming, until = self._coming(tx, windows)
         looked = tx.lists.list_runs(namespace, failed, None, LOOKED_FAILED).rows
         whole, steps = fold_steps(looked)
         shown = [run for run in whole if run.parent_run_id is None][:SHOWN]
@@ -87,6 +92,7 @@ class Insights:
             tx.nodes.list_nodes(self._sees),
             tx.queues.list_queues(Serving((namespace,))),
             tx.held.list_held(namespace, "", None, SHOWN).rows,
+            _soon(windows, now)[:SHOWN],
         )
 
     def _stranded(self, tx: Tx) -> list[StrandedTask]:
@@ -94,7 +100,9 @@ class Insights:
             task for task in tx.nodes.list_stranded_tasks() if task.namespace == self._namespace
         ]
 
-    def _coming(self, tx: Tx) -> tuple[list[Coming], datetime]:
+    def _coming(
+        self, tx: Tx, windows: Sequence[MaintenanceWindow]
+    ) -> tuple[list[Coming], datetime]:
         """The due times of the next hour, and up to when these are all."""
         now, until = tx.now, tx.now + HOUR
         wanted = ScheduleFilter(due_before=until)
@@ -105,7 +113,7 @@ class Insights:
             Coming(at, schedule.name, schedule.spec.tz)
             for schedule in page.rows
             if schedule.spec is not None and schedule.next_due_at is not None
-            for at in _from(schedule.name, schedule.spec, schedule.next_due_at, until)
+            for at in _from(schedule.name, schedule.spec, schedule.next_due_at, until, windows)
         ]
         return sorted(found, key=lambda coming: (max(coming.at, now), coming.schedule)), until
 
@@ -154,6 +162,40 @@ class Insights:
         """Active schedules by name, and the name to go on after; None: these are all."""
         return self._store.read(lambda tx: tx.insights.list_planned(self._namespace, after, limit))
 
+    def windows(self, schedule: Schedule) -> list[MaintenanceWindow]:
+        """The maintenance windows that pause a schedule now, or within a day."""
+        labels = dict(schedule.spec.labels) if schedule.spec is not None else {}
+
+        def work(tx: Tx) -> list[MaintenanceWindow]:
+            soon = _soon(tx.calendars.list_windows(self._namespace), tx.now)
+            return [window for window in soon if window.selects(labels)]
+
+        return self._store.read(work)
+
+    def calendar_users(self) -> dict[str, int]:
+        """How many schedules use each calendar; without those that none uses."""
+        return self._store.read(lambda tx: tx.calendars.count_users(self._namespace))
+
+    def calendar(self, name: str, most: int) -> CalendarInsight:
+        """A calendar with its newest versions and the first of its users, at most so many of each;
+        raises NotFound."""
+
+        def work(tx: Tx) -> CalendarInsight:
+            versions = tx.calendars.list_versions(self._namespace, name, most)
+            if not versions:
+                raise NotFound(f'calendar "{shorten(name)}" does not exist')
+            ids = tx.calendars.list_users(self._namespace, [name])
+            schedules = tx.schedules.get_schedules(ids[:most]) if ids else []
+            others = [
+                other.name
+                for other in tx.calendars.list_calendars(self._namespace)
+                if name in load_rule(other.definition).names
+            ]
+            schedules.sort(key=lambda schedule: schedule.name)
+            return CalendarInsight(tx.now, versions[0], len(ids), schedules, others, versions)
+
+        return self._store.read(work)
+
     def namespaces(self) -> list[str]:
         """Those that have schedules."""
         return self._store.read(lambda tx: tx.insights.list_inhabited())
@@ -167,10 +209,22 @@ class Insights:
         return self._store.read(lambda tx: tx.now)
 
 
-def _from(name: str, spec: ScheduleSpec, first: datetime, until: datetime) -> list[datetime]:
-    """The next due time of a schedule, and those that follow it."""
-    following = DueTimes(spec, (), first, name).among(first, until)
+def _from(
+    name: str,
+    spec: ScheduleSpec,
+    first: datetime,
+    until: datetime,
+    windows: Sequence[MaintenanceWindow],
+) -> list[datetime]:
+    """The next due time of a schedule, and those that follow it outside of maintenance windows."""
+    spans = spans_for(windows, dict(spec.labels)) if windows else ()
+    following = DueTimes(spec, (), first, name, windows=spans).among(first, until)
     return [at for at in (first, *islice(following, EACH_COMING - 1)) if at <= until]
+
+
+def _soon(windows: Sequence[MaintenanceWindow], now: datetime) -> list[MaintenanceWindow]:
+    """Those that are open, or start within a day."""
+    return [window for window in windows if window.end_at > now > window.start_at - DAY]
 
 
 def _zones(tx: Tx, runs: Sequence[Run]) -> dict[str, str]:

@@ -305,7 +305,7 @@ def _controls(snapshot: Snapshot, now: datetime, budget: Budget | None) -> list[
 def _coming(
     snapshot: Snapshot, kind: Control, now: datetime, budget: Budget | None
 ) -> Iterator[DueTime]:
-    due = control_due_times(snapshot.spec, kind, now, snapshot.name, budget)
+    due = control_due_times(snapshot.spec, kind, now, snapshot.name, budget, snapshot.windows)
     for at in due.among(max(decided_controls(snapshot, now), now), LAST):
         yield DueTime.of(at, kind)
 

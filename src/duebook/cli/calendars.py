@@ -11,6 +11,7 @@ from duebook.cli.commands import group
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_pairs, print_table, when, wrapped
 from duebook.errors import Invalid, counted, shorten
+from duebook.model.calendar import definition_text, first_of
 from duebook.model.codec import encode
 from duebook.timetext import format_instant
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["calendar_group"]
 
-MOST_SHOWN: Final = 5
+MOST_DAYS: Final = 10
 _SOURCES: Final[dict[str, tuple[str, str]]] = {
     "date": ("DAYS", "A day, or a range such as 2026-12-24/2027-01-02; repeatable."),
     "weekdays": ("DAYS", "Weekdays such as SAT,SUN or MON-FRI; repeatable."),
@@ -104,7 +105,10 @@ def ls_command(as_json: bool) -> None:
     if as_json:
         print_json([encode(calendar) for calendar in found])
     elif found:
-        rows = [(c.name, str(c.version), f"{c.day_count:,}", _about(c.definition)) for c in found]
+        rows = [
+            (c.name, str(c.version), f"{c.day_count:,}", definition_text(c.definition))
+            for c in found
+        ]
         print_table(("CALENDAR", "VERSION", "DAYS", "DEFINITION"), rows)
     else:
         click.echo("no calendars yet; add one: duebook calendar add weekends --weekdays SAT,SUN")
@@ -125,9 +129,9 @@ def show_command(name: str, as_json: bool) -> None:
         [
             ("name", found.name),
             ("version", f"{found.version}, saved {when(found.created_at)}{by}"),
-            ("definition", _about(found.definition)),
+            ("definition", definition_text(found.definition)),
             ("days", f"{found.day_count:,} from 2000 to 2099"),
-            ("next", ", ".join(days[: 2 * MOST_SHOWN]) or "none within a year"),
+            ("next", ", ".join(days[:MOST_DAYS]) or "none within a year"),
         ]
     )
 
@@ -195,31 +199,13 @@ def _print_edit(edit: CalendarEdit, as_json: bool) -> None:
     click.echo(f"{verb} calendar {edit.name}, used by {counted(edit.schedules, 'schedule')}")
     for sign, days in (("+", edit.added), ("-", edit.removed)):
         if days:
-            click.echo(wrapped(f"{sign} {_some(list(days))}"))
+            click.echo(wrapped(f"{sign} {first_of(list(days))}"))
     for moved in edit.moved:
         click.echo(f"{moved.schedule}:")
         for sign, times in (("+", moved.new), ("-", moved.gone)):
             if times:
-                click.echo(wrapped(f"  {sign} {_some([_time(at) for at in times])}", 4))
+                click.echo(wrapped(f"  {sign} {first_of([_time(at) for at in times])}", 4))
 
 
 def _time(at: datetime) -> str:
     return format_instant(at)
-
-
-def _some(items: list[str]) -> str:
-    more = len(items) - MOST_SHOWN
-    return ", ".join(items[:MOST_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _about(definition: dict[str, Any]) -> str:
-    """A definition in a few words."""
-    parts = []
-    for key, value in definition.items():
-        if key == "without":
-            parts.append(f"without {_about(value)}")
-        elif key == "ical":
-            parts.append("an iCal file")
-        else:
-            parts.append(f"{key} {_some(value)}")
-    return ", ".join(parts)

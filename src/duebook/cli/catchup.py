@@ -6,21 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from duebook.cli.arguments import name_argument, optional_name_argument
+from duebook.cli.arguments import optional_name_argument, read_pair
 from duebook.cli.commands import group
 from duebook.cli.filters import limit_option
 from duebook.cli.instants import read_past
 from duebook.cli.opening import open_book
-from duebook.cli.output import json_option, print_json, print_table, when
+from duebook.cli.output import json_option, print_json, print_table, when, wrapped
 from duebook.errors import counted
 from duebook.model.codec import encode
+from duebook.model.held import BulkDecision
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from duebook.client import Client
-    from duebook.model.held import CatchupDecision, HeldRange
+    from duebook.model.held import CatchupDecision, DecisionKind, HeldRange
 
 __all__ = ["catchup_group", "held_words"]
 
@@ -101,6 +102,13 @@ def _choice(words: str) -> Callable[[Any], Any]:
                 "schedule's zone, or an instant …",
             ),
             click.option("--all", "every", is_flag=True, help=f"{words} all held due times."),
+            click.option(
+                "--label",
+                "labels",
+                metavar="NAME=VALUE",
+                multiple=True,
+                help="Without NAME: of all schedules with this label; repeatable.",
+            ),
         ):
             function = option(function)
         return function
@@ -109,12 +117,13 @@ def _choice(words: str) -> Callable[[Any], Any]:
 
 
 @catchup_group.command("approve")
-@name_argument
+@optional_name_argument
 @_choice("Run")
 @click.option("--newest", type=int, metavar="N", help="Run the newest N due times.")
 @click.option("--reject-rest", is_flag=True, help="Reject all other held due times.")
 def approve_command(
-    name: str,
+    name: str | None,
+    labels: tuple[str, ...],
     every: bool,
     start: str | None,
     end: str | None,
@@ -125,19 +134,24 @@ def approve_command(
     """Run held due times: all, the newest, or a period.
 
     The others stay held, or are rejected with --reject-rest. The runs start one
-    after the other unless overlap is allow, and give way to due times.
+    after the other unless overlap is allow, and give way to due times. Without NAME,
+    it is done to all schedules, or to those with a label.
 
     \b
     Examples:
       duebook catchup approve report --all
       duebook catchup approve report --newest 1 --reject-rest
       duebook catchup approve report --from 2026-03-01 --to 2026-03-08 --dry-run
+      duebook catchup approve --all --label team=data
     """
     span = start is not None or end is not None
     if [every, span, newest is not None].count(True) != 1:
         raise click.UsageError("give one of --all, --newest N, or --from TIME and --to TIME")
+    chosen: dict[str, Any] = {"newest": newest, "reject_rest": reject_rest}
+    if name is None or labels:
+        _decide_many("approve", name, labels, span, chosen, **options)
+        return
     with open_book() as book:
-        chosen: dict[str, Any] = {"newest": newest, "reject_rest": reject_rest}
         chosen |= _read_span(book, name, start, end)
         tried = book.catchup.approve(name, **chosen, dry_run=True)
         if not _goes_on(tried, **options):
@@ -154,34 +168,84 @@ def approve_command(
 
 
 @catchup_group.command("reject")
-@name_argument
+@optional_name_argument
 @_choice("Drop")
 def reject_command(
-    name: str, every: bool, start: str | None, end: str | None, **options: bool
+    name: str | None,
+    labels: tuple[str, ...],
+    every: bool,
+    start: str | None,
+    end: str | None,
+    **options: bool,
 ) -> None:
     """Drop held due times: all, or a period.
 
-    They are recorded as skipped_by_user. A backfill can still run them.
+    They are recorded as skipped_by_user. A backfill can still run them. Without NAME,
+    it is done to all schedules, or to those with a label.
 
     \b
     Examples:
       duebook catchup reject report --all
       duebook catchup reject report --from 2026-03-01 --to 2026-03-08
+      duebook catchup reject --all --label team=data
     """
-    if every == (start is not None or end is not None):
+    span = start is not None or end is not None
+    if every == span:
         raise click.UsageError("give either --all, or --from TIME and --to TIME")
+    if name is None or labels:
+        _decide_many("reject", name, labels, span, {}, **options)
+        return
     with open_book() as book:
-        span = _read_span(book, name, start, end)
-        tried = book.catchup.reject(name, **span, dry_run=True)
+        period = _read_span(book, name, start, end)
+        tried = book.catchup.reject(name, **period, dry_run=True)
         if not _goes_on(tried, **options):
             return
-        done = book.catchup.reject(name, **span)
+        done = book.catchup.reject(name, **period)
     if options["as_json"]:
         print_json(encode(done))
         return
     _print_done(done)
     times = f"--from {format_instant(done.due_from)} --to {format_instant(done.due_to)}"
     click.echo(f"to run them all the same: duebook backfill {name} {times}")
+
+
+def _decide_many(
+    decision: DecisionKind,
+    name: str | None,
+    labels: tuple[str, ...],
+    span: bool,
+    chosen: dict[str, Any],
+    **options: bool,
+) -> None:
+    """Decide about many schedules, after confirmation; exits with 1 if any of them refused."""
+    if name is not None:
+        raise click.UsageError("give either NAME or --label")
+    if span:
+        raise click.UsageError("--from and --to need NAME; without it, use --all or --newest N")
+    wanted = dict(read_pair(item, "--label") for item in labels)
+    with open_book() as book:
+        tried = book.catchup.decide(decision, wanted, **chosen, dry_run=True)
+        if not tried.schedules:
+            _print_many(tried, options["as_json"])
+            return
+        if not _goes_on(tried, **options):
+            return
+        _print_many(book.catchup.decide(decision, wanted, **chosen), options["as_json"])
+
+
+def _print_many(done: BulkDecision, as_json: bool) -> None:
+    if as_json:
+        print_json(encode(done))
+    elif done.schedules:
+        click.echo(wrapped(_words(done, "queued", "rejected", "kept")))
+    elif not done.refused:
+        click.echo("no due times are held")
+    for problem in () if as_json else done.problems:
+        click.echo(wrapped(f"refused: {problem}"), err=True)
+    if more := 0 if as_json else done.refused - len(done.problems):
+        click.echo(f"refused: {counted(more, 'more schedule')}", err=True)
+    if done.refused:
+        click.get_current_context().exit(1)
 
 
 def _read_span(book: Client, name: str, start: str | None, end: str | None) -> dict[str, Any]:
@@ -196,13 +260,16 @@ def _read_span(book: Client, name: str, start: str | None, end: str | None) -> d
     }
 
 
-def _goes_on(tried: CatchupDecision, as_json: bool, dry_run: bool, yes: bool) -> bool:
+def _goes_on(
+    tried: CatchupDecision | BulkDecision, as_json: bool, dry_run: bool, yes: bool
+) -> bool:
     """Show what would happen, and ask; raises UsageError where nobody can be asked."""
     if dry_run and as_json:
         print_json(encode(tried))
         return False
     if dry_run or not yes:
-        click.echo(f"would {_words(tried, 'run', 'reject', 'keep')}", err=not dry_run)
+        told = _words(tried, "run", "reject", "keep")
+        click.echo(wrapped(f"would {told}"), err=not dry_run)
     if dry_run:
         return False
     if yes:
@@ -220,7 +287,7 @@ def _print_done(done: CatchupDecision) -> None:
     click.echo(_words(done, "queued", "rejected", "kept"))
 
 
-def _words(decision: CatchupDecision, runs: str, rejects: str, keeps: str) -> str:
+def _words(decision: CatchupDecision | BulkDecision, runs: str, rejects: str, keeps: str) -> str:
     parts = []
     if decision.approved:
         queued = counted(decision.approved, "run") if runs == "queued" else None
@@ -230,4 +297,9 @@ def _words(decision: CatchupDecision, runs: str, rejects: str, keeps: str) -> st
         parts.append(f"{rejects} {number} due time{'' if number == '1' else 's'}")
     if decision.held:
         parts.append(f"{keeps} {_number(decision.held, decision.exact)} held")
-    return ", ".join(parts)
+    words = ", ".join(parts)
+    if isinstance(decision, BulkDecision):
+        more = ", …" if decision.schedules > len(decision.names) else ""
+        number = counted(decision.schedules, "schedule")
+        words += f", of {number}: {', '.join(decision.names)}{more}"
+    return words

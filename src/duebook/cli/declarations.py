@@ -29,7 +29,12 @@ if TYPE_CHECKING:
 
     from duebook.cli.declaration_files import DeclaredFiles
     from duebook.client import Client
-    from duebook.model.declaration import Declaration, DeclaredSchedule, FieldChange
+    from duebook.model.declaration import (
+        ControlMoves,
+        Declaration,
+        DeclaredSchedule,
+        FieldChange,
+    )
     from duebook.model.schedule import Schedule
 
 __all__ = ["apply_command", "diff_command", "export_command"]
@@ -245,21 +250,33 @@ def _value(value: Any) -> str:
 
 
 def _due_times(one: DeclaredSchedule, days: int) -> Iterator[str]:
-    listed = [(at, f"- {when(at)}") for at in one.disappear]
-    listed += [(at, f"+ {when(at)}") for at in one.appear]
-    listed += [(move.was, f"~ {when(move.was)} → {_clock(move.becomes)}") for move in one.move]
     least = "at least " if one.compared_until else ""
     if one.action == "create" and one.appear:
         count = len(one.appear) + one.more
         number = f"{least}{counted(count, 'due time')} in {counted(days, 'day')}"
         yield f"first due {when(one.appear[0])}; {number}"
-        return
+    else:
+        yield from _listed(one, least=least)
+    if one.compared_until and one.action == "change":
+        yield f"compared until {when(one.compared_until)}; use fewer --days"
+    for control in one.controls:
+        if one.action == "create":
+            yield f"first {control.kind} {when(control.appear[0])}"
+        else:
+            yield from _listed(control, f"{control.kind} ")
+
+
+def _listed(one: DeclaredSchedule | ControlMoves, kind: str = "", least: str = "") -> Iterator[str]:
+    """Which due times come and go, in their order; `kind` is told of each."""
+    listed = [(at, f"- {kind}{when(at)}") for at in one.disappear]
+    listed += [(at, f"+ {kind}{when(at)}") for at in one.appear]
+    listed += [
+        (move.was, f"~ {kind}{when(move.was)} → {_clock(move.becomes)}") for move in one.move
+    ]
     for _, line in sorted(listed):
         yield line
     if one.more:
-        yield f"and {least}{counted(one.more, 'more due time')}"
-    if one.compared_until and one.action == "change":
-        yield f"compared until {when(one.compared_until)}; use fewer --days"
+        yield f"and {least}{counted(one.more, f'more {kind}due time')}"
 
 
 def _clock(at: datetime) -> str:

@@ -109,6 +109,8 @@ def _words(flow: Flow) -> str:
     when = ", ".join(trigger.describe() for trigger in flow.start) or "started manually"
     ways = [("stopped", flow.stop), ("restarted", flow.restart)]
     more = [f", {how}: {trigger.describe()}" for how, found in ways for trigger in found]
+    if flow.policies.calendar is not None:
+        when += f" ({flow.policies.calendar})"
     return f"{flow.name}, {counted(len(flow.steps), 'step')}, {when}{''.join(more)}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Protocol
 
@@ -9,8 +10,8 @@ from duebook.book.catchup import MOST_APPROVED
 from duebook.client.arguments import Cursor, Given, Limit, ScheduleName
 from duebook.client.use_cases import operation
 from duebook.model.access import Role
-from duebook.model.fields import whole
-from duebook.model.held import CatchupDecision, HeldRange
+from duebook.model.fields import read_labels, whole
+from duebook.model.held import BulkDecision, CatchupDecision, DecisionKind, HeldRange
 from duebook.model.listing import Listing
 
 __all__ = ["CatchupClient"]
@@ -23,6 +24,18 @@ _Start = Annotated[
 ]
 _End = Annotated[
     str | datetime | None, Given("The last due time; by default the last that is held.")
+]
+_Newest = Annotated[
+    int | None, Given("Only so many, the newest ones.", read=whole(1, MOST_APPROVED))
+]
+_RejectRest = Annotated[bool, Given("Reject all others that are held.")]
+_Labels = Annotated[
+    Mapping[str, str] | None,
+    Given(
+        "All of which a schedule must have; by default all schedules.",
+        json=dict[str, str],
+        read=lambda key, value: dict(read_labels(key, value)),
+    ),
 ]
 _DryRun = Annotated[bool, Given("Only count; change nothing.")]
 
@@ -49,10 +62,8 @@ class CatchupClient(Protocol):
         name: ScheduleName,
         start: _Start = None,
         end: _End = None,
-        newest: Annotated[
-            int | None, Given("Only so many, the newest ones.", read=whole(1, MOST_APPROVED))
-        ] = None,
-        reject_rest: Annotated[bool, Given("Reject all others that are held.")] = False,
+        newest: _Newest = None,
+        reject_rest: _RejectRest = False,
         dry_run: _DryRun = False,
     ) -> CatchupDecision:
         """Run held due times: all, those from `start` to `end`, or the newest ones.
@@ -74,4 +85,24 @@ class CatchupClient(Protocol):
         """Drop held due times: all, or those from `start` to `end`.
 
         They are recorded as `skipped_by_user`; a backfill can still run them.
+        """
+
+    @operation(
+        *("decide_catchup", "POST", "/bulk/catchup", Role.OPERATOR),
+        *("catchup approve", "catchup reject"),
+        keyless=True,
+    )
+    def decide(
+        self,
+        decision: DecisionKind,
+        labels: _Labels = None,
+        newest: _Newest = None,
+        reject_rest: _RejectRest = False,
+        dry_run: _DryRun = False,
+    ) -> BulkDecision:
+        """Approve or reject the held due times of all schedules that have all of the labels.
+
+        `newest` and `reject_rest` count for each schedule, and only with `approve`. Each schedule
+        is decided separately: one that cannot be decided is counted in `refused` and stays as it
+        is. After a failure, the same request does the rest.
         """

@@ -108,7 +108,7 @@ def _skip_text(skipped: Skipped, kind: Control, clock: Clock) -> str:
     reason, facts = skipped.entry.reason, skipped.entry.facts
     if reason == Reason.MISSED:
         return f"{why_missed(skipped, clock)}; a {kind} is never caught up"
-    if reason == Reason.PAUSED:
+    if reason == Reason.PAUSED and "window" not in facts:
         until = clock.minute(skipped.entry.at)
         return f"skipped: the schedule was paused, until {until}; a {kind} is never caught up"
     if reason == Reason.SUPERSEDED:

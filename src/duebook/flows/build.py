@@ -193,6 +193,7 @@ class _Builder:
             max_active_steps=section.read("max_active_steps", whole_of(1, 10_000), None),
             delay=section.read("delay_sec", read_seconds, timedelta()),
             max_output=section.read("max_output_size", whole_of(1, MOST_OUTPUT_SIZE), OUTPUT_SIZE),
+            calendar_at=(1, 1) if (at := section.get("calendar")) is None else (at.line, at.column),
         )
 
     def _params(self) -> tuple[tuple[Param, ...], Scope]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from copy import copy
+from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -17,6 +18,7 @@ from duebook.foresight.entry import SimulatedRun, Traced, from_micros, micros
 from duebook.foresight.world import World
 from duebook.model.plan import ActiveRun, Fire, Reason, Skip
 from duebook.planner import DueTimes, plan
+from duebook.planner.due import LONGEST_UNRECORDED
 from duebook.triggers.base import TimelineTrigger
 from duebook.triggers.zones import to_seconds
 
@@ -28,10 +30,12 @@ if TYPE_CHECKING:
     from duebook.foresight.entry import Entry
     from duebook.foresight.load import Load
     from duebook.foresight.world import Resources
+    from duebook.model.schedule import ScheduleSpec
 
 __all__ = ["Stepper"]
 
 SECOND: Final = 1_000_000
+MICRO: Final = timedelta(microseconds=1)
 NEVER: Final = 1 << 62
 
 
@@ -75,7 +79,10 @@ class Stepper:
         """Do everything up to and including the end of the window."""
         now: datetime | None = self._after
         while now is not None and _can_step(entry, now, self._until):
-            busy_at = self._step(entry, now)
+            stretch = self._stretch(entry, now)
+            if not self._keeps_apart(entry, stretch):
+                break
+            busy_at = self._step(entry, stretch)
             if busy_at is None:
                 return
             now = self._live(entry, busy_at, lambda: entry.idle)
@@ -86,16 +93,15 @@ class Stepper:
         world = World([entry], now, self._shared, self._load, budget=self._budget)
         return world.advance(self._until, stop)
 
-    def _step(self, entry: Entry, now: datetime) -> datetime | None:
+    def _step(self, entry: Entry, stretch: DueStretch) -> datetime | None:
         """Up to the end of the window; or to a due time that finds the schedule busy, if that is
         for the event loop: returns when."""
         if self._budget is not None:
             self._budget.spend()
-        stretch = self._stretch(entry, now)
         planned = _planned(entry, stretch.due)
         number = len(planned) if not entry.spec.jitter else bisect_right(planned, self._last)
-        takes, ended = _length(entry), _last_end(entry)
-        apart = not entry.spec.jitter and stretch.gap > takes
+        takes, ended = _in_micros(entry.takes), _last_end(entry)
+        apart = stretch.gap - _in_micros(entry.spec.jitter) > takes
         if _never_busy(entry) or (apart and (not number or planned[0] > ended)):
             begin = planned[:number] if number < len(planned) else planned
             judged = Judged(stretch.due, begin, 0, None)
@@ -109,7 +115,7 @@ class Stepper:
         until = self._last if stop is None else planned[stop] - 1
         self._end(entry, until)
         self._begin(entry, judged, takes, until)
-        self._move_on(entry, stretch, number if stop is None else stop)
+        self._move_on(entry, planned, number if stop is None else stop)
         if stop is not None:
             entry.wake_at = from_micros(planned[stop])
             return entry.wake_at
@@ -119,11 +125,28 @@ class Stepper:
         entry.wake_at = None if following is None else from_micros(following)
         return None
 
+    def _keeps_apart(self, entry: Entry, stretch: DueStretch) -> bool:
+        """Whether each due time is planned before the next one comes, no maintenance window is
+        near, and what is left out is recorded with the due time after it."""
+        spec, known = entry.spec, entry.snapshot
+        after, until = known.watermark or self._after, self._until
+        if stretch.following is not None:
+            until = max(until, from_micros(stretch.following))
+        elif _leaves_out(spec):
+            return False
+        if any(window.end > after and window.start <= until for window in known.windows):
+            return False
+        if spec.calendar is not None:
+            steps = pairwise([micros(after), *stretch.due, micros(until)])
+            if max(b - a for a, b in steps) > _in_micros(LONGEST_UNRECORDED):
+                return False
+        return stretch.gap > _in_micros(spec.jitter)
+
     def _stretch(self, entry: Entry, now: datetime) -> DueStretch:
         """The due times after the watermark, in microseconds."""
         spec, after = entry.spec, entry.snapshot.watermark or now
         trigger, due = spec.triggers[0], []
-        bounded = spec.start_at or spec.end_at or len(spec.triggers) > 1
+        bounded = spec.start_at or spec.end_at or _leaves_out(spec) or len(spec.triggers) > 1
         if bounded or not isinstance(trigger, TimelineTrigger):
             known = DueTimes.of(entry.snapshot, now, self._budget)
             found = known.next_after(after)
@@ -138,6 +161,8 @@ class Stepper:
             while at is not None and at <= until:
                 due.append(at * SECOND)
                 at = following(at)
+                if self._budget is not None:
+                    self._budget.spend()
             self._known[key] = _stretched(due, None if at is None else at * SECOND)
         return self._known[key]
 
@@ -176,12 +201,18 @@ class Stepper:
             run.ends_at, run.wakes = at + entry.takes, True
             entry.runs.append(run)
 
-    def _move_on(self, entry: Entry, stretch: DueStretch, decided: int) -> None:
-        """What was passed is decided."""
-        if decided == len(stretch.due):
-            entry.snapshot.watermark = self._until
+    def _move_on(self, entry: Entry, planned: list[int], decided: int) -> None:
+        """What was passed is decided; what is left out is recorded with the due time after it."""
+        known, before = entry.snapshot, entry.snapshot.watermark or self._after
+        leaves_out = _leaves_out(entry.spec)
+        if decided == len(planned) and not leaves_out:
+            known.watermark = self._until
         elif decided:
-            entry.snapshot.watermark = from_micros(stretch.due[decided - 1])
+            known.watermark = from_micros(planned[decided - 1])
+            if leaves_out:
+                due = DueTimes.of(known, before, self._budget)
+                for skip in due.left_out(before, known.watermark):
+                    entry.figures.skips[skip.reason.value] += skip.count
 
 
 def _judge(entry: Entry, due: list[int], planned: list[int], takes: int, ended: int) -> Judged:
@@ -206,22 +237,19 @@ def _stretched(due: list[int], following: int | None) -> DueStretch:
 
 
 def _planned(entry: Entry, due: list[int]) -> list[int]:
-    """When they are planned: jitter puts them off, and their order holds."""
+    """When they are planned: jitter puts them off."""
     if not entry.spec.jitter:
         return due
-    planned, latest = [], 0
-    for at in due:
-        latest = max(latest, micros(entry.ripe_at(from_micros(at))))
-        planned.append(latest)
-    return planned
+    return [micros(entry.ripe_at(from_micros(at))) for at in due]
 
 
-def _length(entry: Entry) -> int:
-    return (
-        entry.takes.days * 86_400 * SECOND
-        + entry.takes.seconds * SECOND
-        + (entry.takes.microseconds)
-    )
+def _leaves_out(spec: ScheduleSpec) -> bool:
+    """Whether some of its days are excluded or closed."""
+    return bool(spec.exclude) or spec.calendar is not None
+
+
+def _in_micros(length: timedelta) -> int:
+    return length // MICRO
 
 
 def _last_end(entry: Entry) -> int:
@@ -255,12 +283,10 @@ def _is_simple(entry: Entry) -> bool:
     spec = entry.spec
     if not spec.triggers or spec.depends_on or spec.controlled or spec.max_runs is not None:
         return False
-    if spec.exclude or spec.calendar is not None or entry.snapshot.windows:
+    if spec.calendar is not None and spec.calendar.roll != "skip":
         return False
     if spec.overlap == "allow" and spec.max_concurrent:
         return False
-    if spec.jitter:
-        return False  # it may change the order in which due times are planned
     if entry.snapshot.manual_success is not None and spec.skip_if_successful:
         return False
     return spec.timeout is None or entry.takes <= spec.timeout

@@ -55,6 +55,8 @@ class Figures:
     """which due time was that late"""
     overlaps: int = 0
     """due times that came while a run of the schedule was active"""
+    undecided: int = 0
+    """due times that waited for others at the end"""
     cancelled: int = 0
     timed_out: int = 0
     busy: int = 0

@@ -83,7 +83,7 @@ def report_of(
 def _outlook(entry: Entry, source: Source) -> Outlook:
     figures: Figures = entry.figures
     late = sorted(figures.late)
-    waiting = sum(not run.attempt for run in entry.waiting)
+    waiting = sum(not run.attempt for run in entry.waiting) + figures.undecided
     number = figures.runs + waiting
     return Outlook(
         entry.name,

@@ -12,6 +12,7 @@ from duebook.foresight.alone import Stepper
 from duebook.foresight.entry import Entry, micros
 from duebook.foresight.load import Load
 from duebook.foresight.world import Resources, World
+from duebook.planner import DueTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -40,7 +41,7 @@ class Simulated:
     def due_times(self) -> int:
         figures = (entry.figures for entry in self.entries)
         waiting = sum(len(list(entry.waiting)) for entry in self.entries)
-        return waiting + sum(found.runs + found.skips.total() for found in figures)
+        return waiting + sum(f.runs + f.undecided + f.skips.total() for f in figures)
 
 
 def simulate(
@@ -72,11 +73,21 @@ def simulate(
         progress((now - start) / (until - start), found.due_times)
     load.fill()
     for entry in entries:
-        for run in entry.waiting:
-            if not run.attempt:
-                late = micros(until) - micros(entry.ripe_at(run.due_at))
-                entry.figures.was_late(micros(run.due_at), late)
+        _count_waiting(entry, until, budget)
     return found
+
+
+def _count_waiting(entry: Entry, until: datetime, budget: Budget | None) -> None:
+    """Whatever has not begun by the end is late: runs, and due times that wait to become one."""
+    figures, known = entry.figures, entry.snapshot
+    waiting = [run.due_at for run in entry.waiting if not run.attempt]
+    if known.seen and known.watermark is not None:
+        due = DueTimes.of(known, until, budget)
+        behind = list(due.among(known.watermark, known.seen[-1].until))
+        figures.undecided = len(behind)
+        waiting += behind
+    for due_at in waiting:
+        figures.was_late(micros(due_at), micros(until) - micros(entry.ripe_at(due_at)))
 
 
 def connect(entries: Iterable[Entry]) -> None:

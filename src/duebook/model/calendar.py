@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from duebook.errors import Invalid, refuse_keys, shorten
 from duebook.ids import check_name
@@ -13,12 +13,17 @@ from duebook.model.codec import NEVER_SHOWN, Name, Shown, shown
 from duebook.model.fields import DateRange, is_text, read_date_ranges
 from duebook.triggers.rules import parse_rule
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
 __all__ = [
     "Calendar",
     "CalendarEdit",
     "CalendarRule",
     "DaySource",
     "MovedDueTimes",
+    "definition_text",
+    "first_of",
     "load_rule",
 ]
 
@@ -133,6 +138,25 @@ def load_rule(form: dict[str, Any]) -> CalendarRule:
     if rule.days == DaySource():
         raise Invalid(f"a calendar needs at least one of {', '.join(_KEYS)}")
     return rule
+
+
+def definition_text(definition: Mapping[str, Any]) -> str:
+    """A definition in a few words."""
+    parts = []
+    for key, value in definition.items():
+        if key == "without":
+            parts.append(f"without {definition_text(value)}")
+        elif key == "ical":
+            parts.append("an iCal file")
+        else:
+            parts.append(f"{key} {first_of(value)}")
+    return ", ".join(parts)
+
+
+def first_of(items: Sequence[str], most: int = 5) -> str:
+    """The first of them, and how many more there are."""
+    more = len(items) - most
+    return ", ".join(items[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _source(where: str, form: dict[str, Any]) -> DaySource:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 from duebook.model.codec import Name, Shown, shown
 from duebook.model.note import Note
+from duebook.model.plan import Control
 
 if TYPE_CHECKING:
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = [
     "DEFAULT_OWNER",
+    "ControlMoves",
     "Declaration",
     "DeclaredAction",
     "DeclaredSchedule",
@@ -48,6 +50,18 @@ class DueMove(NamedTuple):
 
 @shown()
 @dataclass(frozen=True, slots=True)
+class ControlMoves:
+    """The stops or restarts of a flow that appear, disappear or move; at most ten of each."""
+
+    kind: Control
+    appear: tuple[datetime, ...] = ()
+    disappear: tuple[datetime, ...] = ()
+    move: tuple[DueMove, ...] = ()
+    more: Annotated[int, Shown("How many more change; a lower bound of many.")] = 0
+
+
+@shown()
+@dataclass(frozen=True, slots=True)
 class DeclaredSchedule:
     """What a declaration does to one schedule, with the due times that appear, disappear or move
     within the days that were asked for; at most ten of each are listed."""
@@ -71,6 +85,9 @@ class DeclaredSchedule:
             "lower bound."
         ),
     ] = None
+    controls: Annotated[
+        tuple[ControlMoves, ...], Shown("The same of its stops and restarts.", sparse=True)
+    ] = ()
 
 
 @shown()

@@ -190,6 +190,8 @@ class Flow:
     delay: timedelta = timedelta()
     max_output: int = OUTPUT_SIZE
     """characters that are kept of what a step prints, where it has a variable for them"""
+    calendar_at: tuple[int, int] = field(default=(1, 1), compare=False)
+    """line and column of its `calendar`, which only the database knows to exist"""
 
     def step(self, name: str) -> Step:
         """Any step by its name, those of handlers too; raises KeyError."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from duebook.model.codec import Id, Name, Shown, shown
 
-__all__ = ["CatchupDecision", "HeldRange"]
+__all__ = ["BulkDecision", "CatchupDecision", "DecisionKind", "HeldRange"]
+
+DecisionKind = Literal["approve", "reject"]
 
 
 @shown()
@@ -43,4 +45,21 @@ class CatchupDecision:
     queued_at: Annotated[
         datetime | None, Shown("The `ready_at` of the runs, which identifies them for an undo.")
     ] = None
+    dry_run: bool = False
+
+
+@shown()
+@dataclass(frozen=True, slots=True)
+class BulkDecision:
+    """How many held due times of how many schedules were, or would be, approved and rejected."""
+
+    decision: DecisionKind
+    schedules: Annotated[int, Shown("Schedules that it was done to.")]
+    names: Annotated[tuple[Name, ...], Shown("The first of them.")]
+    approved: Annotated[int, Shown("Due times that run.")]
+    rejected: Annotated[int, Shown("Due times that are recorded as `skipped_by_user`.")]
+    held: Annotated[int, Shown("Due times of these schedules that still wait for a decision.")]
+    exact: Annotated[bool, Shown("false: at least so many are rejected or stay held.")]
+    refused: Annotated[int, Shown("Schedules that it could not be done to.")]
+    problems: Annotated[tuple[str, ...], Shown("Why not, for the first of them.")]
     dry_run: bool = False

@@ -9,14 +9,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
+    from duebook.model.calendar import Calendar
     from duebook.model.held import HeldRange
     from duebook.model.node import LiveNode
     from duebook.model.queue import QueueLoad
     from duebook.model.run import Origin, Run, RunStatus
     from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.model.serving import StrandedTask
+    from duebook.model.window import MaintenanceWindow
 
-__all__ = ["Coming", "HourLoad", "Overview", "Planned", "RunMark", "fold_steps"]
+__all__ = [
+    "CalendarInsight",
+    "Coming",
+    "HourLoad",
+    "Overview",
+    "Planned",
+    "RunMark",
+    "fold_steps",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +130,24 @@ class Overview:
     queues: Sequence[QueueLoad]
     held: Sequence[HeldRange] = ()
     """missed due times that wait for an operator"""
+    windows: Sequence[MaintenanceWindow] = ()
+    """maintenance windows that are open, or start soon"""
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarInsight:
+    """A calendar with those who use it."""
+
+    now: datetime
+    calendar: Calendar
+    users: int
+    """schedules that use it"""
+    schedules: Sequence[Schedule]
+    """the first of them"""
+    calendars: Sequence[str]
+    """others that refer to it"""
+    versions: Sequence[Calendar]
+    """the newest first"""
 
 
 TELLING: Final = ("failed", "running")

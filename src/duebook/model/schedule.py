@@ -128,6 +128,7 @@ class ScheduleSpec:
             "The days of a calendar on which it is due, or is not; roll moves the due times of "
             "other days.",
             example={"except": "holidays", "roll": "next"},
+            flow=InFlow("the days on which it starts: only or except a calendar, and roll"),
         ),
     ] = None
     grace: Annotated[

@@ -49,7 +49,7 @@ class Outlook:
     overlaps: Annotated[int, Shown("Due times that fell while a run of the schedule was active.")]
     cancelled: Annotated[int, Shown("Runs that a newer due time cancelled.")] = 0
     timed_out: Annotated[int, Shown("Runs that took longer than their timeout.")] = 0
-    waiting: Annotated[int, Shown("Runs that had not started at the end.")] = 0
+    waiting: Annotated[int, Shown("Due times that still waited to start at the end.")] = 0
 
     @property
     def skipped(self) -> int:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 from duebook.errors import Invalid, quoted
 from duebook.model.codec import Name, Shown, shown
 from duebook.model.fields import read_title
+from duebook.model.plan import WindowSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from duebook.model.plan import WindowSpan
-
-__all__ = ["MaintenanceWindow", "check_window_name", "without_overlap"]
+__all__ = ["MaintenanceWindow", "check_window_name", "spans_for", "without_overlap"]
 
 
 @shown("Window")
@@ -32,6 +31,10 @@ class MaintenanceWindow:
     created_at: datetime
     created_by: str
 
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether it pauses a schedule with these labels."""
+        return self.labels.items() <= labels.items()
+
     def state(self, now: datetime) -> str:
         if now < self.start_at:
             return "planned"
@@ -44,6 +47,17 @@ def check_window_name(value: object) -> str:
     if not name or "/" in name:
         raise Invalid(f"name {quoted(value)} is not 1 to 200 characters without a slash")
     return name
+
+
+def spans_for(
+    windows: Iterable[MaintenanceWindow], labels: Mapping[str, str]
+) -> tuple[WindowSpan, ...]:
+    """When a schedule with these labels is paused, in order."""
+    return without_overlap(
+        WindowSpan(window.name, window.start_at, window.end_at)
+        for window in windows
+        if window.selects(labels)
+    )
 
 
 def without_overlap(windows: Iterable[WindowSpan]) -> tuple[WindowSpan, ...]:

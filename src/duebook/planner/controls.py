@@ -1,7 +1,8 @@
 """Decides when flows are stopped and restarted: the other due times of a schedule that starts one.
 
 They are never caught up and wait for nothing but the directory of the flow: of those that are due
-the newest acts. Whatever becomes of each is recorded, under its kind.
+the newest acts. In a maintenance window a stop still stops the flow, and a restart, which would
+start it, is skipped. Whatever becomes of each is recorded, under its kind.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from duebook.budget import Budget
-    from duebook.model.plan import Control, Plan, Snapshot
+    from duebook.model.plan import Control, Plan, Snapshot, WindowSpan
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = [
@@ -54,9 +55,16 @@ def control_spec(spec: ScheduleSpec, kind: Control) -> ScheduleSpec:
 
 
 def control_due_times(
-    spec: ScheduleSpec, kind: Control, now: datetime, name: str, budget: Budget | None = None
+    spec: ScheduleSpec,
+    kind: Control,
+    now: datetime,
+    name: str,
+    budget: Budget | None = None,
+    windows: tuple[WindowSpan, ...] = (),
 ) -> DueTimes:
-    return DueTimes(control_spec(spec, kind), (), now, name, budget)
+    """Without the restarts that fall into `windows`."""
+    closed = windows if kind == "restart" else ()
+    return DueTimes(control_spec(spec, kind), (), now, name, budget, closed)
 
 
 def decided_controls(snapshot: Snapshot, now: datetime) -> datetime:
@@ -96,7 +104,7 @@ def _decide(
 ) -> tuple[list[Skip], Command | None]:
     """What is older than the grace is missed; of the others the newest acts, and a restart rather
     than a stop of the same instant. Those in a pause that ended unread did nothing."""
-    lines = _lines(snapshot.spec, now, snapshot.name)
+    lines = _lines(snapshot.spec, now, snapshot.name, snapshot.windows)
     paused = max((s.until for s in snapshot.seen if s.kind == "paused"), default=decided)
     begin = max(decided, min(paused, now))
     seen = max(begin, min(instant_before(now - snapshot.spec.grace), now))
@@ -105,6 +113,7 @@ def _decide(
     for kind, due in lines:
         skips += _skipped(kind, due, decided, begin, Reason.PAUSED, {"since": decided})
         skips += _skipped(kind, due, begin, seen, Reason.MISSED, {})
+        skips += [replace(skip, kind=kind) for skip in due.left_out(decided, now)]
         if (newest := due.last(seen, now)) is not None:
             live.append(Command(newest, kind))
     acts = max(live, key=lambda each: (each.due_at, each.kind == "restart"), default=None)
@@ -193,10 +202,12 @@ def end_controls(snapshot: Snapshot, now: datetime) -> tuple[Skip, ...]:
     )
 
 
-def _lines(spec: ScheduleSpec, now: datetime, name: str) -> list[tuple[Control, DueTimes]]:
+def _lines(
+    spec: ScheduleSpec, now: datetime, name: str, windows: tuple[WindowSpan, ...] = ()
+) -> list[tuple[Control, DueTimes]]:
     if not spec.controlled:
         return []
-    return [(kind, control_due_times(spec, kind, now, name)) for kind in CONTROLS]
+    return [(kind, control_due_times(spec, kind, now, name, windows=windows)) for kind in CONTROLS]
 
 
 def _skipped(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from duebook.model.run import Run
     from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["DueTimes", "instant_before", "jittered", "lateness_by"]
+__all__ = ["LONGEST_UNRECORDED", "DueTimes", "instant_before", "jittered", "lateness_by"]
 
 MOST_COUNTED: Final = 1_000
 """Due times that are counted one by one; beyond, a lower bound will do."""
@@ -32,6 +32,7 @@ MOST_ROLLED: Final = 5_000
 """Due times that are counted one by one where a calendar rolls some of them."""
 _SHORTEST_PART: Final = timedelta(hours=6)
 LONGEST_UNRECORDED: Final = timedelta(days=7)
+"""How long due times that gave way may wait to be recorded with the next one."""
 FIRST: Final = datetime(1, 1, 2, tzinfo=UTC)
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
 _LAST_DAY: Final = date(9999, 12, 30)

@@ -10,9 +10,10 @@ from itertools import islice, repeat
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import OverBudget
-from duebook.model.declaration import DueMove
+from duebook.model.declaration import ControlMoves, DueMove
 from duebook.model.note import Note
-from duebook.model.plan import Fire, Reason, Skip
+from duebook.model.plan import CONTROLS, Fire, Reason, Skip, Snapshot
+from duebook.planner.controls import control_due_times
 from duebook.planner.due import DueTimes, instant_before
 from duebook.planner.lifecycle import count_edit, plan_edit, plan_end, upcoming_after
 from duebook.planner.plan import plan
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.budget import Budget
-    from duebook.model.plan import Decision, Plan, Snapshot
+    from duebook.model.plan import Decision, Plan
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = [
@@ -38,6 +39,8 @@ __all__ = [
 
 MOST_COMPARED: Final = 20_000
 """Due times of a schedule, before and after a change, that are compared one by one."""
+MOST_CONTROLS: Final = 400
+"""The same of its stops, and of its restarts."""
 MOST_LISTED: Final = 10
 
 
@@ -52,6 +55,7 @@ class Foreseen:
     notes: tuple[Note, ...] = ()
     compared_until: datetime | None = None
     """None: all were compared; otherwise `more` is a lower bound"""
+    controls: tuple[ControlMoves, ...] = ()
     looked_at: int = 0
     """how many due times were computed for it"""
 
@@ -63,7 +67,9 @@ def foresee_new(
     due = DueTimes(spec, (), now, name, budget)
     listed, more, seen = _first(due, now, until, spec.max_runs)
     looked_at = len(listed) + 1
-    return Foreseen(listed, (), (), more, _cautions(spec, now), seen, looked_at)
+    found = Foreseen(listed, (), (), more, _cautions(spec, now), seen, looked_at=looked_at)
+    new = Snapshot("", name, 1, spec, "active", now)
+    return _with_controls(found, None, new, now, until, budget)
 
 
 def foresee_end(
@@ -73,7 +79,8 @@ def foresee_end(
     due, place = DueTimes.of(snapshot, now, budget), upcoming_after(snapshot, now)
     listed, more, seen = _first(due, place, until, _left(snapshot, snapshot.spec))
     notes = _dropped(plan_end(snapshot, now), Reason.DELETED)
-    return Foreseen((), listed, (), more, notes, seen, len(listed) + 1)
+    found = Foreseen((), listed, (), more, notes, seen, looked_at=len(listed) + 1)
+    return _with_controls(found, snapshot, None, now, until, budget)
 
 
 def foresee_change(
@@ -94,26 +101,62 @@ def foresee_change(
     )
     if spec.triggers != snapshot.spec.triggers:
         notes = (*notes, *_cautions(spec, now))
-    if _times(spec) == _times(snapshot.spec):
-        return Foreseen(notes=notes)
-    place = upcoming_after(snapshot, now)
-    both = [(DueTimes.of(of, now, budget), of) for of in (snapshot, replace(snapshot, spec=spec))]
-    was, becomes, cut_at = _until_cut(
-        [islice(due.among(place, until), _left(of, of.spec)) for due, of in both], most
-    )
-    found = pair_up(was, becomes)
-    more = sum(max(len(times) - MOST_LISTED, 0) for times in found)
-    if cut_at is not None and all(of.spec.max_runs is None for _, of in both):
-        more += _change_at_least([due for due, _ in both], instant_before(cut_at), until)
-    appear, disappear, move = found
-    return Foreseen(
+    edited = replace(snapshot, spec=spec)
+    found = Foreseen(notes=notes)
+    if _times(spec) != _times(snapshot.spec):
+        place = upcoming_after(snapshot, now)
+        both = [(DueTimes.of(of, now, budget), of) for of in (snapshot, edited)]
+        was, becomes, cut_at = _until_cut(
+            [islice(due.among(place, until), _left(of, of.spec)) for due, of in both], most
+        )
+        appear, disappear, move, more = _changes(was, becomes)
+        if cut_at is not None and all(of.spec.max_runs is None for _, of in both):
+            more += _change_at_least([due for due, _ in both], instant_before(cut_at), until)
+        looked_at = len(was) + len(becomes) + 1
+        found = Foreseen(appear, disappear, move, more, notes, cut_at, looked_at=looked_at)
+    return _with_controls(found, snapshot, edited, now, until, budget)
+
+
+def _with_controls(
+    found: Foreseen,
+    was: Snapshot | None,
+    becomes: Snapshot | None,
+    now: datetime,
+    until: datetime,
+    budget: Budget | None,
+) -> Foreseen:
+    """With the stops and restarts of a flow that change."""
+    every = (was, becomes)
+    if not any(of is not None and of.spec.controlled for of in every):
+        return found
+    controls, looked_at = list[ControlMoves](), found.looked_at
+    for kind in CONTROLS:
+        both: list[Iterable[datetime]] = [
+            ()
+            if of is None
+            else control_due_times(of.spec, kind, now, of.name, budget, of.windows).among(
+                now, until
+            )
+            for of in every
+        ]
+        old, new, _ = _until_cut(both, MOST_CONTROLS)
+        looked_at += len(old) + len(new)
+        if old != new:
+            controls.append(ControlMoves(kind, *_changes(old, new)))
+    return replace(found, controls=tuple(controls), looked_at=looked_at)
+
+
+def _changes(
+    was: list[datetime], becomes: list[datetime]
+) -> tuple[tuple[datetime, ...], tuple[datetime, ...], tuple[DueMove, ...], int]:
+    """What appears, disappears and moves, and how many more do."""
+    appear, disappear, move = pair_up(was, becomes)
+    more = sum(max(len(found) - MOST_LISTED, 0) for found in (appear, disappear, move))
+    return (
         tuple(appear[:MOST_LISTED]),
         tuple(disappear[:MOST_LISTED]),
         tuple(move[:MOST_LISTED]),
         more,
-        notes,
-        cut_at,
-        len(was) + len(becomes) + 1,
     )
 
 
@@ -280,4 +323,5 @@ def _left(snapshot: Snapshot, spec: ScheduleSpec) -> int | None:
 
 def _times(spec: ScheduleSpec) -> tuple[object, ...]:
     """All that due times depend on."""
-    return spec.triggers, spec.start_at, spec.end_at, spec.exclude, spec.max_runs
+    bounds = spec.start_at, spec.end_at, spec.max_runs
+    return spec.triggers, spec.exclude, spec.calendar, bounds

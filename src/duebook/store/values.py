@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Flag, auto
 from types import MappingProxyType
@@ -337,6 +337,8 @@ class Load:
     """the schedule that should have been looked at first"""
     broken: int = 0
     """schedules that cannot be planned, as far as they were counted"""
+    held: dict[str, int] = field(default_factory=dict)
+    """due times that wait for an operator, by namespace, as far as they were counted"""
 
 
 @dataclass(frozen=True, slots=True)

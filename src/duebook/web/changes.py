@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from duebook.model.change import Change
     from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["FieldChange", "differences", "field_changes", "field_values"]
+__all__ = ["FieldChange", "differences", "field_changes", "field_values", "form_changes"]
 
 NOTHING: Final = "–"
 LONGEST: Final = 300
@@ -53,6 +53,15 @@ def field_changes(change: Change) -> list[FieldChange]:
 def field_values(form: Mapping[str, Any]) -> list[FieldChange]:
     """What stands in each field, and below it."""
     return [row for name in form for row in _field(name, {}, form, only_differing=False)]
+
+
+def form_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldChange]:
+    """Of two forms without secrets."""
+    return [
+        row
+        for name in {**before, **after}
+        for row in _field(name, before, after, only_differing=False)
+    ]
 
 
 def differences(before: ScheduleSpec, after: ScheduleSpec) -> list[FieldChange]:

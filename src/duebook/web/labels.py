@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["LONGEST", "label_text", "read_labels"]
+from duebook.errors import Invalid, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["LONGEST", "label_text", "labels_text", "read_labels", "read_pairs"]
 
 LONGEST: Final = 1_000
 """Characters of the field."""
@@ -26,3 +31,21 @@ def label_text(name: str, value: str) -> str:
 def read_labels(text: str) -> list[str]:
     """What stands in the field, label by label; the opposite of `label_text`."""
     return [plain or _MARKED.sub(r"\1", quoted) for quoted, plain in _ONE.findall(text)]
+
+
+def labels_text(labels: Mapping[str, str]) -> str:
+    """Several labels as the field takes them."""
+    return " ".join(label_text(name, value) for name, value in labels.items())
+
+
+def read_pairs(text: str) -> dict[str, str]:
+    """The opposite of `labels_text`; raises Invalid."""
+    found: dict[str, str] = {}
+    for item in read_labels(text):
+        name, colon, value = item.partition(":")
+        if not name or not colon:
+            raise Invalid(f'labels: "{shorten(item)}" is not NAME:VALUE, such as team:data')
+        if name in found:
+            raise Invalid(f'labels: "{shorten(name)}" appears twice')
+        found[name] = value
+    return found

@@ -15,7 +15,7 @@ from duebook.model.secret import show_payload
 from duebook.timetext import format_instant, parse_instant
 from duebook.web.ansi import coloured, escaped, stripped
 from duebook.web.changes import field_changes, field_values
-from duebook.web.labels import label_text
+from duebook.web.labels import label_text, labels_text
 from duebook.web.times import city, length_text
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def _environment() -> Environment:
         "span": _span,
         "city": city,
         "asked": label_text,
+        "labelled": labels_text,
         "fields": field_changes,
         "values": field_values,
     }

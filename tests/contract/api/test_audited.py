@@ -85,6 +85,8 @@ def _catchup(do: Doer, store: Store) -> None:
     hold(Book(store), "other", first, hour, 2)
     do("approve_catchup", {"newest": 1}, name="other")
     do("reject_catchup", {}, name="other")
+    hold(Book(store), "other", first, hour, 2)
+    do("decide_catchup", {"decision": "reject"})
 
 
 def _flows(do: Doer, store: Store) -> None:

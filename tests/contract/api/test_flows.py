@@ -122,6 +122,11 @@ def test_a_text_is_validated(operator: Api) -> None:
     told = operator.ok("POST", "flows/validate", {"source": "steps:\n  - retires: 3\n"})
     assert {(p["line"], p["column"]) for p in told["problems"]} == {(2, 5)}
     assert operator.ok("POST", "flows/validate", {"source": GREET}) == {"problems": []}
+    dated = f"calendar: {{only: workdays}}\n{GREET.lstrip()}"
+    (problem,) = operator.ok("POST", "flows/validate", {"source": dated})["problems"]
+    assert (problem["line"], problem["column"], problem["key"]) == (1, 11, "calendar")
+    assert 'calendar "workdays" does not exist; create it' in problem["message"]
+    assert problem["text"] == "calendar: {only: workdays}"
     operator.refused(422, "POST", "flows/validate", {"source": 7})
 
 

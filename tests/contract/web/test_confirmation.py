@@ -36,7 +36,7 @@ PATTERNS: Final = {
     for path in sorted({page.path for page in ALL}, key=lambda path: path.count("{"))
 }
 ONLY_UNDO: Final = {"/schedules/{name}/again", "/schedules/{name}/undo-backfill"}
-PREVIEWS: Final = {"Preview changes", "Preview due times"}
+PREVIEWS: Final = {"Preview", "Preview changes", "Preview due times", "Continue editing"}
 EACH: Final = 4
 """Pages of a kind that are looked at."""
 FORM: Final = re.compile(r'<form method="post" action="([^"?]+).*?</form>', re.DOTALL)
@@ -86,6 +86,11 @@ def fill(book: Book) -> list[str]:
         courier.step()
     courier.close()
     book.tokens.create("ci", "viewer", "*")
+    book.calendars.save("days", weekdays="SUN")
+    book.calendars.save("days", weekdays="SAT")
+    book.windows.add("open now", book.insights.now() - DAY, book.insights.now() + DAY)
+    book.windows.add("planned", book.insights.now() + 5 * DAY, book.insights.now() + 6 * DAY)
+    book.feeds.create("team")
     gone = book.schedules.create("gone", trigger={"cron": "@daily"}, target={"command": ["true"]})
     book.schedules.delete("gone")
     now = format_instant(datetime.now(UTC))
@@ -107,6 +112,8 @@ def fill(book: Book) -> list[str]:
         "/schedules?done=paused&count=1&name=rests",
         f"/schedules?done=deleted&name=gone&id={gone.id}",
         f"/runs/{flow.id}?done=start",
+        "/calendars/days?done=saved&version=2",
+        "/windows?done=planned&name=planned",
     ]
 
 
@@ -137,7 +144,16 @@ def drafts(browser: Browser) -> list[tuple[str, Page]]:
     edit = browser.send(
         browser.ok("/schedules/job/edit"), "/schedules/job/edit", description="x", step="preview"
     )
-    return [("/new", new), ("/schedules/job/edit", edit)]
+    found = [("/new", new), ("/schedules/job/edit", edit)]
+    for ask, action in (("/new-calendar", "/new-calendar"), ("/windows/new", "/windows")):
+        now = datetime.now(UTC)
+        span = {"from": f"{now + DAY:%Y-%m-%dT00:00}", "to": f"{now + 2 * DAY:%Y-%m-%dT00:00}"}
+        given = {"name": "x", "weekdays": "SUN", "step": "preview", **span}
+        found.append((action, browser.send(browser.ok(ask), action, **given)))
+    edit = browser.send(
+        browser.ok("/calendars/days/edit"), "/calendars/days/edit", weekdays="MON", step="preview"
+    )
+    return [*found, ("/calendars/days/edit", edit)]
 
 
 def test_every_write_is_asked_for_on_a_page_of_its_own(admin: Browser, book: Book) -> None:
@@ -158,7 +174,7 @@ def test_every_write_is_asked_for_on_a_page_of_its_own(admin: Browser, book: Boo
             assert 'data-live="' not in page.source, f"{address} changes under its reader's hands"
             assert ">Back</a>" in whole, f"{address} cannot be left"
             assert 'name="key"' in form[0], f"{address} can be sent twice"
-            assert re.search(r"<h1>[^<]*(\?|Edit \w+|Backfill \w+|New schedule)</h1>", whole)
+            assert re.search(r"<h1>[^<]*(\?|Edit \w+|Backfill \w+|New [\w ]+)</h1>", whole)
             asked.setdefault(kind_of(form[1]), set()).update(BUTTON.findall(form[0]))
     assert WRITES - set(asked) == ONLY_UNDO <= undone
     told = {row.split("|")[1].strip() for row in DOCUMENT.read_text().splitlines() if "|" in row}

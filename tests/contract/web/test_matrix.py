@@ -63,14 +63,22 @@ def test_what_is_in_another_namespace_does_not_exist(app: App, book: Book) -> No
     event = book.events.publish("orders", {"id": 1})
     stamp(book.store)
     join(book.store, "tellers")
+    book.calendars.save("weekends", weekdays="SAT,SUN")
+    book.windows.add("upgrade", "2098-01-01T00:00:00Z", "2098-01-02T00:00:00Z")
+    book.feeds.create("team-feed")
     stranger = Browser(app, "admin@shop")
-    for page in ("/flows", "/events", "/runs", "/calendar", "/audit", "/schedules", "/"):
+    pages = ("/flows", "/events", "/runs", "/calendar", "/audit", "/schedules", "/")
+    hidden = ("chain", "tellers", event, run.id, "“upgrade”", "team-feed", "/calendars/weekends")
+    for page in (*pages, "/calendars", "/windows", "/feeds"):
         seen = stranger.ok(page)
-        assert not any(name in seen.source for name in ("chain", "tellers", event, run.id)), page
+        assert not any(name in seen.source for name in hidden), page
     for page in (
         *(f"/flows/chain{part}" for part in ("", "/start", "/stop", "/restart")),
         *(f"/runs/{run.id}{part}" for part in ("", "/cancel", "/retry")),
         f"/events/{event}",
+        *(f"/calendars/weekends{part}" for part in ("", "/edit", "/delete")),
+        "/windows/upgrade/end",
+        "/feeds/team-feed/revoke",
         *(f"/readers/tellers{part}" for part in ("", "/replay", "/drop-dead")),
     ):
         assert stranger.get(page).status == 404, page

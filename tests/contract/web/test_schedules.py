@@ -320,6 +320,24 @@ def test_a_run_now_is_queued_with_its_payload_and_taken_back(operator: Browser, 
     assert book.runs.get(run.id).status == "cancelled"
 
 
+def test_a_backfill_may_run_beside_other_runs(operator: Browser, book: Book) -> None:
+    book.schedules.create("job", trigger={"cron": "0 5 * * *"}, target={"command": ["true"]})
+    action, today = "/schedules/job/backfill", book.insights.now().date()
+    span = {"from": f"{today - timedelta(days=4)}T00:00", "to": f"{today}T00:00"}
+    refused = operator.get(action, concurrency="2", **span)
+    assert refused.status == 422
+    assert "so its backfill runs one at a time" in refused.text
+    wrong = operator.get(action, concurrency="many", **span)
+    assert 'Concurrency "many" is not a whole number' in wrong.text
+    asked = operator.ok(action, concurrency="2", beside="yes", **span)
+    assert "Queue 4 runs" in asked.text
+    done = operator.send(asked, action)
+    assert "4 runs queued" in done.text
+    (entry, *_) = book.audit.list(kind="schedule", subject="job")
+    assert entry.after is not None
+    assert (entry.after["concurrency"], entry.after["beside"]) == (2, True)
+
+
 def test_a_backfill_is_counted_before_it_is_done(operator: Browser, book: Book) -> None:
     make(book, trigger={"every": "1h", "anchor": "2020-01-01T00:00:00Z"})
     now = datetime.now(UTC)

@@ -106,6 +106,21 @@ def test_a_schedule_is_made_once(admin: Browser, book: Book) -> None:
     assert book.schedules.get("new").version == 1
 
 
+def test_a_calendar_is_saved_once(operator: Browser, book: Book) -> None:
+    action = "/calendars/days/edit"
+    book.calendars.save("days", weekdays="SUN")
+    shown = operator.send(operator.ok(action), action, weekdays="SAT", step="preview")
+    _, second = send_twice(operator, shown, action, step="save")
+    assert "Saved as version 2." in second.text
+    assert book.calendars.get("days").version == 2
+
+
+def test_a_window_is_planned_once(operator: Browser, book: Book) -> None:
+    given = {"name": "w", "from": "2098-01-01T00:00", "to": "2098-01-02T00:00", "step": "save"}
+    send_twice(operator, operator.ok("/windows/new"), "/windows", **given)
+    assert len(book.windows.list()) == 1
+
+
 def test_one_due_time_is_skipped(operator: Browser, book: Book) -> None:
     action = "/schedules/job/skip-next"
     send_twice(operator, operator.ok(action), action)

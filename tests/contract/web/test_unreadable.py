@@ -41,6 +41,8 @@ def broken(book: Book) -> str:
         "/schedules/other",
         "/runs",
         "/calendar",
+        "/calendars",
+        "/windows",
         "/audit",
     ],
 )

@@ -14,6 +14,7 @@ from duebook.book import Book
 from duebook.engine.measures import Measures
 from duebook.engine.ticker import Ticker
 from duebook.errors import Unavailable
+from duebook.model.held import HeldRange
 from duebook.store.sqlite import SqliteStore
 from duebook.store.values import SessionInfo
 from tests.support.builders import (
@@ -70,12 +71,15 @@ def test_a_process_that_only_serves_the_web_shows_what_the_books_say(
     clock.advance(MINUTE)
     clock.advance(MINUTE)
     claim(store, begin(store), limit=1)
+    range_ = HeldRange("", schedule_id, clock.now, clock.now, 9, True, 1, clock.now)
+    store.transact(lambda tx: tx.held.replace(schedule_id, [range_]))
     found = read(Metrics(store))
     assert found["duebook_database_up"] == {(): 1.0}
     assert found["duebook_queue_depth"] == {("default",): 1.0}
     assert found["duebook_queue_running"] == {("default",): 1.0}
     assert found["duebook_nodes"] == {("worker",): 1.0}
     assert found["duebook_overdue_seconds"] == {(): 60.0}
+    assert found["duebook_catchup_held"] == {("default",): 9.0}
     assert found["duebook_schedules"] == {("active",): 1, ("paused",): 0, ("completed",): 0}
     assert "duebook_fired_total" not in found
     assert "process_resident_memory_bytes" in found

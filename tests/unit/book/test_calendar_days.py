@@ -62,30 +62,31 @@ def test_events_of_an_ical_file_may_recur_and_last_several_days() -> None:
         days(ical="hello")
 
 
-def test_public_holidays_are_those_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Package:
-        @staticmethod
-        def country_holidays(country: str, subdiv: str | None, years: range) -> dict[date, str]:
-            if country == "XX":
-                raise NotImplementedError("Country XX not available")
-            assert (country, subdiv) == ("DE", "BY")
-            return {date(year, 1, 6): "Epiphany" for year in years}
+def test_public_holidays_are_those_of_the_package() -> None:
+    assert days(holidays="BE") == [
+        *("01-01", "04-05", "04-06", "05-01", "05-14", "05-24", "05-25"),
+        *("07-21", "08-15", "11-01", "11-11", "12-25"),
+    ]
+    assert days(2027, weekdays="MON-FRI", without={"holidays": "be"})[:2] == ["01-04", "01-05"]
 
-    monkeypatch.setitem(sys.modules, "holidays", Package)
-    assert days(holidays="de-by") == ["01-06"]
-    with pytest.raises(Invalid, match='holidays "XX" is not known: Country XX not available'):
-        days(holidays="XX")
+
+def test_a_part_of_a_country_may_have_more_holidays() -> None:
+    assert set(days(holidays="de-by")) - set(days(holidays="DE")) == {"01-06", "06-04", "11-01"}
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [("XX", "Country XX not available"), ("DE-XX", "does not have subdivision XX")],
+)
+def test_a_place_that_the_package_does_not_know_is_refused(place: str, told: str) -> None:
+    with pytest.raises(Invalid, match=f'holidays "{place}" is not known: .*{told}'):
+        days(holidays=place)
 
 
 def test_without_the_package_an_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "holidays", None)
     with pytest.raises(Invalid, match=r"install duebook\[holidays\]"):
         days(holidays="BE")
-
-
-def test_the_real_package_knows_the_holidays_of_belgium() -> None:
-    pytest.importorskip("holidays")
-    assert {"01-01", "05-01", "07-21", "12-25"} <= set(days(holidays="BE"))
 
 
 @pytest.mark.parametrize(

@@ -399,6 +399,22 @@ def test_a_description_may_be_a_number_and_a_name_is_put_in_quotes() -> None:
     assert told.endswith('; write it as "2026"')
 
 
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("workdays", "calendar workdays is not an object such as"),
+        ("{on: workdays}", "needs either only or except"),
+        ("{only: a, except: b}", "needs either only or except"),
+        ("{only: workdays, roll: later}", "calendar roll later is not one of skip, next, previous"),
+        ("{only: Work Days}", 'invalid calendar only "Work Days"'),
+    ],
+)
+def test_a_wrong_calendar_is_told_with_its_place(written: str, told: str) -> None:
+    (problem,) = problems_of(f"steps: [a]\nschedule: '@daily'\ncalendar: {written}")
+    assert problem.startswith("f.yaml:3:11: ")
+    assert told in problem
+
+
 def test_a_flow_has_its_schedule_and_policies() -> None:
     flow = flow_of(
         """
@@ -418,6 +434,7 @@ timeout_sec: 60
 delay_sec: 10
 tags: [a, b=c]
 group: data
+calendar: {only: workdays, roll: previous}
 steps: [a]
 """
     )
@@ -431,6 +448,7 @@ steps: [a]
         "priority": 5,
         "description": "every night",
         "labels": {"a": "true", "b": "c", "group": "data"},
+        "calendar": {"only": "workdays", "roll": "previous"},
         "stop": [flow.stop[0].to_json()],
         "restart": [flow.restart[0].to_json()],
     }

@@ -12,16 +12,26 @@ from duebook.model.plan import Snapshot
 from duebook.timetext import parse_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from duebook.foresight.simulate import Simulated
+    from duebook.model.plan import WindowSpan
     from duebook.model.simulation import SimulationReport
 
 START = datetime(2026, 3, 27, tzinfo=UTC)
 
 
-def entry(name: str, trigger: Any = "0 * * * *", takes: str = "1m", **policies: Any) -> Entry:
+def entry(
+    name: str,
+    trigger: Any = "0 * * * *",
+    takes: str = "1m",
+    windows: Sequence[WindowSpan] = (),
+    **policies: Any,
+) -> Entry:
     form = {"trigger": trigger, "target": {"command": ["true"]}, **policies}
     spec = load_spec(form, name).anchored(START)
-    made = Entry(Snapshot(name, name, 1, spec, "active", START), parse_duration(takes), START)
+    snapshot = Snapshot(name, name, 1, spec, "active", START, windows=tuple(windows))
+    made = Entry(snapshot, parse_duration(takes), START)
     made.figures.trace = []
     return made
 

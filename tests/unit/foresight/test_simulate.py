@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any, Final
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -12,15 +13,27 @@ from hypothesis import strategies as st
 from duebook.budget import Budget
 from duebook.errors import OverBudget
 from duebook.foresight.simulate import simulate
+from duebook.model.calendar_days import DaySet
+from duebook.model.calendar_use import CalendarUse
+from duebook.model.plan import WindowSpan
 from duebook.model.queue import Queue, QueueLimiter
 from tests.support.examples import some_of
 from tests.unit.foresight.builders import START, entry, report
 
 if TYPE_CHECKING:
     from duebook.foresight.entry import Entry
+    from duebook.model.calendar_use import CalendarMode
 
 DAY = timedelta(days=1)
+HOUR = timedelta(hours=1)
 
+MODES: Final[tuple[CalendarMode, ...]] = ("only", "except")
+CLOSED = DaySet.of([date(2026, 3, 28)])
+WINDOWS = st.builds(
+    lambda start, length: WindowSpan("w", START + start * HOUR, START + (start + length) * HOUR),
+    st.integers(-3, 30),
+    st.integers(1, 9),
+)
 DEFINITIONS = st.fixed_dictionaries(
     {
         "trigger": st.sampled_from(
@@ -39,6 +52,10 @@ DEFINITIONS = st.fixed_dictionaries(
     optional={
         "jitter": st.sampled_from(["1m", "2h"]),
         "exclude": st.just(["2026-03-28"]),
+        "calendar": st.sampled_from(
+            [CalendarUse("c", mode, roll, 1, CLOSED) for mode in MODES for roll in ("skip", "next")]
+        ),
+        "windows": st.lists(WINDOWS, max_size=2),
         "priority": st.integers(-1, 1),
         "timeout": st.just("10m"),
         "expire_after": st.just("30m"),
@@ -64,17 +81,25 @@ def outcome(entries: list[Entry]) -> list[Any]:
     ]
 
 
-@given(st.lists(DEFINITIONS, min_size=1, max_size=3), st.sampled_from([None, None, 1, 3]))
+@given(
+    st.lists(DEFINITIONS, min_size=1, max_size=3),
+    st.sampled_from([None, None, 1, 3]),
+    st.sampled_from([7 * DAY, timedelta(hours=5)]),
+)
 @settings(max_examples=some_of(75), deadline=None, derandomize=some_of(75) < 75)
 def test_stepping_in_bulk_equals_the_event_loop(
-    definitions: list[dict[str, Any]], workers: int | None
+    definitions: list[dict[str, Any]], workers: int | None, week: timedelta
 ) -> None:
+    """Also over the end of a `week`, after which the next is taken."""
+    if workers is not None:  # whose turn it is, of several queues, is not counted in bulk
+        definitions = [one | {"queue": "default"} for one in definitions]
     found = []
     for in_bulk in (True, False):
         entries = [entry(f"s{number}", **one) for number, one in enumerate(definitions)]
         limiters = [QueueLimiter(Queue("heavy", concurrency=1))]
         until = START + DAY + timedelta(hours=5)
-        done = simulate(entries, START, until, workers, limiters, in_bulk=in_bulk)
+        with patch("duebook.foresight.simulate.WEEK", week):
+            done = simulate(entries, START, until, workers, limiters, in_bulk=in_bulk)
         told = report(done)
         found.append((outcome(entries), told.peak, told.busiest, told.running, told.hours))
     assert found[0] == found[1]
@@ -133,6 +158,20 @@ def test_runs_that_never_start_count_as_late() -> None:
     assert told.outlooks[0].waiting == 1
 
 
+def test_due_times_that_wait_for_each_other_are_counted_and_late() -> None:
+    entries = [entry("slow", {"every": "2m"}, "60m", overlap="queue")]
+    told = report(simulate(entries, START, START + DAY))
+    assert told.due_times == 720
+    assert (told.runs, told.outlooks[0].waiting) == (24, 696)
+    assert told.late_most > timedelta(hours=23)
+
+
+def test_stepping_in_bulk_stays_within_its_budget() -> None:
+    entries = [entry(f"s{n}", {"every": "1s"}, "0s", overlap="allow") for n in range(3)]
+    with pytest.raises(OverBudget):
+        simulate(entries, START, START + 300 * DAY, budget=Budget(0.01))
+
+
 def test_a_simulation_stays_within_its_budget() -> None:
     entries = [entry(f"s{n}", "* * * * *", "2m", overlap="queue") for n in range(20)]
     with pytest.raises(OverBudget):
@@ -168,7 +207,7 @@ def test_due_times_at_the_end_of_the_calendar_are_beyond_every_simulation(
     workers: int | None,
 ) -> None:
     last = {"at": "9999-12-31T23:59:59Z"}
-    late = {"start_at": "9999-12-31T23:00:00Z"}
+    late: dict[str, Any] = {"start_at": "9999-12-31T23:00:00Z"}
     entries = [
         entry("once", last),
         entry("jittered", last, jitter="1h"),

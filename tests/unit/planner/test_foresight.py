@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duebook.budget import Budget
+from duebook.model.calendar_days import DaySet
+from duebook.model.calendar_use import CalendarUse
 from duebook.model.definition import load_spec
 from duebook.model.plan import DueException, Snapshot
 from duebook.planner.foresight import foresee_change, foresee_end, foresee_new, pair_up
@@ -140,3 +143,32 @@ def test_a_completed_schedule_that_becomes_active_again_is_a_warning() -> None:
     done.status = "completed"
     spec = load_spec(done.spec.to_json() | {"priority": 1}, "job")
     assert [note.code for note in foresee_change(done, spec, NOW, WEEK).notes] == ["active_again"]
+
+
+def test_a_calendar_moves_due_times() -> None:
+    weekly = {"trigger": {"daily": "09:00"}, "target": "report"}
+    was = Snapshot("id", "job", 1, load_spec(weekly, "job"), "active", NOW)
+    use = CalendarUse("sundays", "except").resolved(1, DaySet.of([at("11T00:00").date()]))
+    changed = foresee_change(was, replace(was.spec, calendar=use), NOW, WEEK)
+    assert [f"{moment:%dT%H:%M}" for moment in changed.disappear] == ["11T09:00"]
+
+
+def test_stops_and_restarts_are_compared_too() -> None:
+    form = {"trigger": {"daily": "09:00"}, "target": {"flow": "etl"}}
+    late = load_spec(form | {"stop": {"daily": "18:00"}}, "etl")
+    early = load_spec(
+        form | {"stop": {"daily": "17:00"}, "restart": {"weekly": "SUN 04:00"}}, "etl"
+    )
+    was = Snapshot("id", "etl", 1, late, "active", NOW)
+    changed = foresee_change(was, early, NOW, NOW + 24 * HOUR)
+    assert (changed.appear, changed.disappear, changed.move) == ((), (), ())
+    (stop,) = changed.controls
+    assert (stop.kind, stop.appear, stop.disappear) == ("stop", (), ())
+    assert [f"{moment:%H:%M}" for pair in stop.move for moment in pair] == ["18:00", "17:00"]
+    new = foresee_new("etl", early, NOW, WEEK)
+    assert [(one.kind, len(one.appear)) for one in new.controls] == [("stop", 7), ("restart", 1)]
+    gone = foresee_end(replace(was, spec=early), NOW, WEEK)
+    assert [(one.kind, len(one.disappear)) for one in gone.controls] == [
+        ("stop", 7),
+        ("restart", 1),
+    ]

@@ -30,7 +30,13 @@ from duebook.model.calendar_days import DaySet
 from duebook.model.change import Change
 from duebook.model.codec import alternatives, encode
 from duebook.model.consumer import Consumer, DeadLetter, Lag, Partition
-from duebook.model.declaration import Declaration, DeclaredSchedule, DueMove, FieldChange
+from duebook.model.declaration import (
+    ControlMoves,
+    Declaration,
+    DeclaredSchedule,
+    DueMove,
+    FieldChange,
+)
 from duebook.model.definition import load_spec
 from duebook.model.diagnosis import Checkup, Diagnosis
 from duebook.model.due_time import DueTime
@@ -38,7 +44,7 @@ from duebook.model.edited import Edited, Note
 from duebook.model.event import Event, EventPage, TopicUse
 from duebook.model.feed import Feed
 from duebook.model.flow_view import FlowView
-from duebook.model.held import CatchupDecision, HeldRange
+from duebook.model.held import BulkDecision, CatchupDecision, HeldRange
 from duebook.model.node import LiveNode
 from duebook.model.plan import DueException
 from duebook.model.queue import Queue, QueueLoad, Rate
@@ -114,6 +120,7 @@ declared = st.lists(
         fields=st.just((FieldChange("retry", None, {"attempts": 3}),)),
         move=st.lists(made(DueMove), max_size=2).map(tuple),
         notes=st.just((Note("drops", "this drops 14 waiting due times"),)),
+        controls=st.just((ControlMoves("stop", more=3),)),
     ),
     max_size=2,
 )
@@ -222,6 +229,7 @@ PAIRS: Final[dict[Any, tuple[st.SearchStrategy[Any], Callable[..., Any]]]] = {
     Declaration: (made(Declaration, schedules=declared.map(tuple)), encode),
     HeldRange: (made(HeldRange), encode),
     CatchupDecision: (made(CatchupDecision), encode),
+    BulkDecision: (made(BulkDecision), encode),
     Diagnosis: (
         made(Diagnosis, checkups=st.lists(made(Checkup), max_size=2).map(tuple)),
         encode,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import pytest
 from duebook.model.enqueued import enqueued_spec
 from duebook.model.run import Claim, Outcome, Token
 from duebook.targets.context import TaskStop
-from duebook.targets.loop import AsyncRun, EventLoop
+from duebook.targets.loop import AsyncRun, EventLoop, ShortTurns
 from duebook.targets.task import Tasks
 from tests.support.targets import RUN, Told
 from tests.support.waiting import PATIENCE, eventually
@@ -161,3 +162,14 @@ def test_a_run_that_was_asked_to_end_before_it_began_is_cancelled_at_its_first_w
 
     ended = begin_many(loop, work, 1, stop)
     eventually(lambda: ended == [Outcome("cancelled", "cancelled")])
+
+
+def test_turns_are_short_while_anybody_wants_them_to_be_and_as_before_afterwards() -> None:
+    turns, former = ShortTurns(0.0005), sys.getswitchinterval()
+    with turns:
+        with turns:
+            assert sys.getswitchinterval() == pytest.approx(0.0005)
+        assert sys.getswitchinterval() == pytest.approx(0.0005)
+    assert sys.getswitchinterval() == pytest.approx(former)
+    with ShortTurns(1):
+        assert sys.getswitchinterval() == pytest.approx(former)

@@ -12,6 +12,7 @@ from duebook.model.access import EVERYWHERE
 from duebook.model.finding import Finding
 from duebook.model.plan import Fire, Lane, Plan
 from duebook.model.run import Claim, Outcome, Run, Token
+from duebook.store.postgres.alike import Alike
 from duebook.store.postgres.statements import columns_of
 from duebook.store.sql.attempts import Attempts
 from duebook.store.sql.checks import Checks
@@ -20,6 +21,7 @@ from duebook.store.sql.events import Events
 from duebook.store.sql.flow_runs import FlowRuns, LimitKey, columns_of_flows
 from duebook.store.sql.ledger import Ledger
 from duebook.store.sql.lifecycle import LISTENERS
+from duebook.store.sql.new_runs import NewRuns
 from duebook.store.sql.plans import Plans, moved_row
 from duebook.store.sql.rows import NewRun, clean, inline, read_interval
 from duebook.store.sql.statements import Ask
@@ -44,6 +46,7 @@ __all__ = [
     "PostgresEvents",
     "PostgresFlowRuns",
     "PostgresLedger",
+    "PostgresNewRuns",
     "PostgresPlans",
     "PostgresWakes",
 ]
@@ -52,6 +55,9 @@ LOG_LOCK: Final = 0x6475_6562_6F6F_6B01
 """The advisory lock of whoever gives events their positions."""
 FLOW_LOCK: Final = 0x6475_6562_6F6F_6B02
 """What the advisory locks of flows are computed with."""
+NEW_RUNS: Final = Alike(
+    NewRun._fields, ("id", "schedule_id", "version", "due_at", "trigger", "interval_start")
+)
 
 
 class PostgresWakes(Wakes):
@@ -108,6 +114,14 @@ class PostgresLedger(Ledger):
             return set()
         columns = {name: [row[name] for row in rows] for name in rows[0]}
         return {row[0] for row in self._db.all("extend_ledger", **columns)}
+
+
+class PostgresNewRuns(NewRuns):
+    """What many runs share is sent once."""
+
+    def insert(self, rows: Sequence[Row]) -> int:
+        values = NEW_RUNS.values(rows)
+        return super().insert(rows) if values is None else self._db.run("insert_alike", **values)
 
 
 class PostgresPlans(Plans):

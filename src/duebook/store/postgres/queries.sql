@@ -167,6 +167,43 @@ SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.pa
 FROM new AS v
 WHERE v.due_at IS NULL OR v.id IN (SELECT run_id FROM keys)
 
+-- name: insert_alike
+-- As insert_run, for many due times of few kinds: what those of a kind share is sent once.
+WITH kinds AS MATERIALIZED (
+    SELECT k.number, k.origin, k.lane, k.wakes, k.payload, k.created_at, k.ready_at, k.expires_at,
+        k.namespace, k.queue, least(k.priority, (
+            SELECT q.max_priority FROM quotas AS q WHERE q.namespace = k.namespace)) AS priority,
+        k.task, k.exclusive, k.max_concurrent, k.max_takeovers, k.interval_end, k.requested_by,
+        k.planned_by, k.backfill_limit
+    FROM unnest(:origin::text[], :lane::integer[], :wakes::boolean[], :payload::text[],
+        :created_at::timestamptz[], :ready_at::timestamptz[], :expires_at::timestamptz[],
+        :namespace::text[], :queue::text[], :priority::integer[], :task::text[],
+        :exclusive::boolean[], :max_concurrent::integer[], :max_takeovers::integer[],
+        :interval_end::timestamptz[], :requested_by::text[], :planned_by::text[],
+        :backfill_limit::integer[]) WITH ORDINALITY
+        AS k (origin, lane, wakes, payload, created_at, ready_at, expires_at, namespace, queue,
+            priority, task, exclusive, max_concurrent, max_takeovers, interval_end, requested_by,
+            planned_by, backfill_limit, number)),
+new AS MATERIALIZED (
+    SELECT v.id, v.schedule_id, v.version, v.due_at, v.trigger, v.interval_start, v.kind
+    FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
+        :trigger::text[], :interval_start::timestamptz[], :kind::integer[])
+        AS v (id, schedule_id, version, due_at, trigger, interval_start, kind)),
+keys AS (
+    INSERT INTO due_keys (schedule_id, due_at, run_id)
+    SELECT schedule_id, due_at, id FROM new WHERE due_at IS NOT NULL
+    ON CONFLICT DO NOTHING
+    RETURNING run_id)
+INSERT INTO active_runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at,
+    ready_at, expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
+    max_takeovers, interval_start, interval_end, requested_by, planned_by, backfill_limit, status)
+SELECT v.id, v.schedule_id, v.version, v.due_at, k.origin, k.lane, k.wakes, k.payload, k.created_at,
+    k.ready_at, k.expires_at, k.namespace, v.trigger, k.queue, k.priority, k.task, k.exclusive,
+    k.max_concurrent, k.max_takeovers, v.interval_start, k.interval_end, k.requested_by,
+    k.planned_by, k.backfill_limit, 'queued'
+FROM new AS v JOIN kinds AS k ON k.number = v.kind
+WHERE v.due_at IS NULL OR v.id IN (SELECT run_id FROM keys)
+
 -- name: insert_ended_run
 -- Due times that only write an event become runs that have ended, once.
 WITH new AS MATERIALIZED (

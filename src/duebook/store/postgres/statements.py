@@ -64,6 +64,7 @@ KEPT: Final = frozenset(
         "get_latest_run_named",
         "get_quota_standing",
         "get_schedule_named",
+        "insert_alike",
         "insert_change",
         "insert_revision",
         "insert_run",
@@ -128,11 +129,12 @@ class PostgresStatements(Statements):
         clock: Callable[[], datetime] | None,
         hook: Callable[[str], None] | None,
         definitions: Definitions,
+        nodes: dict[str, str],
         writes: bool,
         grouping: Transaction | None = None,
     ) -> None:
         """With `grouping`, statements that need not wait for answers share messages."""
-        super().__init__(hook, definitions)
+        super().__init__(hook, definitions, nodes)
         self._line = line
         self._began_at = began_at
         self._clock = clock

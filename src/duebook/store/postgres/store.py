@@ -101,6 +101,8 @@ class PostgresStore:
         self._clock = clock
         self._hook = hook
         self._definitions: Definitions = {}
+        self._nodes: dict[str, str] = {}
+        """the names of nodes by their sessions"""
         self._cursor_key: bytes | None = None
         self._slots = count(crc32(new_id().encode()))
         self._announced: datetime | None = None
@@ -295,13 +297,20 @@ class PostgresStore:
             self._clock,
             self._hook,
             self._definitions,
+            self._nodes,
             writes,
             transaction if self._hook is None else None,
         )
 
     def _joined_statements(self, theirs: Outside, now: datetime) -> PostgresStatements:
         return PostgresStatements(
-            theirs, lambda: now, self._clock, self._hook, self._definitions, writes=True
+            theirs,
+            lambda: now,
+            self._clock,
+            self._hook,
+            self._definitions,
+            self._nodes,
+            writes=True,
         )
 
     @contextmanager

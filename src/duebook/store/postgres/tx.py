@@ -10,6 +10,7 @@ from duebook.store.postgres.parts import (
     PostgresEvents,
     PostgresFlowRuns,
     PostgresLedger,
+    PostgresNewRuns,
     PostgresPlans,
     PostgresWakes,
 )
@@ -24,6 +25,7 @@ class PostgresTx(Tx):
     wakes_type = PostgresWakes
     events_type = PostgresEvents
     ledger_type = PostgresLedger
+    new_runs_type = PostgresNewRuns
     plans_type = PostgresPlans
     attempts_type = PostgresAttempts
     claims_type = PostgresClaims

@@ -78,6 +78,18 @@ class Calendars(Part):
         wanted = {"namespace": namespace, "names": list(names)}
         return [id_ for (id_,) in self._db.all("list_calendar_users", **wanted)]
 
+    def count_users(self, namespace: str) -> dict[str, int]:
+        """How many schedules use each calendar; without those that none uses."""
+        return dict(self._db.all("count_calendar_users", namespace=namespace))
+
+    def list_versions(self, namespace: str, name: str, limit: int) -> list[Calendar]:
+        """The versions of a calendar, the newest first."""
+        place = {"namespace": namespace, "name": without_nul(name)}
+        return [
+            self._calendar(row)
+            for row in self._db.all("list_calendar_versions", **place, limit=limit)
+        ]
+
     # -- maintenance windows
 
     def add_window(self, window: MaintenanceWindow) -> None:

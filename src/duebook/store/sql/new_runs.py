@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Firing", "NewRuns", "new_run"]
 
 MOST_NODES: Final = 100
-NODES: Final[dict[str, str]] = {}
-"""The nodes of sessions, whose ids are unique in the world."""
-"""The names of nodes by their sessions: mostly one, which this process is."""
+"""Names of nodes that a store remembers: mostly one, which this process is."""
 Firing = tuple[str, Plan | Snapshot, Fire]
 """The id of a run, whose it is, and its due time."""
 
@@ -50,13 +48,14 @@ class NewRuns(Part):
         """The name of the node that a session is of, which never changes."""
         if session_id is None:
             return None
-        name = NODES.get(session_id)
+        nodes = self._db.nodes
+        name = nodes.get(session_id)
         if name is None:
             name = self._db.value("get_node_name", id=session_id)
             if name is not None:
-                if len(NODES) >= MOST_NODES:
-                    NODES.clear()
-                NODES[session_id] = name
+                if len(nodes) >= MOST_NODES:
+                    nodes.clear()
+                nodes[session_id] = name
         return name
 
     def insert(self, rows: Sequence[Row]) -> int:

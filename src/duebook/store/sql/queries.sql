@@ -595,6 +595,19 @@ WHERE namespace = :namespace AND calendar = ANY (:names::text[]) AND deleted_at 
     AND calendar IS NOT NULL
 ORDER BY id
 
+-- name: count_calendar_users
+-- How many schedules of a namespace use each calendar that is used.
+SELECT calendar, count(*) FROM schedules
+WHERE namespace = :namespace AND deleted_at IS NULL AND calendar IS NOT NULL
+GROUP BY calendar
+
+-- name: list_calendar_versions
+-- The versions of a calendar, the newest first.
+SELECT namespace, name, version, definition, days, created_at, created_by
+FROM calendars WHERE namespace = :namespace AND name = :name
+ORDER BY version DESC
+LIMIT :limit
+
 -- name: insert_window
 -- A maintenance window, unless the name is taken.
 INSERT INTO maintenance_windows (namespace, name, labels, start_at, end_at, created_at, created_by)
@@ -2044,6 +2057,16 @@ FROM schedule_state AS st JOIN schedules AS s ON s.id = st.schedule_id
 WHERE st.problem IS NOT NULL
 ORDER BY st.schedule_id
 LIMIT :limit
+
+-- name: count_troubles
+-- How many schedules cannot be planned; and how many due times are held, by namespace.
+SELECT '' AS namespace, count(*) AS number FROM (
+    SELECT schedule_id FROM schedule_state WHERE problem IS NOT NULL LIMIT :limit) AS broken
+UNION ALL
+SELECT namespace, CAST(sum(count) AS bigint) FROM (
+    SELECT s.namespace, h.count FROM held_catchup AS h JOIN schedules AS s ON s.id = h.schedule_id
+    LIMIT :limit) AS held
+GROUP BY namespace
 
 -- name: count_statuses
 -- How many schedules are in each state, of those after an id, and the last one counted.

@@ -63,15 +63,22 @@ class Statements(ABC):
     Values are given as Python has them, also instants and lists. `hook` is called before and
     after every statement. `known` are definitions that the store knows to be committed;
     `learned` are those that this transaction read, and `used` is by how much namespaces hold more
-    than before it: schedules, and bytes of their definitions.
+    than before it: schedules, and bytes of their definitions. `nodes` are the names of nodes by
+    their sessions, as far as the store knows them.
     """
 
     sharing = "list_directories"
     """the statement by which a tick reads directories, so that nobody takes them over meanwhile"""
 
-    def __init__(self, hook: Callable[[str], None] | None, definitions: Definitions) -> None:
+    def __init__(
+        self,
+        hook: Callable[[str], None] | None,
+        definitions: Definitions,
+        nodes: dict[str, str],
+    ) -> None:
         self._hook = hook
         self.known = definitions
+        self.nodes = nodes
         self.learned: Definitions = {}
         self.used: Uses = {}
 

@@ -51,6 +51,7 @@ class Status(Part):
     def load(self, most: int) -> Load:
         """What waits and runs in each queue, counting up to `most` queued runs."""
         queues = self._waiting_queues()
+        held: dict[str, int] = dict(self._db.all("count_troubles", limit=MOST_HELD))
         each = max(most // len(queues), 1) if queues else most
         return Load(
             now=self._db.now,
@@ -60,7 +61,8 @@ class Status(Part):
             running=dict(self._db.all("count_running_by_queue")),
             nodes=tuple(self._nodes.list_nodes()),
             overdue=self._most_overdue(self._db.now),
-            broken=len(self._broken()),
+            broken=held.pop("", 0),
+            held=held,
         )
 
     def health(self, grace: timedelta, namespaces: Collection[str] | None = None) -> Health:

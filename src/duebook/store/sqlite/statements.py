@@ -49,8 +49,9 @@ class SqliteStatements(Statements):
         clock: Ratchet,
         hook: Callable[[str], None] | None,
         definitions: Definitions,
+        nodes: dict[str, str],
     ) -> None:
-        super().__init__(hook, definitions)
+        super().__init__(hook, definitions, nodes)
         self.connection = connection
         self._clock = clock
 

@@ -75,6 +75,8 @@ class SqliteStore:
         self._hook = hook
         self._writer = Writer(path, hook, durable)
         self._definitions: Definitions = {}
+        self._nodes: dict[str, str] = {}
+        """the names of nodes by their sessions"""
         self._cursor_key: bytes | None = None
         self._readers = threading.local()
         self._open: list[tuple[threading.Thread, sqlite3.Connection]] = []
@@ -134,7 +136,8 @@ class SqliteStore:
                 connection.execute("ROLLBACK")
 
     def _statements(self, connection: sqlite3.Connection | Outside) -> SqliteStatements:
-        return SqliteStatements(connection, self._clock, self._hook, self._definitions)
+        known = self._definitions, self._nodes
+        return SqliteStatements(connection, self._clock, self._hook, *known)
 
     def pulse(
         self,

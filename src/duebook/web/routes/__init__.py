@@ -5,10 +5,13 @@ from __future__ import annotations
 from duebook.web.routes import (
     access,
     account,
+    backfill,
     bulk,
+    calendars,
     catchup,
     creation,
     events,
+    feeds,
     flows,
     insights,
     live,
@@ -16,6 +19,7 @@ from duebook.web.routes import (
     runs,
     schedule_actions,
     schedules,
+    windows,
 )
 
 __all__ = ["PAGES"]
@@ -25,6 +29,7 @@ PAGES = (
     overview.operations,
     schedules.operations,
     schedule_actions.operations,
+    backfill.operations,
     catchup.operations,
     bulk.operations,
     creation.operations,
@@ -33,6 +38,9 @@ PAGES = (
     flows.files,
     flows.checking,
     insights.operations,
+    calendars.operations,
+    windows.operations,
+    feeds.operations,
     events.operations,
     access.operations,
     live.operations,

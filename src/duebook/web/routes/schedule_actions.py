@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 from starlette.responses import Response
 
@@ -15,7 +15,6 @@ from duebook.book.schedule_reader import LAST
 from duebook.errors import Conflict, Invalid, json_problem, shorten
 from duebook.model.access import Role
 from duebook.model.edited import Edited
-from duebook.model.run import Run
 from duebook.model.schedule import InvalidSchedule
 from duebook.model.unreadable import blank_spec
 from duebook.planner import DueTimes
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["operations"]
 
 operations = Operations("/schedules/{name}", "pages")
-
-SAID: Final = 20
-"""Due times of a backfill that are shown one by one."""
 
 
 def _ask(
@@ -226,79 +222,6 @@ def _again(page: CurrentPage, name: str, action: str, form: Form) -> Any:
         return _ask(page, name, action, problem, status, **about)
 
     return again
-
-
-# -- backfill: first a count, then the runs
-
-
-@operations("GET", "/backfill", Role.OPERATOR)
-def ask_backfill(
-    page: CurrentPage,
-    name: str,
-    start: Annotated[str, Query(alias="from", max_length=40)] = "",
-    end: Annotated[str, Query(alias="to", max_length=40)] = "",
-    reprocess: Annotated[str, Query(max_length=10)] = "",
-) -> Response:
-    """Which past due times should run, and how many those are."""
-    schedule, problem, status = page.book.schedules.get(name), "", 200
-    found: list[datetime] | None = None
-    if start and end:
-        try:
-            span = (page.read_time("from", start), page.read_time("to", end))
-            listed = page.book.schedules.backfill(name, *span, reprocess or None, dry_run=True)
-            found = [at for at in listed if not hasattr(at, "id")]
-        except Invalid as error:
-            problem, status = str(error), 422
-    return page.render(
-        "backfill.html",
-        status,
-        schedule=schedule,
-        found=found,
-        shown=due_rows(schedule.spec, found[:SAID], found[0]) if found and schedule.spec else [],
-        given={"from": start, "to": end, "reprocess": reprocess},
-        problem=problem,
-    )
-
-
-@operations("POST", "/backfill", Role.OPERATOR)
-def do_backfill(page: CurrentPage, name: str, form: Submitted) -> Response:
-    """Queue runs for past due times."""
-
-    def work(book: Book) -> Answer:
-        span = (page.read_time("from", form["from"]), page.read_time("to", form["to"]))
-        runs = book.schedules.backfill(name, *span, form.get("reprocess"))
-        queued_at = [run.ready_at for run in runs if isinstance(run, Run)]
-        done = {"done": "backfill", "count": str(len(runs))}
-        if queued_at:
-            since, until = (format_instant(moment) for moment in span)
-            done |= {"since": since, "until": until, "at": format_instant(queued_at[0])}
-        return page.go("schedules", name, **done)
-
-    def again(problem: str, status: int) -> Response:
-        return page.render(
-            "backfill.html",
-            status,
-            schedule=page.book.schedules.get(name),
-            found=None,
-            shown=[],
-            given={field: form[field] for field in ("from", "to", "reprocess")},
-            problem=problem,
-        )
-
-    return page.write(form, work, again)
-
-
-@operations("POST", "/undo-backfill", Role.OPERATOR)
-def do_undo_backfill(page: CurrentPage, name: str, form: Submitted) -> Response:
-    """Cancel those of its runs that nobody has begun."""
-
-    def work(book: Book) -> Answer:
-        schedule, span = book.schedules.get(name), (form["since"], form["until"])
-        undone = book.schedules.undo_backfill(schedule.id, *span, form["at"])
-        told = {"cancelled": undone.cancelled, "begun": undone.begun}
-        return page.go("schedules", schedule.name, done="undo-backfill", **told)
-
-    return page.write(form, work)
 
 
 # -- edit: first what would change, then the new definition

@@ -151,6 +151,7 @@ def get_schedule(
             "due": due_rows(spec, due, now) if spec else [],
             "said": [e for e in book.schedules.exceptions(name) if e.due_at > now],
             "held": book.catchup.list(schedule.id),
+            "windows": book.insights.windows(schedule),
             "runs": book.runs.list(name, SHOWN),
             "marks": book.insights.marks(name, CHARTED),
             "changes": book.audit.list(kind="schedule", subject=schedule.name, limit=SHOWN),

@@ -18,6 +18,7 @@ from duebook.engine.work_cursor import WorkCursor
 from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.arriving import ARRIVING_RUNS, SPREAD_RUNS
 from duebook.store.postgres.connection import SCHEMA
+from duebook.store.postgres.parts import NEW_RUNS
 from duebook.store.postgres.statements import KEPT, PREPARED, QUERIES
 from duebook.store.queries import percent_named
 from duebook.store.sql.rows import NewRun
@@ -407,6 +408,27 @@ def test_a_kept_settle_compares_no_run_with_the_ends_of_all_others(
     for node in nodes(plan["Plan"]):
         removed = node.get("Rows Removed by Join Filter", 0) + node.get("Rows Removed by Filter", 0)
         assert removed * node["Actual Loops"] <= number, node
+
+
+def test_a_kept_insert_compares_new_runs_with_their_few_kinds_only(
+    books: psycopg.Connection[tuple[Any, ...]],
+) -> None:
+    number, kinds = 1_000, 8
+    new = NewRun(
+        *("", "s1", 1, NOW, "schedule", 0, False, None, NOW, NOW, None),
+        *("default", "every 1m", "q", 0, None, False, None, 3),
+    )
+    rows = [
+        new._replace(id=f"new{n}", due_at=NOW + timedelta(days=9, seconds=n), queue=f"q{n % kinds}")
+        for n in range(number)
+    ]
+    values = NEW_RUNS.values(rows)
+    assert values is not None
+    lists = {name: list(column) for name, column in values.items()}
+    plan = explain_kept(books, "insert_alike", lists, "ANALYZE")
+    for node in nodes(plan["Plan"]):
+        assert node.get("Rows Removed by Join Filter", 0) * node["Actual Loops"] < number * kinds
+    assert sum(node["Actual Rows"] for node in nodes(plan["Plan"])) < 10 * number, plan
 
 
 @pytest.mark.parametrize("name", ["list_events", "list_events_back"])
