@@ -33,3 +33,8 @@ class Budget:
                 f"this takes more than {self._seconds:g} s of processor time; request fewer due "
                 "times, or a shorter range"
             )
+
+    @property
+    def is_spent(self) -> bool:
+        """For work that may end early."""
+        return self._clock() > self._until

@@ -21,6 +21,7 @@ SHOTS: Final = (
     ("why", "/schedules/reindex#why", DESK, "light"),
     ("flow", "/flows/warehouse", DESK, "light"),
     ("calendar", "/calendar", DESK, "light"),
+    ("simulate", "/simulate?days=7&workers=3", DESK, "light"),
     ("phone", "/schedules", PHONE, "light"),
 )
 
@@ -35,7 +36,8 @@ def main() -> None:
             for name, path, size, scheme in (*SHOTS, ("run", f"/runs/{failed}", DESK, "light")):
                 page = site.visit(path, viewport=size, color_scheme=scheme)
                 page.reload()
-                page.get_by_text("Live", exact=True).wait_for()
+                if page.locator("body[data-live]").count():
+                    page.get_by_text("Live", exact=True).wait_for()
                 (IMAGES / f"{name}.png").write_bytes(with_palette(page.screenshot()))
 
 

@@ -42,6 +42,8 @@ def all_pages(site: Site) -> list[str]:
         f"/runs/{flow_run}",
         f"/runs/{flow_run}/retry?step=load-orders",
         "/calendar",
+        "/simulate?days=7&workers=3",
+        "/spread?days=7&label=team:tenants",
         "/calendars",
         "/new-calendar",
         *(f"/calendars/closing-days{part}" for part in ("", "/edit", "/delete")),

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.balance import check_books
 from duebook.book import Book
+from duebook.book.doctor import examination, facts
+from duebook.budget import Budget
 from duebook.model.diagnosis import CHECKED
 from duebook.triggers import tzdata_version
 from tests.support.backends import SqliteBackend
@@ -26,6 +28,8 @@ from tests.support.builders import (
 from tests.support.flow_builders import CHAIN, put_flow
 
 if TYPE_CHECKING:
+    import pytest
+
     from duebook.model.diagnosis import Checkup, Diagnosis
     from duebook.store.base import Store
     from tests.support.backends import Backend
@@ -113,6 +117,30 @@ def test_a_wake_time_after_the_next_due_time_is_found_and_repaired(
     tick(store)
     assert Book(store).schedules.get("late").next_due_at == BEGIN + MINUTE
     assert examine(store)["planning"].level == "ok"
+
+
+def test_all_schedules_are_looked_at_page_by_page_unless_the_time_is_used_up(
+    backend: Backend, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live(store)
+    for number in range(7):
+        add_schedule(store, f"daily-{number}", **BRUSSELS)
+    hour = 3_600_000_000 if isinstance(backend, SqliteBackend) else timedelta(hours=1)
+    backend.write("UPDATE schedule_state SET next_due_at = next_due_at + ?", hour)
+    for module, name, value in ((facts, "PAGE", 2), (facts, "LOOKED", 4), (facts, "MOST", 3)):
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(examination, "PAGE", 2)
+    found = examine(store)
+    assert "the next due time of 7 schedules was computed with other" in found["tzdata"].message
+    assert "and 4 more" in found["tzdata"].message
+    assert len(found["tzdata"].subjects) == 3
+    assert "of 7 active schedules agree" in found["planning"].message
+    hurried = by_check(Book(store, budget=Budget(-1.0)).doctor.examine())
+    assert hurried["planning"].message.startswith("looked at the first 4 active schedules: ")
+    assert "duebook db check" in hurried["planning"].remedy
+    assert "the next due time of 4 schedules" in hurried["tzdata"].message
+    (told,) = Book(store).doctor.repair().repaired
+    assert told.startswith("7 schedules planned again: ")
 
 
 def test_due_times_that_other_time_zone_data_computed_are_found_and_computed_again(

@@ -64,6 +64,10 @@ def test_the_days_of_an_ical_file_make_a_calendar(cli: Cli, tmp_path: Path) -> N
     event = "BEGIN:VEVENT\r\nDTSTART;VALUE=DATE:20261224\r\nDTEND;VALUE=DATE:20261227\r\nEND:VEVENT"
     file.write_text(f"BEGIN:VCALENDAR\r\n{event}\r\nEND:VCALENDAR\r\n", encoding="utf-8")
     cli.ok("calendar", "add", "holidays", "--ical", str(file))
+    for content, told in ((b"", "is empty"), (b"\x93", "is not UTF-8 text")):
+        wrong = file.with_name("wrong.ics")
+        wrong.write_bytes(content)
+        assert told in cli("calendar", "add", "wrong", "--ical", str(wrong)).output
     days = cli.json("calendar", "days", "holidays", "--from", "2026-01-01", "--to", "2027-01-01")
     assert days == ["2026-12-24", "2026-12-25", "2026-12-26"]
     assert "an iCal file" in cli.ok("calendar", "ls")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -133,6 +135,41 @@ def test_spread_proposes_minutes_and_writes_them_down(cli: Cli, tmp_path: Path) 
     )
     assert again["peak"] == 1
     assert cli.ok("ls", "--json").count("0 3 * * *") == 4  # nothing was changed
+
+
+def test_what_spread_proposes_can_be_compared_and_applied(cli: Cli, tmp_path: Path) -> None:
+    movable = ("--label", "may-move=true")
+    add(cli, "a", "0 3 * * *", *movable)
+    cli.ok("add", "b", "--daily", "03:00", *movable, "--env", "KEY=s3cret", "--", "true")
+    add(cli, "fixed", "0 3 * * *")
+    own = tmp_path / "billing.yaml"
+    common = {"target": {"command": ["true"]}, "labels": {"may-move": "true"}}
+    bill = {"cron": "0 3 * * *", **common}
+    check = {"trigger": {"every": "1h", "anchor": "2026-01-01T00:00:25Z"}, **common}
+    billing = {"owner": "billing", "schedules": {"bill": bill, "check": check}}
+    own.write_text(yaml.safe_dump(billing))
+    cli.ok("apply", str(own), "--yes")
+    simulated = ("--days", "2", *FROM, "--takes", "10m")
+    assert cli.json("simulate", *simulated)["peak"] == 5
+    told = cli.ok("spread", *simulated, "--out", str(tmp_path / "spread.yaml"))
+    assert "every 1h from 2026-01-01T00:00:25Z" in told, "of an interval, what moves"
+    files = {"": tmp_path / "spread.yaml", "billing": tmp_path / "spread-billing.yaml"}
+    assert all(path.name in told for path in files.values())
+    refused = cli("apply", str(files[""]), "--yes")
+    assert "to take over, add --adopt" in refused.stderr
+    for owner, adopt in (("", ["--adopt"]), ("billing", [])):
+        planned = cli.json("diff", str(files[owner]), *adopt)
+        assert {one["action"] for one in planned["schedules"]} == {"change"}
+        assert all(one["move"] for one in planned["schedules"])
+        assert planned["owner"] == (owner or "default")
+        assert "applied" in cli.ok("apply", str(files[owner]), *adopt, "--yes")
+    assert cli.json("simulate", *simulated)["peak"] == 1
+    with closing(sqlite3.connect(cli.path)) as connection:
+        (spec,) = connection.execute(
+            "SELECT spec FROM schedule_revisions WHERE spec LIKE '%\"03:%' ORDER BY version DESC"
+        ).fetchone()
+    assert "s3cret" in spec, "apply keeps what the file hides"
+    assert cli.json("spread", *simulated)["moves"] == []
 
 
 def test_spread_says_when_nothing_may_move(cli: Cli) -> None:

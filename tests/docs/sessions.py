@@ -47,6 +47,7 @@ _DAY: Final = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?"
 _VARYING: Final = (
     (re.compile(r"\b01[0-9a-f]{6}-[0-9a-f]{4}(?:-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})?\b"), "ID"),
     (re.compile(r"\b(?:dbk|whsec)_\S+"), "SECRET"),
+    (re.compile(r'"cli:[^"]+"'), "USER"),
     (re.compile(rf"{_DAY}\d{{4}}-\d\d-\d\d(?:[T ][\d:.]+)?(?:Z| UTC)?"), "TIME"),
     (re.compile(rf"{_DAY}\b\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?: UTC)?"), "TIME"),
     (re.compile(r"\b[\d.,]+ (?:ms|s|min|h|d)\b(?: \d+ (?:s|min|h)\b)?"), "LENGTH"),
@@ -105,7 +106,7 @@ def _output(runner: CliRunner, command: str) -> str:
 
 
 def alike(command: str, shown: str, printed: str) -> bool:
-    """Whether they are the same, but for ids, secrets, times and the width of columns."""
+    """Whether they are the same, but for ids, secrets, users, times and the width of columns."""
     if command.startswith(_FIXED):
         return shown == printed
     return _plain(shown) == _plain(printed)

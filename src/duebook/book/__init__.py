@@ -159,7 +159,7 @@ class Book(Closing):
     def doctor(self) -> Doctor:
         from duebook.book.doctor import Doctor  # few programs ask for it
 
-        return Doctor(self.store, self.by)
+        return Doctor(self.store, self.by, self.budget)
 
     @cached_property
     def insights(self) -> Insights:

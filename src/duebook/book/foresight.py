@@ -48,6 +48,7 @@ ASSUMED: Final = timedelta(minutes=1)
 """How long runs take of which there is no past."""
 OTHERS: Final = "*"
 """In `takes`: those of which there is no past."""
+TIED: Final = 'it is declared by "{}", which would move it back; change it there'
 _KEPT: Final = {*FIELDS, *SHORT_FORMS, *SWITCHES, "name", "template"}
 
 
@@ -148,7 +149,10 @@ class Foresight:
         known = {snapshot.name: snapshot.spec for snapshot in cast.snapshots}
         if unknown := [name for name in names if name not in known]:
             raise Invalid(f'schedule "{shorten(unknown[0])}" does not exist; it cannot be moved')
-        found = spread(known, cast.takes, cast.start, cast.until, label, names, self._budget)
+        owners = self._store().read(lambda tx: _owners(tx, cast.snapshots))
+        tied = {name: TIED.format(owner) for name, owner in owners.items() if ":" in owner}
+        how = label, names, self._budget, tied
+        found = spread(known, cast.takes, cast.start, cast.until, *how)
         before = self._run(asked, cast, cast.entries())
         moved = found.specs
         after = self._run(asked, cast, cast.entries(moved)) if moved else before
@@ -159,7 +163,7 @@ class Foresight:
             after,
             found.movable,
             tuple(
-                Move(name, known[name].trigger_text, spec.trigger_text)
+                Move(name, *_trigger_texts(known[name], spec), owners.get(name, ""))
                 for name, spec in moved.items()
             ),
             found.fixed,
@@ -245,6 +249,21 @@ class Foresight:
             if ended:
                 last = max(mark.finished_at for mark in ended if mark.finished_at is not None)
                 found.succeeded[names[id_]] = last
+
+
+def _trigger_texts(before: ScheduleSpec, after: ScheduleSpec) -> tuple[str, str]:
+    """Both triggers; of an interval that moves, also from when on it counts."""
+    if before.trigger_text != after.trigger_text:
+        return before.trigger_text, after.trigger_text
+    anchors = (_anchor_of(before), _anchor_of(after))
+    first, last = (f"{before.trigger_text} from {at and format_instant(at)}" for at in anchors)
+    return first, last
+
+
+def _owners(tx: Tx, snapshots: Sequence[Snapshot]) -> dict[str, str]:
+    """Who declares stored schedules, by name."""
+    names = {snapshot.schedule_id: snapshot.name for snapshot in snapshots}
+    return {names[id_]: owner for id_, (_, owner) in tx.schedules.list_bases(list(names)).items()}
 
 
 def read_label(text: str | None) -> tuple[str, str] | None:

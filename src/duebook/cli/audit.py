@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from duebook.cli.commands import command
-from duebook.cli.filters import limit_option
+from duebook.cli.filters import gather, limit_option
 from duebook.cli.instants import read_past
 from duebook.cli.opening import open_book
 from duebook.cli.output import cut, json_option, print_json, print_table
@@ -68,21 +68,16 @@ def audit_command(
         "until": until and read_past("--until", until),
         "everywhere": everywhere,
     }
-    changes: list[Change] = []
-    cursor: str | None = None
     with open_book() as book:
-        while len(changes) < limit:
-            page = book.audit.list(cursor=cursor, limit=limit - len(changes), **wanted)
-            changes += page
-            cursor = page.next_cursor
-            if cursor is None:
-                break
+        changes = gather(
+            lambda place, most: book.audit.list(cursor=place, limit=most, **wanted), None, limit
+        )
     if as_json:
         print_json([encode(change) for change in changes])
     elif changes:
         head = ("AT", "BY", "ACTION", "SUBJECT", "CHANGED")
         print_table(head, [_row(change) for change in changes], shrinks=3)
-        if cursor is not None:
+        if changes.next_cursor is not None:
             click.echo("note: there are more; use --limit or --until", err=True)
     else:
         click.echo("no matching changes")

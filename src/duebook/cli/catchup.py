@@ -8,7 +8,7 @@ import click
 
 from duebook.cli.arguments import optional_name_argument, read_pair
 from duebook.cli.commands import group
-from duebook.cli.filters import limit_option
+from duebook.cli.filters import gather, limit_option
 from duebook.cli.instants import read_past
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_table, when, wrapped
@@ -47,21 +47,16 @@ def ls_command(name: str | None, limit: int, as_json: bool) -> None:
       duebook catchup ls
       duebook catchup ls report --json
     """
-    found: list[HeldRange] = []
-    cursor: str | None = None
     with open_book() as book:
-        while len(found) < limit:
-            page = book.catchup.list(name, cursor, min(limit - len(found), 1_000))
-            found += page
-            cursor = page.next_cursor
-            if cursor is None:
-                break
+        found = gather(
+            lambda place, most: book.catchup.list(name, place, min(most, 1_000)), None, limit
+        )
     if as_json:
         print_json([encode(held) for held in found])
     elif found:
         head = ("SCHEDULE", "DUE TIMES", "FIRST", "LAST", "HELD SINCE")
         print_table(head, [_row(held) for held in found], shrinks=0)
-        if cursor is not None:
+        if found.next_cursor is not None:
             click.echo("note: there are more; use --limit", err=True)
     else:
         click.echo("no due times are held")

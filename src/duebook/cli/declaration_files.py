@@ -1,5 +1,5 @@
 """Files that declare schedules: reads YAML, TOML and JSON, knows where each schedule stands, and
-writes them."""
+writes TOML."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import yaml
-
 from duebook.errors import Invalid, json_problem, quoted, shorten
-from duebook.flows.parse import Node, parse, plain, read_scalar
+from duebook.flows.parse import Node, parse, plain
 from duebook.flows.problems import Refused
 from duebook.model.forms import definition_of
 from duebook.model.schedule import InvalidSchedule
@@ -25,7 +23,7 @@ from duebook.model.schedule import InvalidSchedule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["DeclaredFiles", "read_files", "write_toml", "write_yaml"]
+__all__ = ["DeclaredFiles", "read_files", "write_toml"]
 
 MOST_BYTES: Final = 16 * 1024 * 1024
 MOST_VALUES: Final = 1_000_000
@@ -34,7 +32,6 @@ STDIN: Final = "-"
 NONE: Final = "give `schedules` an empty list, []"
 _PLACE: Final = re.compile(r"schedules\[([0-9]+)\](?:\.(\w+))?")
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
-_Dumper: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 @dataclass(slots=True)
@@ -252,31 +249,8 @@ def _plain(value: Any) -> Any:
     return plain(value) if isinstance(value, Node) else value
 
 
-class _Yaml(_Dumper):  # type: ignore[misc]
-    """Writes text so that the reader of YAML 1.2 finds text there."""
-
-
-def _text_node(dumper: Any, text: str) -> Any:
-    if "\n" in text:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|")
-    style = '"' if read_scalar(text) is not text or text[:1].isdigit() else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Yaml.add_representer(str, _text_node)
-
-
-def write_yaml(owner: str | None, forms: Sequence[dict[str, Any]]) -> str:
-    """A file that `read_files` reads."""
-    content = ({} if owner is None else {"owner": owner}) | {"schedules": list(forms)}
-    text: str = yaml.dump(
-        content, Dumper=_Yaml, sort_keys=False, allow_unicode=True, default_flow_style=False
-    )
-    return text
-
-
 def write_toml(owner: str | None, forms: Sequence[dict[str, Any]]) -> str:
-    """As `write_yaml`; raises Invalid for null, which TOML does not have."""
+    """A file that `read_files` reads; raises Invalid for null, which TOML does not have."""
     parts = [] if owner is None else [f"owner = {_toml_text(owner)}\n"]
     if not forms:
         parts.append("schedules = []\n")

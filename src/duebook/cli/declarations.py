@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from duebook.book import Book
+from duebook.book.schedule_files import write_yaml
 from duebook.cli.bulk import agreed
 from duebook.cli.commands import command
-from duebook.cli.declaration_files import read_files, write_toml, write_yaml
+from duebook.cli.declaration_files import read_files, write_toml
 from duebook.cli.filters import filter_options, gather, read_filter
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, when, wrapped

@@ -11,8 +11,9 @@ import click
 
 from duebook.book import Book
 from duebook.book.foresight import FIRST_YEAR, LAST_YEAR
+from duebook.book.schedule_files import proposed_files
 from duebook.cli.commands import command
-from duebook.cli.declaration_files import read_files, write_yaml
+from duebook.cli.declaration_files import read_files
 from duebook.cli.instants import read_future
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_pairs, print_table, wrapped
@@ -148,7 +149,11 @@ def simulate_command(
     help="Schedules with this label may move.",
 )
 @click.option("--name", "names", multiple=True, help="A schedule that may move. Repeatable.")
-@click.option("--out", metavar="FILE", help="Write the moved schedules to a YAML file, for apply.")
+@click.option(
+    "--out",
+    metavar="FILE",
+    help="Write the moved schedules to a YAML file, for apply; one for each owner.",
+)
 @click.option("--html", "page", metavar="FILE", help="Write before and after as one HTML page.")
 @json_option
 def spread_command(
@@ -181,12 +186,16 @@ def spread_command(
         from duebook.web.simulation import spread_page
 
         _write("--html", page, spread_page(proposal))
-    if out is not None and proposal.moves:
-        _write("--out", out, _declarations(proposal))
+    files_out = _write_proposed(proposal, out) if out is not None else {}
     if as_json:
         print_json(encode(proposal))
         return
-    _print_proposal(proposal, out)
+    _print_proposal(proposal)
+    for owner, path in files_out.items():
+        told = f"duebook diff {path}; to apply: duebook apply {path}{'' if owner else ' --adopt'}"
+        click.echo(wrapped(printable(f"nothing is changed; to see what moves: {told}")))
+    if proposal.moves and out is None:
+        click.echo("nothing is changed; --out FILE writes a file for duebook apply")
 
 
 # -- what is asked
@@ -264,6 +273,19 @@ def _write(flag: str, path: str, text: str) -> None:
         told = f'{flag} "{shorten(path)}" cannot be written: {error.strerror or error}'
         raise Invalid(f"{told}; choose a file in a directory that you may write to") from None
     click.echo(f"wrote {printable(path)}", err=True)
+
+
+def _write_proposed(proposal: SpreadProposal, out: str) -> dict[str, str]:
+    """The paths by the owners of the schedules in them: a file of one owner has the given path, of
+    several the name of each in its own."""
+    texts, paths = proposed_files(proposal), dict[str, str]()
+    for owner, text in texts.items():
+        path = Path(out)
+        if owner and len(texts) > 1:
+            path = path.with_stem(f"{path.stem}-{owner}")
+        paths[owner] = str(path)
+        _write("--out", paths[owner], text)
+    return paths
 
 
 # -- what is shown
@@ -350,7 +372,7 @@ def _print_outlooks(report: SimulationReport) -> None:
             click.echo(f"and {counted(len(troubled) - SHOWN, 'more schedule')}; use --json")
 
 
-def _print_proposal(proposal: SpreadProposal, out: str | None) -> None:
+def _print_proposal(proposal: SpreadProposal) -> None:
     before, after = proposal.before, proposal.after
     rows = [
         ("most runs at the same time", f"{before.peak:,}", f"{after.peak:,}"),
@@ -369,10 +391,3 @@ def _print_proposal(proposal: SpreadProposal, out: str | None) -> None:
         click.echo()
         moves = [(move.name, move.before, move.after) for move in proposal.moves]
         print_table(("SCHEDULE", "BEFORE", "AFTER"), moves, shrinks=0)
-        if out is None:
-            click.echo("nothing is changed; --out FILE writes a file for duebook apply")
-
-
-def _declarations(proposal: SpreadProposal) -> str:
-    text = write_yaml(None, [dict(one) for one in proposal.definitions])
-    return f"# Proposed by duebook spread; see duebook diff.\n{text}"

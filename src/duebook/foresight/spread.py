@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duebook.planner import DueTimes
@@ -41,6 +42,9 @@ _STEP: Final = re.compile(r"(?:\*|([0-9]{1,2})-59)/([0-9]{1,2})", re.ASCII)
 _HASHED_STEP: Final = re.compile(r"H/([0-9]{1,2})", re.ASCII)
 
 
+NOTHING_TIED: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 class Spread(NamedTuple):
     """The schedules that move, with their new definitions."""
 
@@ -58,72 +62,86 @@ def spread(
     label: tuple[str, str] | None,
     names: Sequence[str],
     budget: Budget | None = None,
+    tied: Mapping[str, str] = NOTHING_TIED,
 ) -> Spread:
-    """Those may move that have the label, are named, or have an `H` as their minute."""
+    """Those may move that have the label, are named, or have an `H` as their minute; `tied` ones
+    may not, for the reason that it tells."""
     profile: Counter[int] = Counter()
     movable: dict[str, list[ScheduleSpec]] = {}
     fixed: dict[str, str] = {}
-    load: dict[str, list[int]] = {}
+    load: dict[str, _Load] = {}
     for name, spec in sorted(specs.items()):
         meant = name in names or (label is not None and label in spec.labels)
-        load[name] = _minutes(name, spec, start, until, budget)
-        if not meant and not _is_hashed(spec):
-            profile.update(_occupied(load[name], _width(takes[name])))
+        load[name] = _load_of(name, spec, takes[name], start, until, budget)
+        if name in tied or not (meant or _is_hashed(spec)):
+            if meant:
+                fixed[name] = tied[name]
+            profile.update(load[name].occupied())
             continue
         choices = _choices(spec)
         if len(choices) > 1:
             movable[name] = choices
         else:
             fixed[name] = "only an interval, or a trigger with one minute in each hour, can move"
-            profile.update(_occupied(load[name], _width(takes[name])))
+            profile.update(load[name].occupied())
     moved: dict[str, ScheduleSpec] = {}
-    heavy = sorted(movable, key=lambda name: (-len(load[name]) * _width(takes[name]), name))
+    heavy = sorted(movable, key=lambda name: (-len(load[name].minutes) * load[name].width, name))
     for name in heavy:
         if budget is not None:
             budget.spend()
-        found, offset = _best(movable[name], load[name], _width(takes[name]), profile)
-        profile.update(_occupied([at + offset for at in load[name]], _width(takes[name])))
+        found, offset = _best(movable[name], load[name], profile)
+        profile.update(load[name].occupied(offset))
         if offset:
             moved[name] = found
     return Spread(dict(sorted(moved.items())), len(movable), fixed)
 
 
+class _Load(NamedTuple):
+    """When a schedule is busy, in minutes from the start."""
+
+    minutes: list[int]
+    """those at which it is due"""
+    width: int
+    """how many minutes a run touches"""
+
+    def occupied(self, offset: int = 0, most: int | None = None) -> list[int]:
+        """The minutes in which it runs if it is due so much later, for the first due times."""
+        starts = [at + offset for at in self.minutes[:most]]
+        if self.width == 1:
+            return starts
+        return [minute for at in starts for minute in range(at, at + self.width)]
+
+
+def _load_of(
+    name: str,
+    spec: ScheduleSpec,
+    takes: timedelta,
+    start: datetime,
+    until: datetime,
+    budget: Budget | None,
+) -> _Load:
+    due = DueTimes(spec, (), start, name, budget).among(start, until)
+    minutes, begun = [], timedelta()
+    for at in due:
+        minute, rest = divmod(at - start, MINUTE)
+        minutes.append(minute)
+        begun = max(begun, rest)  # a run from 02:00:25 on touches one minute more
+    return _Load(minutes, min(max(-(-(takes + begun) // MINUTE), 1), LONGEST))
+
+
 def _best(
-    choices: Sequence[ScheduleSpec],
-    minutes: Sequence[int],
-    width: int,
-    profile: Counter[int],
+    choices: Sequence[ScheduleSpec], load: _Load, profile: Counter[int]
 ) -> tuple[ScheduleSpec, int]:
     """The definition to choose, and by how many minutes it is later than now."""
     now = _minute_of(choices[0])
-    looked = minutes[:MOST_LOOKED]
 
     def cost(offset: int) -> tuple[int, int, int]:
-        levels = [profile[at] for at in _occupied([at + offset for at in looked], width)]
+        levels = [profile[at] for at in load.occupied(offset, MOST_LOOKED)]
         return max(levels, default=0), sum(level * level for level in levels), abs(offset)
 
     ranked = [(cost(_minute_of(choice) - now), choice) for choice in choices]
     _, found = min(ranked, key=lambda one: one[0])
     return found, _minute_of(found) - now
-
-
-def _minutes(
-    name: str, spec: ScheduleSpec, start: datetime, until: datetime, budget: Budget | None
-) -> list[int]:
-    """The minutes at which it is due, counted from the start."""
-    due = DueTimes(spec, (), start, name, budget).among(start, until)
-    return [int((at - start) / MINUTE) for at in due]
-
-
-def _occupied(minutes: Sequence[int], width: int) -> list[int]:
-    if width == 1:
-        return list(minutes)
-    return [minute for at in minutes for minute in range(at, at + width)]
-
-
-def _width(takes: timedelta) -> int:
-    """Minutes that a run touches."""
-    return min(max(-(-takes // MINUTE), 1), LONGEST)
 
 
 # -- triggers

@@ -179,6 +179,7 @@ class Move:
     name: Name
     before: Annotated[str, Shown(example="0 2 * * *")]
     after: Annotated[str, Shown(example="17 2 * * *")]
+    owner: Annotated[str, Shown("Who declares it; empty if it was created manually.")] = ""
 
 
 @shown()

@@ -1,12 +1,14 @@
-"""Draws the report of a simulation: one page that needs nothing else, and its pictures; pure."""
+"""Draws the report of a simulation, for the dashboard and as one page that needs nothing else;
+pure."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup
 
+from duebook.triggers.zones import local_datetime
 from duebook.web.charts import CHART_HEIGHT, CHART_WIDTH, framed
 from duebook.web.rendering import render, static
 from duebook.web.times import Clock
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
     from duebook.model.simulation import SimulationReport, SpreadProposal
 
-__all__ = ["hours_of", "load_chart", "simulation_page", "spread_page"]
+__all__ = ["drawn", "drawn_proposal", "simulation_page", "spread_page"]
 
 DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
@@ -25,35 +27,45 @@ DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 def simulation_page(report: SimulationReport, breaches: Sequence[str] = ()) -> str:
     """The report as one page of HTML, without script, for light and dark."""
     return render(
-        "simulation_page.html",
-        report=report,
-        breaches=breaches,
-        clock=Clock(report.start),
-        style=Markup(static("duebook.css").decode()),  # noqa: S704 - our own file
-        chart=load_chart(report),
-        hours=hours_of(report),
-        days=DAYS,
+        "simulation_page.html", breaches=breaches, **_style(), **drawn(report, _dated(report))
     )
 
 
 def spread_page(proposal: SpreadProposal) -> str:
     """Before and after as one page."""
-    before, after = proposal.before, proposal.after
-    top = max(before.peak, after.peak)
-    return render(
-        "spread_page.html",
-        proposal=proposal,
-        clock=Clock(before.start),
-        style=Markup(static("duebook.css").decode()),  # noqa: S704 - our own file
-        before=load_chart(before, top),
-        after=load_chart(after, top),
-    )
+    clock = _dated(proposal.before)
+    return render("spread_page.html", **_style(), **drawn_proposal(proposal, clock))
 
 
-def load_chart(report: SimulationReport, top: int | None = None) -> Markup:
+def drawn(report: SimulationReport, clock: Clock) -> dict[str, Any]:
+    """What the template of a report shows, with times as `clock` tells them."""
+    chart, hours = load_chart(report, clock), hours_of(report)
+    return {"report": report, "clock": clock, "chart": chart, "hours": hours, "days": DAYS}
+
+
+def drawn_proposal(proposal: SpreadProposal, clock: Clock) -> dict[str, Any]:
+    """What the template of a proposal shows; both pictures have the same scale."""
+    top = max(proposal.before.peak, proposal.after.peak)
+    return {
+        "proposal": proposal,
+        "clock": clock,
+        "before": load_chart(proposal.before, clock, top),
+        "after": load_chart(proposal.after, clock, top),
+    }
+
+
+def _style() -> dict[str, Markup]:
+    return {"style": Markup(static("duebook.css").decode())}  # noqa: S704 - our own file
+
+
+def _dated(report: SimulationReport) -> Clock:
+    """Tells every time with its date: a page that is kept has no today."""
+    return Clock(report.start - timedelta(days=1))
+
+
+def load_chart(report: SimulationReport, clock: Clock, top: int | None = None) -> Markup:
     """The most runs at the same time over the whole period; a line at the number of workers."""
     most = max(top or 0, report.peak, 1)
-    clock = Clock(report.start)
     wide = CHART_WIDTH / max(len(report.running), 1)
     steps = []
     for number, running in enumerate(report.running):
@@ -68,12 +80,9 @@ def load_chart(report: SimulationReport, top: int | None = None) -> Markup:
     words = f"runs at the same time, {clock.text(report.start)} to {clock.text(report.until)}"
     if report.peak_at is not None:
         words += f"; at most {report.peak}, at {clock.text(report.peak_at)}"
-    ends = (_day(report.start), _day(report.until - timedelta(seconds=1)))
-    return framed(area, words, [str(most), f"{most / 2:g}", "0"], ends)
-
-
-def _day(moment: object) -> str:
-    return f"{moment:%Y-%m-%d}"
+    ends = [report.start, report.until - timedelta(seconds=1)]
+    days = [f"{local_datetime(moment, clock.zone):%Y-%m-%d}" for moment in ends]
+    return framed(area, words, [str(most), f"{most / 2:g}", "0"], days)
 
 
 def hours_of(report: SimulationReport) -> list[list[Cell]]:

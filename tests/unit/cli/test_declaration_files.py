@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duebook.cli.declaration_files import read_files, write_toml, write_yaml
+from duebook.book.schedule_files import write_yaml
+from duebook.cli.declaration_files import read_files, write_toml
 from duebook.errors import Invalid
 from duebook.flows.parse import parse, plain
 from duebook.model.schedule import InvalidSchedule

@@ -69,6 +69,24 @@ def test_what_cannot_move_says_so() -> None:
     assert not found.specs
 
 
+def test_a_run_that_starts_within_a_minute_touches_one_more() -> None:
+    interval = {"every": "1h", "anchor": "2026-01-01T00:20:25Z"}
+    found = spread_out("20 2 * * *", "25 2 * * *", interval, names=("s0", "s1"))
+    minutes = [int(spec.trigger_text.split()[0]) for spec in found.specs.values()]
+    assert not set(minutes) & set(range(16, 26))  # it runs from 02:20:25 to 02:25:25
+
+
+def test_what_a_program_declares_stays_where_it_is() -> None:
+    entries = [
+        entry(f"s{n}", "H 2 * * *", labels=labels) for n, labels in enumerate((MAY_MOVE, {}))
+    ]
+    specs = {one.name: one.spec for one in entries}
+    takes = dict.fromkeys(specs, timedelta(minutes=5))
+    period = START, START + timedelta(days=7)
+    found = spread(specs, takes, *period, LABEL, (), None, dict.fromkeys(specs, "change it there"))
+    assert (found.movable, found.fixed) == (0, {"s0": "change it there"})
+
+
 def test_the_same_question_has_the_same_answer() -> None:
     triggers = ["0 2 * * *", "0 * * * *", "*/5 * * * *", "H 2 * * *", "30 2 * * *"]
     one, other = (spread_out(*triggers, labels=MAY_MOVE) for _ in range(2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -47,10 +48,10 @@ SLACK: Final = timedelta(days=1)
 NO_NODE: Final = "no node is running"
 
 
-def listed(names: Collection[str]) -> str:
-    """The first few names."""
+def listed(names: Collection[str], number: int | None = None) -> str:
+    """The first few names, of so many."""
     first = ", ".join(list(names)[:MOST_NAMED])
-    more = len(names) - MOST_NAMED
+    more = (len(names) if number is None else number) - MOST_NAMED
     return f"{first} and {more:,} more" if more > 0 else first
 
 
@@ -118,11 +119,13 @@ def check_tzdata(facts: Facts) -> Checkup:
     """Versions that differ, and stored due times that this version does not know."""
     found = []
     moved = facts.schedules.moved
-    if moved:
-        message = f"the next due time of {counted(len(moved), 'schedule')} was computed with other "
-        message += f"time zone data than {facts.tzdata}: {listed([_moved(one) for one in moved])}"
+    if moved.number:
+        named = listed([_moved(one) for one in moved.first], moved.number)
+        message = f"the next due time of {counted(moved.number, 'schedule')} was computed with "
+        message += f"other time zone data than {facts.tzdata}: {named}"
         remedy = "duebook doctor --fix computes them again"
-        found.append(Checkup("tzdata", "problem", message, remedy, _titles(moved), fixable=True))
+        titles = _titles(moved.first)
+        found.append(Checkup("tzdata", "problem", message, remedy, titles, fixable=True))
     versions = {node.tzdata for node in facts.health.nodes} | {facts.tzdata}
     if len(versions) > 1:
         others = [node for node in facts.health.nodes if node.tzdata != facts.tzdata]
@@ -177,15 +180,21 @@ def check_planning(facts: Facts) -> Checkup:
     if asleep := facts.asleep:
         message = f"no node would ever plan {listed(asleep)}: wake_at is missing"
         found.append(Checkup("planning", "problem", message, remedy, asleep, fixable=True))
-    if late := facts.schedules.late:
-        message = f"{listed([_late(one) for one in late])}: wake_at is too late"
-        found.append(Checkup("planning", "problem", message, remedy, _titles(late), fixable=True))
+    late = facts.schedules.late
+    if late.number:
+        named = listed([_late(one) for one in late.first], late.number)
+        message = f"{named}: wake_at is too late"
+        titles = _titles(late.first)
+        found.append(Checkup("planning", "problem", message, remedy, titles, fixable=True))
     found += [_with_remedy(one) for one in _found("planning", facts, ("overdue",))]
     number = counted(facts.schedules.number, "active schedule")
-    fine = f"the stored times of {number} agree with the definitions"
-    if not facts.schedules.complete:
-        fine += "; there are more, which duebook db check looks at"
-    return _one("planning", found, fine)
+    if facts.schedules.complete:
+        return _one("planning", found, f"the stored times of {number} agree with the definitions")
+    told = _one("planning", found, "their stored times agree with the definitions")
+    remedy = "to look at all: duebook db check, or duebook doctor --database instead of --url"
+    message = f"looked at the first {number}: {told.message}"
+    remedies = "; ".join(filter(None, (told.remedy, remedy)))
+    return replace(told, message=message, remedy=remedies)
 
 
 def _with_remedy(overdue: Checkup) -> Checkup:
@@ -195,11 +204,13 @@ def _with_remedy(overdue: Checkup) -> Checkup:
 
 def check_definitions(facts: Facts) -> Checkup:
     broken = {one.title: one.problem for one in facts.health.broken}
-    names = tuple(dict.fromkeys([*broken, *facts.schedules.unreadable]))
+    unread = facts.schedules.unreadable
+    names = tuple(dict.fromkeys([*broken, *unread.first]))
+    number = max(len(names), unread.number)
     if not names:
         return Checkup("definitions", "ok", "every definition can be read")
     why = f": {next(iter(broken.values()))}" if broken else ""
-    message = f"{counted(len(names), 'schedule')} cannot be planned ({listed(names)}){why}"
+    message = f"{counted(number, 'schedule')} cannot be planned ({listed(names, number)}){why}"
     place, _, name = names[0].rpartition("/")
     where = f"--namespace {place} " if place else ""
     remedy = "upgrade this node if a newer version wrote them; otherwise set what is wrong again, "

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from duebook.book.audit import SHARED, Auditor
 from duebook.book.doctor import checks
 from duebook.book.doctor.database_checks import check_file, check_server
-from duebook.book.doctor.facts import gather, title_of
+from duebook.book.doctor.facts import LOOKED, PAGE, gather, misplaced, title_of
+from duebook.budget import Budget
 from duebook.errors import Conflict, Unavailable, counted
 from duebook.model.change import Change
 from duebook.model.checkup import FileFacts
@@ -15,7 +17,7 @@ from duebook.model.diagnosis import CHECKED, Checkup, Diagnosis
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from duebook.book.doctor.facts import Facts, Misplaced
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Doctor", "judge", "unreachable"]
 
 DATABASE: Final = "database"
+LONGEST: Final = 60.0
+"""Seconds of processor time for an examination that nobody bounds: about a million schedules."""
 BATCH: Final = 200
 """Schedules that are woken in one transaction."""
 _CHECKS: Final = (
@@ -64,17 +68,19 @@ def unreachable(error: Conflict | Unavailable) -> Diagnosis:
 class Doctor:
     """Looks at all namespaces. `by` repairs."""
 
-    def __init__(self, store: Store, by: str = "") -> None:
+    def __init__(self, store: Store, by: str = "", budget: Budget | None = None) -> None:
         self._store = store
         self._by = by
+        self._budget = budget
 
     def examine(self) -> Diagnosis:
         """Check clocks, time zone data, sessions, schedules, queues and the database itself.
 
-        Reads one consistent view and changes nothing. Of active schedules, the first 5,000 are
-        looked at.
+        Reads one consistent view and changes nothing. Active schedules are read page by page, for a
+        minute of processor time, or on a server for two seconds; a result says if there are more.
         """
-        facts = self._store.read(gather, patient=True)
+        budget = self._budget or Budget(LONGEST)
+        facts = self._store.read(lambda tx: gather(tx, budget), patient=True)
         return Diagnosis(facts.now, judge(facts))
 
     def repair(self) -> Diagnosis:
@@ -83,12 +89,7 @@ class Doctor:
         Nothing runs twice and nothing is lost: the planner computes what is due from the
         definition, as at any other time. The audit names every schedule.
         """
-        facts = self._store.read(gather, patient=True)
-        wrong = [*facts.schedules.late, *facts.schedules.moved]
-        woken = self._wake_asleep()
-        for place in range(0, len(wrong), BATCH):
-            self._wake(wrong[place : place + BATCH])
-        titles = [*woken, *(one.title for one in wrong)]
+        titles = [*self._wake_asleep(), *self._wake_misplaced()]
         if titles:
             self._note_repair(titles)
         examined = self.examine()
@@ -124,6 +125,23 @@ class Doctor:
             ]
         )
         return [title_of(one.namespace, one.name) for one in schedules]
+
+    def _wake_misplaced(self) -> Iterator[str]:
+        """Those that wait for the wrong time, page by page; returns their titles."""
+        after, number = "", 0
+        while page := self._store.read(partial(self._look, after), patient=True):
+            wrong = [one for _, one in page if one is not None]
+            for place in range(0, len(wrong), BATCH):
+                self._wake(wrong[place : place + BATCH])
+            yield from (one.title for one in wrong)
+            after, number = page[-1][0], number + len(page)
+            if number >= LOOKED and self._budget is not None and self._budget.is_spent:
+                return  # what is left is found by the examination
+
+    @staticmethod
+    def _look(after: str, tx: Tx) -> list[tuple[str, Misplaced | None]]:
+        page = tx.checks.list_active(after, PAGE)
+        return [(one.id, misplaced(one, tx.now)) for one in page]
 
     def _wake(self, wrong: Sequence[Misplaced]) -> None:
         def work(tx: Tx) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from duebook.balance import expected_state, is_too_late
 from duebook.model.event_target import EventTarget
@@ -18,19 +18,30 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.balance import Expected
+    from duebook.budget import Budget
     from duebook.model.checkup import ExpiredSession, FileFacts, ServerFacts
     from duebook.model.clock_step import ClockStep
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.base import Tx
     from duebook.store.values import Account, Health
 
-__all__ = ["LOOKED", "Facts", "Misplaced", "Schedules", "gather", "look_at", "title_of"]
+__all__ = [
+    "LOOKED",
+    "PAGE",
+    "Facts",
+    "Misplaced",
+    "Schedules",
+    "gather",
+    "misplaced",
+    "title_of",
+]
 
+T = TypeVar("T")
 LOOKED: Final = 5_000
-"""Active schedules that are looked at; `duebook db check` looks at all."""
+"""Active schedules that are looked at in any case; beyond, as many as the budget allows."""
 PAGE: Final = 500
 MOST: Final = 100
-"""Sessions and sleeping schedules that are named."""
+"""Sessions and schedules that are named; of more, the number is told."""
 GRACE: Final = timedelta(minutes=1)
 """By how much a schedule may be overdue."""
 ZONELESS: Final = ("UTC", "Etc/UTC")
@@ -47,7 +58,23 @@ class Misplaced(NamedTuple):
     """the due time, or the time to be looked at, that the database has"""
     due_at: datetime | None
     """the one that it should have"""
-    tz: str
+    is_moved: bool
+    """whether other time zone data computed it; otherwise it is looked at too late"""
+
+
+class Some(Generic[T]):
+    """The first of many, and how many there are."""
+
+    __slots__ = ("first", "number")
+
+    def __init__(self) -> None:
+        self.first: list[T] = []
+        self.number = 0
+
+    def add(self, one: T) -> None:
+        self.number += 1
+        if self.number <= MOST:
+            self.first.append(one)
 
 
 @dataclass(slots=True)
@@ -57,11 +84,11 @@ class Schedules:
     number: int = 0
     complete: bool = True
     """False: there are more"""
-    late: list[Misplaced] = field(default_factory=list)
+    late: Some[Misplaced] = field(default_factory=Some)
     """those that will be looked at too late, or never"""
-    moved: list[Misplaced] = field(default_factory=list)
+    moved: Some[Misplaced] = field(default_factory=Some)
     """those whose next due time was computed with other time zone data"""
-    unreadable: list[str] = field(default_factory=list)
+    unreadable: Some[str] = field(default_factory=Some)
     queues: dict[str, str] = field(default_factory=dict)
     """each queue that one of them names, with the first of these schedules"""
     tasks: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -85,8 +112,8 @@ class Facts:
     tzdata: str
 
 
-def gather(tx: Tx) -> Facts:
-    """Everything at once, with few questions."""
+def gather(tx: Tx, budget: Budget) -> Facts:
+    """Everything at once, with few questions; schedules until the budget is used up."""
     return Facts(
         tx.now,
         tx.status.health(GRACE),
@@ -96,26 +123,27 @@ def gather(tx: Tx) -> Facts:
         tuple(tx.upkeep.list_clock_steps()),
         tuple(tx.checkups.list_expired_sessions(MOST)),
         tuple(title_of(*found) for found in tx.checkups.list_asleep(MOST)),
-        look_at(_accounts(tx), tx.now),
+        _look_at(_accounts(tx, budget), tx.now),
         tx.checkups.oldest_end(),
         tzdata_version(),
     )
 
 
-def _accounts(tx: Tx) -> Iterator[Account | None]:
-    """The first so many active schedules; None after them if there are more."""
+def _accounts(tx: Tx, budget: Budget) -> Iterator[Account | None]:
+    """The active schedules; None at the end if there are more."""
     after, number = "", 0
     while page := tx.checks.list_active(after, PAGE):
         yield from page
         after, number = page[-1].id, number + len(page)
         if len(page) < PAGE:
             return
-        if number >= LOOKED:
+        if number >= LOOKED and budget.is_spent:
             yield None
             return
 
 
-def look_at(accounts: Iterable[Account | None], now: datetime) -> Schedules:
+def _look_at(accounts: Iterable[Account | None], now: datetime) -> Schedules:
+    """What these schedules wait for and need; None among them: there are more."""
     found = Schedules()
     for account in accounts:
         if account is None:
@@ -124,11 +152,11 @@ def look_at(accounts: Iterable[Account | None], now: datetime) -> Schedules:
         found.number += 1
         spec = account.revisions[0].spec
         if spec is None:
-            found.unreadable.append(account.title)
+            found.unreadable.add(account.title)
             continue
         _note_needs(found, account, spec)
-        if account.wake_at is not None and (expected := expected_state(account)) is not None:
-            _compare(found, account, expected, now)
+        if (wrong := misplaced(account, now)) is not None:
+            (found.moved if wrong.is_moved else found.late).add(wrong)
     return found
 
 
@@ -141,14 +169,18 @@ def _note_needs(found: Schedules, account: Account, spec: ScheduleSpec) -> None:
         found.tasks.setdefault(place, account.title)
 
 
-def _compare(found: Schedules, account: Account, expected: Expected, now: datetime) -> None:
-    """Of what is asleep it was told already."""
-    stored, tz = account.next_due_at, expected.spec.tz
+def misplaced(account: Account, now: datetime) -> Misplaced | None:
+    """A schedule that waits for the wrong time; what is asleep is told apart from these."""
+    expected = None if account.wake_at is None else expected_state(account)
+    if expected is None:
+        return None
+    stored = account.next_due_at
     about = account.id, _namespace(account), account.name, account.title
     if stored is not None and stored > now and _is_moved(account, expected, stored):
-        found.moved.append(Misplaced(*about, stored, expected.due_at, tz))
-    elif is_too_late(account, expected, now):
-        found.late.append(Misplaced(*about, account.wake_at, expected.due_at, tz))
+        return Misplaced(*about, stored, expected.due_at, is_moved=True)
+    if is_too_late(account, expected, now):
+        return Misplaced(*about, account.wake_at, expected.due_at, is_moved=False)
+    return None
 
 
 def _is_moved(account: Account, expected: Expected, stored: datetime) -> bool:

@@ -504,10 +504,11 @@ WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace = :namespace AND 
                         AND e.due_at <= :now))) IS NULL)
     AND (r.exclusive OR r.max_concurrent IS NULL OR r.max_concurrent > (
         SELECT count(*) FROM active_runs AS other
-        WHERE other.schedule_id = r.schedule_id AND other.status = 'running'))
+        WHERE other.schedule_id = r.schedule_id AND other.status || '' = 'running'))
     AND (r.backfill_limit IS NULL OR r.backfill_limit > (
         SELECT count(*) FROM active_runs AS other
-        WHERE other.schedule_id = r.schedule_id AND other.status = 'running' AND other.lane = 3))
+        WHERE other.schedule_id = r.schedule_id AND other.status || '' = 'running'
+            AND other.lane = 3))
 ORDER BY -r.priority, r.ready_at, r.place
 LIMIT :limit
 
@@ -633,6 +634,14 @@ FROM me CROSS JOIN ending LEFT JOIN given ON true
 
 -- name: claim_limited
 -- The given runs become this session's, as far as the limits of their schedules allow now.
+WITH counted AS MATERIALIZED (
+    SELECT owner.schedule_id, n.every, n.own, n.filling
+    FROM (SELECT DISTINCT schedule_id FROM active_runs WHERE id = ANY (:ids::text[])) AS owner
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS every, count(*) FILTER (WHERE other.lane < 3) AS own,
+            count(*) FILTER (WHERE other.lane = 3) AS filling
+        FROM active_runs AS other
+        WHERE other.schedule_id = owner.schedule_id AND other.status || '' = 'running') AS n)
 UPDATE active_runs AS r
 SET status = 'running', attempt = r.attempt + 1,
     lane = CASE WHEN r.lane = 2 THEN 1 ELSE r.lane END, session_id = :session_id,
@@ -642,15 +651,12 @@ FROM (
         row_number() OVER (
             PARTITION BY c.schedule_id
             ORDER BY c.lane, c.attempt > 0 DESC, c.priority DESC, c.ready_at, c.place) AS rank,
-        (SELECT count(*) FROM active_runs AS other
-            WHERE other.schedule_id = c.schedule_id AND other.status = 'running'
-                AND (NOT c.exclusive OR other.lane < 3)) AS running,
+        coalesce(CASE WHEN c.exclusive THEN n.own ELSE n.every END, 0) AS running,
         c.backfill_limit, row_number() OVER (
             PARTITION BY c.schedule_id, c.lane ORDER BY c.priority DESC, c.ready_at, c.place) AS turn,
-        (SELECT count(*) FROM active_runs AS other
-            WHERE other.schedule_id = c.schedule_id AND other.status = 'running'
-                AND other.lane = 3 AND c.backfill_limit IS NOT NULL) AS filling
-    FROM active_runs AS c WHERE c.id = ANY (:ids::text[])) AS ranked
+        coalesce(n.filling, 0) AS filling
+    FROM active_runs AS c LEFT JOIN counted AS n ON n.schedule_id = c.schedule_id
+    WHERE c.id = ANY (:ids::text[])) AS ranked
 WHERE r.id = ranked.id AND r.status || '' = 'queued'
     AND (ranked.most IS NULL OR ranked.running + ranked.rank <= ranked.most)
     AND (ranked.backfill_limit IS NULL OR ranked.filling + ranked.turn <= ranked.backfill_limit)

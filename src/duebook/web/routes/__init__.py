@@ -19,6 +19,7 @@ from duebook.web.routes import (
     runs,
     schedule_actions,
     schedules,
+    simulate,
     windows,
 )
 
@@ -38,6 +39,7 @@ PAGES = (
     flows.files,
     flows.checking,
     insights.operations,
+    simulate.operations,
     calendars.operations,
     windows.operations,
     feeds.operations,

@@ -1,0 +1,186 @@
+"""The pages that look ahead: what schedules would do, and which minutes suit them better."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from starlette.responses import Response
+
+from duebook.api.operations import Operations
+from duebook.api.parameters import Query
+from duebook.book.schedule_files import proposed_files
+from duebook.errors import Conflict, Invalid, OverBudget, shorten
+from duebook.model.access import Role
+from duebook.timetext import format_instant
+from duebook.web.page_request import CurrentPage
+from duebook.web.simulation import drawn, drawn_proposal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from duebook.model.simulation import SpreadProposal
+
+    T = TypeVar("T")
+
+__all__ = ["operations"]
+
+operations = Operations("", "pages")
+
+DAYS, PERCENTILE, LABEL = "7", "50", "may-move:true"
+TOO_MUCH = "choose fewer days, or use the command below with --database, which has no limit"
+
+Text = Annotated[str, Query(max_length=40)]
+From = Annotated[str, Query(alias="from", max_length=40)]
+Label = Annotated[str, Query(max_length=200)]
+Names = Annotated[str, Query(max_length=1_000)]
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedFile:
+    """A file of a proposal, as its page shows it."""
+
+    owner: str
+    name: str
+    text: str
+    url: str
+
+
+@operations("GET", "/simulate", Role.OPERATOR)
+def get_simulation(
+    page: CurrentPage,
+    days: Text = "",
+    workers: Text = "",
+    percentile: Text = PERCENTILE,
+    start: From = "",
+) -> Response:
+    """What would happen in the coming days; a form until it says how many."""
+    given = {"days": days or DAYS, "workers": workers, "percentile": percentile, "from": start}
+    command = _command(page, "simulate", given)
+
+    def show(problem: str = "", status: int = 200, **values: Any) -> Response:
+        common = {"given": given, "problem": problem, "command": command}
+        return page.render("simulate.html", status, **{"report": None} | common | values)
+
+    def simulate() -> Response:
+        with page.ask.computing() as book:
+            report = _bounded(lambda: book.simulate(**_asked(page, given)))
+        return show(**drawn(report, page.clock()))
+
+    return page.attempt(simulate, show) if days else show()
+
+
+@operations("GET", "/spread", Role.OPERATOR)
+def get_spread(
+    page: CurrentPage,
+    days: Text = "",
+    workers: Text = "",
+    percentile: Text = PERCENTILE,
+    start: From = "",
+    label: Label = LABEL,
+    names: Names = "",
+) -> Response:
+    """Other minutes, and what they change; a form until it says for how many days."""
+    given = {"days": days or DAYS, "workers": workers, "percentile": percentile, "from": start}
+    given |= {"label": label, "names": names}
+    command = f"{_command(page, 'spread', given)} --out {_file_name('')}"
+
+    def show(problem: str = "", status: int = 200, **values: Any) -> Response:
+        common = {"given": given, "problem": problem, "command": command}
+        return page.render("spread.html", status, **{"proposal": None} | common | values)
+
+    def propose() -> Response:
+        proposal = _propose(page, given)
+        files = _files(page, proposal, given)
+        return show(**drawn_proposal(proposal, page.clock()), files=files)
+
+    return page.attempt(propose, show) if days else show()
+
+
+@operations("GET", "/spread/file", Role.OPERATOR)
+def get_spread_file(
+    page: CurrentPage,
+    days: Text = DAYS,
+    workers: Text = "",
+    percentile: Text = PERCENTILE,
+    start: From = "",
+    label: Label = LABEL,
+    names: Names = "",
+    owner: Annotated[str, Query(max_length=200)] = "",
+) -> Response:
+    """The schedules of an owner that move, as a file for diff and apply; computed again."""
+    given = {"days": days, "workers": workers, "percentile": percentile, "from": start}
+    proposal = _propose(page, given | {"label": label, "names": names})
+    text = proposed_files(proposal).get(owner)
+    if text is None:
+        raise Conflict("the proposal has changed, and moves none of these; go back and reload it")
+    return Response(
+        text,
+        headers={"Content-Disposition": f'attachment; filename="{_file_name(owner)}"'},
+        media_type="application/yaml",
+    )
+
+
+def _propose(page: CurrentPage, given: Mapping[str, str]) -> SpreadProposal:
+    asked = _asked(page, given)
+    names = given["names"].replace(",", " ").split()
+    with page.ask.computing() as book:
+        return _bounded(lambda: book.spread(names=names, label=given["label"] or None, **asked))
+
+
+def _bounded(work: Callable[[], T]) -> T:
+    """What it answers; raises OverBudget that says what to do on these pages."""
+    try:
+        return work()
+    except OverBudget as error:
+        raise OverBudget(f"{str(error).partition(';')[0]}; {TOO_MUCH}") from None
+
+
+def _asked(page: CurrentPage, given: Mapping[str, str]) -> dict[str, Any]:
+    """Raises Invalid for a field that cannot be read."""
+    return {
+        "days": _number("days", given["days"]),
+        "workers": _number("workers", given["workers"]) if given["workers"] else None,
+        "percentile": _number("percentile", given["percentile"]),
+        "start": page.read_time("from", given["from"]) if given["from"] else None,
+    }
+
+
+def _number(field: str, text: str) -> int:
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    raise Invalid(f'{field} "{shorten(text)}" is not a whole number')
+
+
+def _files(
+    page: CurrentPage, proposal: SpreadProposal, given: Mapping[str, str]
+) -> Sequence[ProposedFile]:
+    """Each with an address at which it is computed again, from the same instant on."""
+    asked = dict(given) | {"from": format_instant(proposal.before.start)}
+    return [
+        ProposedFile(
+            owner, _file_name(owner), text, page.url("spread", "file", **asked, owner=owner)
+        )
+        for owner, text in proposed_files(proposal).items()
+    ]
+
+
+def _file_name(owner: str) -> str:
+    return f"spread-{owner}.yaml" if owner else "spread.yaml"
+
+
+def _command(page: CurrentPage, name: str, given: Mapping[str, str]) -> str:
+    """What does the same at the command line."""
+    words = ["duebook", name, "--days", given["days"]]
+    if given["from"]:
+        with suppress(Invalid):
+            words += ["--from", format_instant(page.read_time("from", given["from"]))]
+    words += ["--workers", given["workers"]] if given["workers"] else []
+    words += ["--percentile", given["percentile"]] if given["percentile"] != PERCENTILE else []
+    if given.get("label", LABEL) not in (LABEL, ""):
+        words += ["--label", given["label"].replace(":", "=", 1)]
+    for one in given.get("names", "").replace(",", " ").split():
+        words += ["--name", one]
+    return " ".join(map(quote, words))
