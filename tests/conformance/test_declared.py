@@ -186,7 +186,7 @@ def test_a_name_that_two_tasks_declare_is_refused_for_the_second(program: Progra
         ({"digest": {"trigger": every("1m")}}, 'schedule "digest" is declared by both'),
         ({"other": {}}, "trigger is missing"),
         ({"other": "* * * * *"}, '"other" is not a dict with a trigger'),
-        ({"other": {"trigger": every("1m"), "target": "x"}}, "has a target: the function is it"),
+        ({"other": {"trigger": every("1m"), "target": "x"}}, "has a target; remove it"),
         ({"other": {"trigger": every("1m"), "payload": {"audience": 3}}}, "is not of type str"),
         ({"Bad Name": {"trigger": every("1m")}}, "the schedule of task"),
         ([], "is not a dict such as"),
@@ -234,7 +234,7 @@ def test_a_payload_that_the_task_does_not_take_makes_no_schedule(program: Progra
         ({"payload": {"audience": 3}}, "payload audience 3 is not of type str"),
         ({"payload": {"audience": 3}, "schedule": None}, "payload audience 3 is not of type str"),
         ({"payload": {"audience": "{{ nobody }}"}}, '"nobody" is unknown'),
-        ({"target": "other"}, "a task does not take target: the function is it"),
+        ({"target": "other"}, "a task does not take target: the task itself runs"),
         ({"trigger": every("1m")}, "a task does not take trigger: use schedule"),
     ],
 )

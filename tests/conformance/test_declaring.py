@@ -382,3 +382,108 @@ def test_create_with_replace_creates_or_replaces(book: Book) -> None:
         book.schedules.create("job", replace="yes", trigger="* * * * *", target="t")  # type: ignore[call-overload]
     with pytest.raises(NotFound):
         book.schedules.create("job", replace=True, template="none")
+
+
+# ------------------------------------------------------------ calendars
+
+
+WEEKEND = {"name": "weekend", "weekdays": "SAT-SUN"}
+CLOSED = {"name": "closed", "calendars": ["weekend"], "dates": ["2026-12-25"]}
+
+
+def closing(name: str = "job", **more: Any) -> dict[str, Any]:
+    return hourly(name, trigger={"daily": "14:00"}, calendar={"except": "closed"}, **more)
+
+
+def test_calendars_are_created_with_the_schedules_that_use_them(book: Book) -> None:
+    planned = book.schedules.declare([closing()], OWNER, calendars=[CLOSED, WEEKEND], dry_run=True)
+    assert [(one.name, one.action) for one in planned.calendars] == [
+        ("closed", "create"),
+        ("weekend", "create"),
+    ]
+    assert book.calendars.list() == []
+    done = book.schedules.declare(
+        [closing()], OWNER, calendars=[CLOSED, WEEKEND], expect=planned.fingerprint
+    )
+    assert (done.created, done.applied) == (("job",), True)
+    use = book.schedules.get("job").spec.calendar  # type: ignore[union-attr]
+    assert use is not None
+    assert (use.version, use.days) == (1, book.calendars.get("closed").days)
+    noted = [(one.action, one.subject) for one in book.audit.list() if one.kind == "calendar"]
+    assert sorted(noted) == [("create", "closed"), ("create", "weekend")]
+    again = book.schedules.declare([closing()], OWNER, calendars=[CLOSED, WEEKEND])
+    assert (again.changes, again.unchanged) == (False, ("job",))
+
+
+def test_schedules_of_all_owners_follow_a_calendar_that_changes(book: Book) -> None:
+    book.schedules.declare([closing(), closing("edited")], OWNER, calendars=[CLOSED, WEEKEND])
+    book.schedules.create(**closing("other"))
+    book.schedules.pause("other")
+    longer = WEEKEND | {"weekdays": "FRI-SUN"}
+    forms = [closing(), closing("edited", title="Edited")]
+    planned = book.schedules.declare(forms, OWNER, calendars=[longer], days=14, dry_run=True)
+    assert [(one.name, one.action) for one in planned.calendars] == [
+        ("closed", "follow"),
+        ("weekend", "change"),
+    ]
+    assert (planned.changed, planned.following) == (("edited",), ("job", "other"))
+    assert (planned.unchanged, len(planned.calendars[1].added)) == ((), 10)
+    before = planned.fingerprint
+    assert book.schedules.declare(forms, OWNER, calendars=[longer], expect=before).applied
+    days = book.calendars.get("closed").days
+    for name in ("job", "edited", "other"):
+        use = book.schedules.get(name).spec.calendar  # type: ignore[union-attr]
+        assert use is not None
+        assert (use.version, use.days) == (2, days)
+    assert book.schedules.get("other").status == "paused"
+
+
+def test_a_change_of_only_the_calendar_tells_the_due_times_that_disappear(book: Book) -> None:
+    book.calendars.save("closed", dates=["2026-01-06"])
+    assert BEGIN.day == 5
+    tomorrow = BEGIN + timedelta(hours=26)
+    plain = closing()
+    del plain["calendar"]
+    book.schedules.declare([plain], OWNER)
+    planned = book.schedules.declare([closing()], OWNER, dry_run=True)
+    assert told_of(planned).disappear == (tomorrow,)
+    book.schedules.declare([closing()], OWNER)
+    moved = [{"name": "closed", "dates": ["2026-01-07"]}]
+    followed = book.schedules.declare([closing()], OWNER, calendars=moved, dry_run=True)
+    assert told_of(followed).action == "follow"
+    assert told_of(followed).move == (DueMove(tomorrow + timedelta(days=1), tomorrow),)
+
+
+def test_due_times_in_maintenance_windows_do_not_appear(book: Book) -> None:
+    start = BEGIN + timedelta(hours=12)
+    book.windows.add("move", start, start + timedelta(days=2), {"team": "data"})
+    book.schedules.declare([hourly(trigger={"daily": "14:00"})], OWNER)
+    labelled = [
+        hourly(name, trigger={"daily": "14:00"}, labels={"team": "data"}) for name in ("job", "new")
+    ]
+    planned = book.schedules.declare(labelled, OWNER, dry_run=True, days=4)
+    first, day = BEGIN + timedelta(hours=2), timedelta(days=1)
+    assert told_of(planned, "new").appear == (first, first + 3 * day)
+    assert told_of(planned).disappear == (first + day, first + 2 * day)
+
+
+def test_a_calendar_that_others_change_meanwhile_is_looked_at_again(book: Book) -> None:
+    def change_meanwhile() -> None:
+        if book.calendars.get("weekend").version == 1:
+            book.calendars.save("weekend", weekdays=["SUN"])
+
+    book.schedules.declare([closing()], OWNER, calendars=[CLOSED, WEEKEND])
+    other = Declaring._refuse_others
+
+    def late(self: Declaring, difference: Any) -> None:
+        change_meanwhile()
+        other(self, difference)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Declaring, "_refuse_others", late)
+        book.schedules.declare([closing()], OWNER, calendars=[WEEKEND | {"weekdays": "FRI-SUN"}])
+    saved = book.calendars.get("weekend")
+    assert (saved.version, saved.definition) == (3, {"weekdays": ["FRI", "SAT", "SUN"]})
+    use = book.schedules.get("job").spec.calendar  # type: ignore[union-attr]
+    assert use is not None
+    assert use.days == book.calendars.get("closed").days

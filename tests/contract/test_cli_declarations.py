@@ -115,6 +115,12 @@ def test_apply_asks_and_takes_no_for_an_answer(cli: Cli, tmp_path: Path) -> None
 def test_names_of_others_need_adopt_and_prune_needs_an_owner(cli: Cli, tmp_path: Path) -> None:
     cli.ok("add", "often", "--every", "1h", "--", "true")
     file = write(tmp_path, FILE)
+    gap = '{daily: "02:30", tz: Europe/Brussels}'
+    warned = FILE.replace('{every: 10m, anchor: "2026-01-01T00:00:00Z"}', gap)
+    unasked = CliRunner().invoke(main, [*cli._asks, "apply", write(tmp_path, warned)])
+    assert "02:30 does not exist on" in unasked.stdout
+    assert "add --adopt" in unasked.stderr, "another warning hides nothing, and nobody is asked"
+    file = write(tmp_path, FILE)
     result = cli("apply", file, "--yes")
     assert result.exit_code == 1
     assert "1 schedule not declared by billing: often; to take over, add --adopt" in result.output
@@ -215,3 +221,47 @@ def test_a_file_is_read_from_stdin(cli: Cli) -> None:
     for text in (FILE, json.dumps({"schedules": []})):
         result = CliRunner().invoke(main, [*cli._asks, "diff", "-"], input=text)
         assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("kind", ["yaml", "toml", "json"])
+def test_an_export_has_the_calendars_that_its_schedules_use(
+    cli: Cli, tmp_path: Path, kind: str
+) -> None:
+    ical = tmp_path / "days.ics"
+    ical.write_bytes(b"BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART:20270102\r\nEND:VEVENT\r\n")
+    cli.ok("calendar", "add", "closed", "--date", "2026-12-24/2027-01-01", "--ical", str(ical))
+    cli.ok("calendar", "add", "open", "--weekdays", "MON-FRI", "--without-calendar", "closed")
+    cli.ok("calendar", "add", "unused", "--weekdays", "SUN")
+    cli.ok("add", "job", "--daily", "09:00", "--calendar", "only:open", "--", "true")
+    file = write(tmp_path, cli.ok("export", "--format", kind), f"books.{kind}")
+    place = ["--database", str(tmp_path / "other.db")]
+    applied = CliRunner().invoke(main, [*place, "apply", file, "--yes"])
+    assert applied.exit_code == 0, applied.output
+    assert "+ calendar closed: create" in applied.stdout
+    assert "owner default: 2 calendars to create, 1 to create\napplied\n" in applied.stdout
+    again = CliRunner().invoke(main, [*place, "apply", file])
+    assert again.stdout == "owner default: 1 unchanged\n"
+    with closing(SqliteStore(tmp_path / "other.db")) as store:
+        book = Book(store)
+        names = [one.name for one in book.calendars.list()]
+        found = {name: book.calendars.get(name).definition for name in names}
+        assert found["closed"]["ical"] == ical.read_bytes().decode().replace("\r\n", "\n")
+        assert (found["open"], len(found)) == (
+            {"weekdays": ["MON", "TUE", "WED", "THU", "FRI"], "without": {"calendars": ["closed"]}},
+            2,
+        )
+
+
+def test_a_calendar_of_a_file_that_changes_is_shown_and_a_wrong_one_has_its_line(
+    cli: Cli, tmp_path: Path
+) -> None:
+    text = "calendars:\n  open: {weekdays: MON-FRI}\nschedules:\n  job:\n"
+    text += '    trigger: {daily: "09:00"}\n'
+    text += "    calendar: {only: open}\n    target: {shell: 'true'}\n"
+    cli.ok("apply", write(tmp_path, text), "--yes")
+    other = write(tmp_path, text.replace("MON-FRI", "MON-SUN"))
+    shown = cli.ok("diff", other)
+    assert "~ calendar open: change (version 1)\n    weekdays  " in shown
+    assert "owner default: 1 calendar to change, 1 to follow their calendars\n" in shown
+    wrong = cli("diff", write(tmp_path, text.replace("MON-FRI", "MONDAY")))
+    assert "schedules.yaml:2: open: weekdays MONDAY is not a weekday" in wrong.output

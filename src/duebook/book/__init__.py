@@ -230,14 +230,16 @@ class Book(Closing):
         schedules: Sequence[Mapping[str, Any]] = (),
         only: bool = False,
         progress: Callable[[float, int], None] | None = None,
+        calendars: Sequence[Mapping[str, Any]] = (),
     ) -> SimulationReport:
         """Simulate the schedules of the namespace from `start` (now) on, and change nothing.
 
         The planner decides about every due time, on a virtual clock. Runs take as long as past runs
         did (the median, or another `percentile`), or as `takes` says, by schedule; `"*"` is for
         those without past runs, by default a minute. At most `workers` run at the same time.
-        `schedules` are definitions to simulate as well; with `only`, nothing else. `progress` is
-        called with the part that is done and the number of due times.
+        `schedules` are definitions to simulate as well; with `only`, nothing else. `calendars` are
+        definitions, each with its `name`, which replace those that are stored. `progress` is called
+        with the part that is done and the number of due times.
 
         >>> import tempfile
         >>> from duebook import Duebook, cron
@@ -249,7 +251,7 @@ class Book(Closing):
 
         Raises Invalid that names the argument, and OverBudget if a budget is used up.
         """
-        asked = (days, start, workers, takes, percentile, schedules, only)
+        asked = (days, start, workers, takes, percentile, schedules, only, calendars)
         return self._foresight().simulate(Outlay(*asked), progress or (lambda *_: None))
 
     def spread(
@@ -262,13 +264,14 @@ class Book(Closing):
         takes: Mapping[str, str | timedelta] | None = None,
         percentile: int = 50,
         schedules: Sequence[Mapping[str, Any]] = (),
+        calendars: Sequence[Mapping[str, Any]] = (),
     ) -> SpreadProposal:
         """Propose minutes for schedules that may move, so that fewer runs start together.
 
         Those may move that are in `names`, have the `label`, or have `H` as their minute; only the
         minute changes. The other arguments are those of `simulate`. Nothing is changed.
         """
-        asked = Outlay(days, start, workers, takes, percentile, schedules)
+        asked = Outlay(days, start, workers, takes, percentile, schedules, False, calendars)
         return self._foresight().spread(asked, read_label(label), names)
 
     def _foresight(self) -> Foresight:

@@ -151,7 +151,7 @@ class Room:
         try:
             self._left -= len(json.dumps(definition, ensure_ascii=False, default=str).encode())
         except (TypeError, ValueError, RecursionError):
-            return  # it is no JSON, which is told where it is read
+            return  # not valid JSON; reading the definition reports that
         if self._left < 0:
             raise Invalid(
                 f"schedules: together with the fields from their templates, they have more than "

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from duebook.budget import Budget
+from duebook.book.declared_calendars import renewed, tell_calendar
 from duebook.errors import OverBudget
 from duebook.model.declaration import Declaration, DeclaredSchedule, FieldChange, field_changes
 from duebook.model.note import Note
+from duebook.model.window import spans_for
 from duebook.planner import MOST_COMPARED, Foreseen, foresee_change, foresee_end, foresee_new
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from duebook.book.bulk import Wanted
-    from duebook.model.plan import Snapshot
+    from duebook.book.declared_calendars import CalendarChange
+    from duebook.budget import Budget
+    from duebook.model.plan import Snapshot, WindowSpan
     from duebook.model.schedule import Schedule, ScheduleSpec
+    from duebook.model.window import MaintenanceWindow
     from duebook.store.values import NewSchedule
 
 __all__ = ["DAYS", "Asked", "Changed", "Difference", "Facts", "plan_declaration", "whose"]
@@ -31,8 +35,6 @@ MOST_LOOKED_AT: Final = 100_000
 """Due times that one declaration computes for its comparison."""
 LEAST_COMPARED: Final = 400
 """Of them, for each schedule that changes, however many these are."""
-LONGEST: Final = 5.0
-"""Seconds of processor time for it."""
 
 
 class Asked(NamedTuple):
@@ -71,6 +73,12 @@ class Difference:
     gone: list[Schedule]
     """of the owner, and no longer wanted"""
     unchanged: list[str]
+    calendars: dict[str, CalendarChange] = field(default_factory=dict)
+    """in an order in which they can be saved"""
+    bases: dict[str, int] = field(default_factory=dict)
+    """the versions of all calendars, if any are declared"""
+    following: list[Schedule] = field(default_factory=list)
+    """otherwise unchanged, with calendars whose days change"""
 
     @property
     def edits(self) -> list[Changed]:
@@ -84,19 +92,25 @@ class Facts(NamedTuple):
     """of schedules that change or end, by id"""
     notes: Mapping[str, Note]
     """by name: the due times that a change would have kept"""
+    windows: Sequence[MaintenanceWindow] = ()
+    """of the namespace, those that are not over"""
 
 
 def plan_declaration(
-    namespace: str, asked: Asked, difference: Difference, facts: Facts
+    namespace: str, asked: Asked, difference: Difference, facts: Facts, budget: Budget
 ) -> Declaration:
-    """What declaring does, with the fingerprint by which it can be asked for again."""
+    """What declaring does, with the fingerprint by which it can be asked for again; due times are
+    compared as long as the budget lasts."""
     until = difference.now + timedelta(days=asked.days)
-    foreseen, compared = _foresee(difference, facts, until) if asked.days else ({}, True)
+    seen = _foresee(difference, facts, until, budget) if asked.days else ({}, True)
+    foreseen, compared = seen
     told = [
         *(_created(one, foreseen) for one in difference.created),
         *(_changed(asked, one, foreseen) for one in difference.changed),
         *(_gone(asked, one, foreseen) for one in difference.gone),
+        *(_following(one, foreseen) for one in difference.following),
     ]
+    calendars = [tell_calendar(change, difference.now) for change in difference.calendars.values()]
     return Declaration(
         asked.owner,
         namespace,
@@ -107,6 +121,7 @@ def plan_declaration(
         schedules=tuple(sorted(told, key=lambda one: one.name)),
         unchanged=tuple(difference.unchanged),
         compared=compared,
+        calendars=tuple(sorted(calendars, key=lambda one: one.name)),
     )
 
 
@@ -120,11 +135,11 @@ def whose(schedule: Schedule) -> str:
 
 
 def _foresee(
-    difference: Difference, facts: Facts, until: datetime
+    difference: Difference, facts: Facts, until: datetime, budget: Budget
 ) -> tuple[dict[str, Foreseen], bool]:
     """What becomes of due times, by the names of schedules, and whether all were compared."""
     looked_at, found, everything = 0, dict[str, Foreseen](), True
-    for name, look in _looks(difference, facts.snapshots, until):
+    for name, look in _looks(difference, facts, until, budget):
         if looked_at > MOST_LOOKED_AT:
             return found, False
         try:
@@ -139,20 +154,28 @@ def _foresee(
 
 
 def _looks(
-    difference: Difference, snapshots: Mapping[str, Snapshot], until: datetime
+    difference: Difference, facts: Facts, until: datetime, budget: Budget
 ) -> Iterator[tuple[str, Callable[[], Foreseen]]]:
     """The changes first, which matter most, then what is removed and what is new."""
-    how = difference.now, until, Budget(LONGEST)
-    share = MOST_LOOKED_AT // max(len(difference.edits), 1)
-    most = min(max(share, LEAST_COMPARED), MOST_COMPARED)
+    how, snapshots = (difference.now, until, budget), facts.snapshots
+    share = MOST_LOOKED_AT // max(len(difference.edits) + len(difference.following), 1)
+    change = partial(foresee_change, most=min(max(share, LEAST_COMPARED), MOST_COMPARED))
+
+    def windows(spec: ScheduleSpec) -> tuple[WindowSpan, ...]:
+        return spans_for(facts.windows, dict(spec.labels))
+
     for one in difference.edits:  # one that cannot be read has no snapshot
         if (found := snapshots.get(one.schedule.id)) is not None:
-            yield one.wanted.name, partial(foresee_change, found, one.spec, *how, most)
+            yield one.wanted.name, partial(change, found, one.spec, *how, windows(one.spec))
+    for schedule in difference.following:
+        if (found := snapshots.get(schedule.id)) is not None:
+            spec = renewed(found.spec, difference.calendars)
+            yield schedule.name, partial(change, found, spec, *how)
     for schedule in difference.gone:
         if (found := snapshots.get(schedule.id)) is not None:
             yield schedule.name, partial(foresee_end, found, *how)
     for _, _, new in difference.created:
-        yield new.name, partial(foresee_new, new.name, new.spec, *how)
+        yield new.name, partial(foresee_new, new.name, new.spec, *how, windows(new.spec))
 
 
 def _created(
@@ -189,6 +212,11 @@ def _gone(asked: Asked, schedule: Schedule, foreseen: Mapping[str, Foreseen]) ->
     return DeclaredSchedule(schedule.name, "leave", schedule.version, notes=(left,))
 
 
+def _following(schedule: Schedule, foreseen: Mapping[str, Foreseen]) -> DeclaredSchedule:
+    told = DeclaredSchedule(schedule.name, "follow", schedule.version)
+    return _with(told, foreseen.get(schedule.name))
+
+
 def _fingerprint(namespace: str, asked: Asked, found: Difference) -> str:
     """Of what is done, and to which versions."""
     rows: list[Any] = [["create", one.name, one.spec.to_json()] for _, one, _ in found.created]
@@ -198,7 +226,11 @@ def _fingerprint(namespace: str, asked: Asked, found: Difference) -> str:
     ]
     if asked.prune:
         rows += [["remove", one.name, *_basis(one)] for one in found.gone]
-    whole = [namespace, asked.owner, sorted(rows, key=lambda row: row[1])]
+    rows += [
+        ["calendar", name, one.calendar.version, one.calendar.definition, one.calendar.days.text]
+        for name, one in found.calendars.items()
+    ]
+    whole = [namespace, asked.owner, sorted(rows, key=lambda row: (row[1], row[0]))]
     text = json.dumps(whole, sort_keys=True, ensure_ascii=False)
     return sha256(text.encode(errors="replace")).hexdigest()[:32]
 

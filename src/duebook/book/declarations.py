@@ -71,7 +71,7 @@ def declare_schedules(book: Book, by: str, prune: bool) -> Declarations:
 def read_schedules(
     name: str, schedule: Any, schedules: Mapping[str, Mapping[str, Any]] | None
 ) -> dict[str, dict[str, Any]]:
-    """The schedules that a task declares, by name; raises Invalid for what is none."""
+    """The schedules that a task declares, by name; raises Invalid for anything else."""
     found = {} if schedule is None else {name: {"trigger": schedule}}
     if schedules is None:
         return found
@@ -83,7 +83,8 @@ def read_schedules(
         if not isinstance(definition, Mapping):
             raise Invalid(f'schedules: "{shorten(own)}" is not a dict with a trigger')
         if "target" in definition:
-            raise Invalid(f'schedules: "{shorten(own)}" has a target: the function is it')
+            told = "has a target; remove it, the task itself runs"
+            raise Invalid(f'schedules: "{shorten(own)}" {told}')
         found[own] = dict(definition)
     return found
 
@@ -97,7 +98,7 @@ def refuse_declaration(
     namespace: str,
 ) -> None:
     """What could only fail later: raises Invalid, and InvalidSchedule for policies and payload."""
-    for field, instead in (("target", "the function is it"), ("trigger", "use schedule")):
+    for field, instead in (("target", "the task itself runs"), ("trigger", "use schedule")):
         if field in policies:
             raise Invalid(f"a task does not take {field}: {instead}")
     alone = Tasks()

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.actions import delete_all
@@ -20,9 +21,11 @@ from duebook.book.declaration_plan import (
     plan_declaration,
     whose,
 )
+from duebook.book.declared_calendars import change_calendars, renewed
 from duebook.book.editing import put_in_force
 from duebook.book.quotas import admit
 from duebook.book.widening import find_missed, widens
+from duebook.budget import Budget
 from duebook.errors import Conflict, Invalid, counted, quoted, shorten
 from duebook.ids import check_name
 from duebook.model.declaration import (
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
     from duebook.book.bulk import Wanted
     from duebook.book.declaration_plan import Asked
     from duebook.book.rights import Rights
-    from duebook.model.calendar import Calendar
+    from duebook.model.calendar import Calendar, CalendarRule
     from duebook.model.plan import Snapshot
     from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.store.base import Store, Tx
@@ -57,6 +60,11 @@ MOST_DAYS: Final = 366
 MOST_WIDENED: Final = 100
 """Changes for which due times that were recorded as missed are looked for."""
 TRIES: Final = 3
+LONGEST: Final = 5.0
+"""Seconds of processor time for comparing due times, in all tries."""
+MOST_FOLLOWING: Final = 10_000
+"""Schedules that use calendars which change."""
+NO_CALENDARS: Final[Mapping[str, CalendarRule]] = MappingProxyType({})
 AT_ONCE: Final = 500
 """Schedules that one statement reads."""
 FLOWS: Final = "flows:"
@@ -108,17 +116,24 @@ class Declaring:
                 forms[number] = _unhidden(forms[number], found.spec)
         return forms
 
-    def declare(self, wanted: Sequence[Wanted]) -> Declaration:
+    def declare(
+        self, wanted: Sequence[Wanted], calendars: Mapping[str, CalendarRule] = NO_CALENDARS
+    ) -> Declaration:
         """Say what changes, and change it unless only that was asked for."""
+        budget = Budget(LONGEST)
         for _ in range(TRIES):
             try:
-                return self._try(wanted)
+                return self._try(wanted, calendars, budget)
             except _Moved:
                 continue
         raise Conflict("others keep changing these schedules; try again")
 
-    def _try(self, wanted: Sequence[Wanted]) -> Declaration:
-        told, difference = self._look(wanted)
+    def _try(
+        self, wanted: Sequence[Wanted], calendars: Mapping[str, CalendarRule], budget: Budget
+    ) -> Declaration:
+        difference = self._compare(wanted, calendars)
+        facts = self._store.read(lambda tx: self._read_facts(tx, difference))
+        told = plan_declaration(self._namespace, self._asked, difference, facts, budget)
         if self._asked.expect not in (None, told.fingerprint):
             raise Conflict(
                 "the schedules are no longer as they were when this was planned; look at the "
@@ -133,16 +148,20 @@ class Declaring:
 
     # -- what would change: nothing is computed while a transaction is open
 
-    def _look(self, wanted: Sequence[Wanted]) -> tuple[Declaration, Difference]:
-        difference = self._compare(wanted)
-        facts = self._store.read(lambda tx: self._read_facts(tx, difference))
-        return plan_declaration(self._namespace, self._asked, difference, facts), difference
-
-    def _compare(self, wanted: Sequence[Wanted]) -> Difference:
+    def _compare(
+        self, wanted: Sequence[Wanted], declared: Mapping[str, CalendarRule]
+    ) -> Difference:
         """Raises InvalidSchedule for what nobody could put in force."""
         owner = self._asked.owner
-        now, known, gone, calendars = self._store.read(lambda tx: self._read_known(tx, wanted))
+        now, known, gone, calendars = self._store.read(
+            lambda tx: self._read_known(tx, wanted, bool(declared))
+        )
         found = Difference(now, [], [], gone, [])
+        if declared:
+            found.bases.update({name: one.version for name, one in calendars.items()})
+            place = self._namespace, calendars, declared, now, self._audit.by
+            found.calendars.update(change_calendars(*place))
+            calendars |= {name: change.calendar for name, change in found.calendars.items()}
         problems = Problems()
         for number, one in enumerate(wanted):
             schedule = known.get(one.name)
@@ -162,18 +181,37 @@ class Declaring:
             except InvalidSchedule as error:
                 problems.add(number, error.problems)
         problems.refuse()
+        if found.calendars:
+            found.following.extend(self._store.read(lambda tx: self._read_following(tx, found)))
+            following = {one.name for one in found.following}
+            found.unchanged[:] = [name for name in found.unchanged if name not in following]
         return found
 
+    def _read_following(self, tx: Tx, found: Difference) -> list[Schedule]:
+        """Schedules that use calendars which change, and are not changed or deleted themselves."""
+        users = tx.calendars.list_users(self._namespace, list(found.calendars))
+        if len(users) > MOST_FOLLOWING:
+            raise Invalid(
+                f"calendars: {len(users):,} schedules use them; at most {MOST_FOLLOWING:,} can "
+                "follow at once; change fewer calendars at a time"
+            )
+        others = {one.schedule.id for one in found.edits}
+        others |= {one.id for one in found.gone} if self._asked.prune else set()
+        return _schedules(tx, [id_ for id_ in users if id_ not in others])
+
     def _read_known(
-        self, tx: Tx, wanted: Sequence[Wanted]
+        self, tx: Tx, wanted: Sequence[Wanted], every_calendar: bool
     ) -> tuple[datetime, dict[str, Schedule], list[Schedule], dict[str, Calendar]]:
         """The time, the schedules of these names, those of the owner that have other names, and the
-        calendars that are used."""
+        calendars that are used, or all of them."""
         known = self._named(tx, [one.name for one in wanted])
         owned = tx.schedules.list_owned(self._namespace, self._asked.owner)
         names = {one.name for one in wanted}
         gone = _schedules(tx, [id_ for name, id_ in owned.items() if name not in names])
-        calendars = calendars_of(tx, self._namespace, [one.spec for one in wanted])
+        if every_calendar:
+            calendars = {one.name: one for one in tx.calendars.list_calendars(self._namespace)}
+        else:
+            calendars = calendars_of(tx, self._namespace, [one.spec for one in wanted])
         return tx.now, known, sorted(gone, key=lambda one: one.name), calendars
 
     def _named(self, tx: Tx, names: Sequence[str]) -> dict[str, Schedule]:
@@ -187,6 +225,7 @@ class Declaring:
         if not self._asked.days:
             return Facts({}, {})
         ids = [one.schedule.id for one in difference.edits]
+        ids += [one.id for one in difference.following]
         ids += [one.id for one in difference.gone] if self._asked.prune else []
         snapshots = _snapshots(tx, ids)
         versions = {one.schedule.id: one.schedule.version for one in difference.edits}
@@ -198,7 +237,8 @@ class Declaring:
             missed = snapshot and find_missed(tx, one.schedule, snapshot, one.spec)
             if missed:
                 notes[one.wanted.name] = missed.note
-        return Facts(snapshots, notes)
+        windows = tx.calendars.list_windows(self._namespace)
+        return Facts(snapshots, notes, [one for one in windows if one.end_at > difference.now])
 
     def _refuse_circles(self, tx: Tx, found: Difference) -> None:
         written = [(number, one.name, one.spec) for number, one, _ in found.created]
@@ -238,9 +278,12 @@ class Declaring:
         Raises _Moved when a schedule is no longer what it was compared with.
         """
         gone = found.gone if self._asked.prune else []
-        touched = [*(one.schedule for one in found.changed), *gone]
-        tx.plans.lock([one.id for one in touched])
-        self._refuse_moved(tx, found, touched)
+        following = {one.id: one for one in found.following}
+        touched = {one.schedule.id: one.schedule for one in found.changed}
+        touched |= {one.id: one for one in gone} | following
+        tx.plans.lock(list(touched))
+        self._save_calendars(tx, found, touched)
+        self._refuse_moved(tx, found, list(touched.values()))
         specs = [*(one.spec for one in found.edits), *(new.spec for _, _, new in found.created)]
         if not are_current(tx, self._namespace, specs):
             raise _Moved
@@ -250,6 +293,8 @@ class Declaring:
         written: list[tuple[str, ScheduleSpec, ScheduleSpec | None]] = []
         for part in _parts(list(edits)):
             written += self._edit(tx, [edits[id_] for id_ in part])
+        for part in _parts(list(following)):
+            self._follow(tx, [following[id_] for id_ in part], found)
         self._adopt(tx, found)
         made = sorted((new for _, _, new in found.created), key=lambda new: new.name)
         for first in range(0, len(made), AT_ONCE):
@@ -257,6 +302,41 @@ class Declaring:
         admit(tx, self._namespace, [*written, *((new.name, new.spec, None) for new in made)])
         done = {"created": len(made), "changed": len(found.changed), "removed": len(gone)}
         self._audit.note(tx, "declare", "declaration", self._asked.owner, after=done)
+
+    def _save_calendars(self, tx: Tx, found: Difference, touched: Mapping[str, Schedule]) -> None:
+        """Calendars are locked after the states of schedules, as by all who edit these. Raises
+        _Moved when any has been changed, or another schedule uses them, since."""
+        if not found.calendars:
+            return
+        tx.calendars.lock(self._namespace)
+        known = tx.calendars.list_calendars(self._namespace)
+        if {one.name: one.version for one in known} != found.bases:
+            raise _Moved
+        if not touched.keys() >= set(tx.calendars.list_users(self._namespace, [*found.calendars])):
+            raise _Moved
+        for name, (calendar, former, is_declared) in found.calendars.items():
+            place = self._namespace, name, calendar.version
+            try:
+                tx.calendars.save_calendar(
+                    *place, calendar.definition, calendar.days, self._audit.by
+                )
+            except Conflict:  # somebody else saved it just now
+                raise _Moved from None
+            if is_declared:
+                action, before = ("update", former.definition) if former else ("create", None)
+                after = calendar.definition
+                self._audit.note(tx, action, "calendar", name, "", before, after)
+
+    def _follow(self, tx: Tx, schedules: Sequence[Schedule], found: Difference) -> None:
+        """Give schedules the new days of their calendars, by the same rule as an edit."""
+        snapshots = _snapshots(tx, [one.id for one in schedules])
+        known = {one.id: one for one in schedules} | _paused(tx, snapshots)
+        edits = []
+        for id_, snapshot in snapshots.items():
+            spec = count_edit(snapshot, renewed(snapshot.spec, found.calendars), tx.now)
+            edits.append(Edit(known[id_], spec, plan_edit(snapshot, spec, tx.now), snapshot.spec))
+        if edits:
+            tx.schedules.update_schedules(edits, self._audit.by)
 
     def _adopt(self, tx: Tx, found: Difference) -> None:
         owner = self._asked.owner
@@ -290,14 +370,13 @@ class Declaring:
     ) -> list[tuple[str, ScheduleSpec, ScheduleSpec | None]]:
         """Put other definitions in force; returns them with those that were, for quotas."""
         snapshots = _snapshots(tx, [one.schedule.id for one in edits])
-        held = [id_ for id_, snapshot in snapshots.items() if snapshot.status == "paused"]
-        paused = {one.id: one for one in tx.schedules.get_schedules(held)} if held else {}
+        paused = _paused(tx, snapshots)
         planned: list[Edit] = []
         for one in edits:
             if (snapshot := snapshots.get(one.schedule.id)) is None:  # it is repaired by itself
                 put_in_force(tx, one.schedule, one.spec, Tasks(), self._rights, self._audit)
                 continue
-            schedule = paused.get(one.schedule.id, one.schedule)  # perhaps since a moment ago
+            schedule = paused.get(one.schedule.id, one.schedule)
             spec = count_edit(snapshot, one.spec, tx.now)
             plan = plan_edit(snapshot, spec, tx.now)
             planned.append(Edit(schedule, spec, plan, snapshot.spec))
@@ -325,6 +404,12 @@ def _snapshots(tx: Tx, ids: Sequence[str]) -> dict[str, Snapshot]:
     return {one.schedule_id: one for part in _parts(ids) for one in tx.plans.snapshots(part)}
 
 
+def _paused(tx: Tx, snapshots: Mapping[str, Snapshot]) -> dict[str, Schedule]:
+    """Those that are paused, perhaps since a moment ago."""
+    held = [id_ for id_, snapshot in snapshots.items() if snapshot.status == "paused"]
+    return {one.id: one for one in tx.schedules.get_schedules(held)} if held else {}
+
+
 def _targets(difference: Difference) -> Iterator[tuple[Any, Any]]:
     """The targets that are put in force, each with one that may be anyway."""
     for _, one, _ in difference.created:
@@ -345,7 +430,7 @@ def _hides(form: Mapping[str, Any]) -> bool:
     try:
         return HIDDEN in json.dumps([form.get("target"), form.get("payload")], default=str)
     except (TypeError, ValueError, RecursionError):
-        return False  # it is no JSON, which is told where it is read
+        return False  # not valid JSON; reading the definition reports that
 
 
 def _unhidden(form: dict[str, Any], current: ScheduleSpec) -> dict[str, Any]:

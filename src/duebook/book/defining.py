@@ -13,6 +13,7 @@ from duebook.book.bulk import Wanted, as_made, create_all, first_state, read_all
 from duebook.book.calendar_use import look_up, put_to_use
 from duebook.book.checks import check_definition, named_spec, refuse_circle, refuse_payload
 from duebook.book.declaration_plan import DAYS, Asked, whose
+from duebook.book.declared_calendars import read_calendars
 from duebook.book.declaring import Declaring, check_owner, read_days
 from duebook.book.editing import current_spec, form_after, put_in_force
 from duebook.book.quotas import admit
@@ -190,24 +191,28 @@ class ScheduleDefiner(ScheduleReader):
         expect: str | None = None,
         days: int = DAYS,
         by: str = "",
+        calendars: Iterable[Mapping[str, Any]] = (),
     ) -> Declaration:
         """Make the schedules of `owner` what `definitions` say, all or none; returns what changed.
 
         Definitions are those of `create_many`, up to 10,000. Schedules that are already so stay
         as they are; pauses, skips and moves stay too. With `prune`, schedules of the same owner
         that are not among them are deleted. A schedule of another owner, or of nobody, is changed
-        only with `adopt`. With `dry_run` nothing changes. The result lists which due times of the
-        next `days` appear, disappear or move; pass its `fingerprint` as `expect` to apply exactly
-        that. Raises InvalidSchedule with every wrong field, such as `schedules[17].trigger`, and
-        Conflict if `expect` no longer fits, or if `adopt` is missing.
+        only with `adopt`. `calendars` are definitions as `calendars.save` takes them, each with a
+        `name`; those that differ are created or changed for all schedules that use them, whoever
+        owns these, and none is deleted. With `dry_run` nothing changes. The result lists which due
+        times of the next `days` appear, disappear or move; pass its `fingerprint` as `expect` to
+        apply exactly that. Raises InvalidSchedule with every wrong field, such as
+        `schedules[17].trigger`, and Conflict if `expect` no longer fits, or if `adopt` is missing.
         """
         how = Asked(check_owner(owner), prune, adopt, dry_run, expect, read_days(days))
         maker = ScheduleAudit(self._namespace, by) if by else self._audit
         declaring = Declaring(self._store, maker, self._rights, how)
+        rules = read_calendars(calendars)
         forms = declaring.with_hidden(definitions)
         find = self._templates()
         wanted = read_all(forms, find, self._tasks, self._namespace, least=0)
-        return declaring.declare(wanted)
+        return declaring.declare(wanted, rules)
 
     def declare_one(self, name: str, owner: str, **definition: Any) -> tuple[Schedule, Declared]:
         """Like `create` if the name is new; otherwise change the schedule to this definition.

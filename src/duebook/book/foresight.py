@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.book.bulk import read_all
+from duebook.book.calendar_use import resolved
+from duebook.book.declared_calendars import change_calendars, read_calendars, renewed
 from duebook.book.templates import find_template
 from duebook.errors import Invalid, shorten
 from duebook.foresight.entry import Entry
@@ -20,17 +22,22 @@ from duebook.foresight.spread import spread
 from duebook.ids import check_name
 from duebook.model.aliases import SHORT_FORMS, SWITCHES
 from duebook.model.plan import Snapshot
-from duebook.model.schedule import FIELDS
+from duebook.model.schedule import FIELDS, InvalidSchedule
 from duebook.model.simulation import Move, SpreadProposal
+from duebook.model.window import spans_for
+from duebook.planner import after_plan, count_edit, plan_edit
 from duebook.timetext import format_instant, parse_duration, parse_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from duebook.book.declared_calendars import CalendarChange
     from duebook.budget import Budget
+    from duebook.model.calendar import Calendar
     from duebook.model.queue import QueueLimiter
     from duebook.model.schedule import ScheduleSpec, Status
     from duebook.model.simulation import SimulationReport, Source
+    from duebook.model.window import MaintenanceWindow
     from duebook.store.base import Store, Tx
     from duebook.targets.task import Tasks
 
@@ -45,9 +52,9 @@ MOST_DAYS: Final = 1_830
 MOST_WORKERS: Final = 1_000_000
 FIRST_YEAR, LAST_YEAR = 1970, 9_900
 ASSUMED: Final = timedelta(minutes=1)
-"""How long runs take of which there is no past."""
+"""How long runs of schedules without past runs take."""
 OTHERS: Final = "*"
-"""In `takes`: those of which there is no past."""
+"""In `takes`: schedules without past runs."""
 TIED: Final = 'it is declared by "{}", which would move it back; change it there'
 _KEPT: Final = {*FIELDS, *SHORT_FORMS, *SWITCHES, "name", "template"}
 
@@ -62,6 +69,7 @@ class Outlay(NamedTuple):
     percentile: int = 50
     schedules: Sequence[Mapping[str, Any]] = ()
     only: bool = False
+    calendars: Sequence[Mapping[str, Any]] = ()
 
 
 class _Known(NamedTuple):
@@ -72,6 +80,8 @@ class _Known(NamedTuple):
     took: dict[str, list[timedelta]]
     succeeded: dict[str, datetime]
     limiters: list[QueueLimiter]
+    calendars: dict[str, Calendar]
+    windows: list[MaintenanceWindow]
 
 
 class _Cast(NamedTuple):
@@ -184,12 +194,21 @@ class Foresight:
             )
         given = {name: _length(name, length) for name, length in (asked.takes or {}).items()}
         assumed = given.pop(OTHERS, ASSUMED)
+        changes = change_calendars(
+            self._namespace, known.calendars, read_calendars(asked.calendars), start, ""
+        )
         snapshots = {
-            name: _from_start(snapshot, start) for name, snapshot in known.snapshots.items()
+            name: _following(_from_start(snapshot, start), changes, start)
+            for name, snapshot in known.snapshots.items()
         }
+        calendars = known.calendars | {name: one.calendar for name, one in changes.items()}
         for one in self._wanted(wanted, asked.only):
+            spec = _with_days(one.name, one.spec, calendars, asked.only)
+            windows = spans_for(known.windows, dict(spec.labels))
             former = snapshots.get(one.name)
-            snapshots[one.name] = _declared(one.name, one.spec, former, start, one.enabled)
+            declared = _declared(one.name, spec, former, start, one.enabled)
+            snapshots[one.name] = replace(declared, windows=windows)
+        _refuse_many(snapshots)
         if unknown := [name for name in given if name not in snapshots]:
             told = "use the name of a schedule that is stored or given"
             raise Invalid(f'takes: schedule "{shorten(unknown[0])}" does not exist; {told}')
@@ -220,23 +239,29 @@ class Foresight:
     def _read(self, asked: Outlay, wanted: Sequence[dict[str, Any]]) -> _Known:
         """Schedules with their past; with `only`, nothing but the past of those that are given."""
         if asked.only and asked.start is not None:
-            return _Known(parse_instant(asked.start), {}, {}, {}, [])
+            return _Known(parse_instant(asked.start), {}, {}, {}, [], {}, [])
         names = {str(form.get("name")) for form in wanted}
 
         def work(tx: Tx) -> _Known:
-            found = _Known(tx.now, {}, {}, {}, tx.queues.limiters())
+            limiters, windows = tx.queues.limiters(), tx.calendars.list_windows(self._namespace)
+            calendars = {}
+            if asked.schedules or asked.calendars:
+                listed = tx.calendars.list_calendars(self._namespace)
+                calendars = {one.name: one for one in listed}
+            found = _Known(tx.now, {}, {}, {}, limiters, calendars, windows)
             after: str | None = ""
-            while after is not None and len(found.snapshots) < MOST_SCHEDULES:
+            while after is not None:
                 snapshots, after = tx.plans.list_snapshots(self._namespace, after, PORTION)
                 self._add_past(tx, found, snapshots)
                 for snapshot in snapshots:
                     if not asked.only or snapshot.name in names:
                         found.snapshots[snapshot.name] = snapshot
+                _refuse_many(found.snapshots)
             return found
 
         known = self._store().read(work)
         if asked.only:
-            known.snapshots.clear()
+            return known._replace(snapshots={}, calendars={}, windows=[])
         return known
 
     def _add_past(self, tx: Tx, found: _Known, snapshots: Sequence[Snapshot]) -> None:
@@ -293,6 +318,14 @@ def _check(asked: Outlay) -> None:
         raise Invalid(f"schedules is not a list of at most {MOST_SCHEDULES:,} definitions")
 
 
+def _refuse_many(snapshots: Mapping[str, Snapshot]) -> None:
+    if len(snapshots) > MOST_SCHEDULES:
+        raise Invalid(
+            f"there are more than {MOST_SCHEDULES:,} schedules, the most that can be simulated; "
+            "simulate those of a file alone"
+        )
+
+
 def _definition(form: Any) -> dict[str, Any]:
     """As `POST schedules` takes it; the state that `ls --json` shows besides is left out."""
     if not isinstance(form, dict):
@@ -328,14 +361,44 @@ def _from_start(snapshot: Snapshot, start: datetime) -> Snapshot:
     )
 
 
+def _following(
+    snapshot: Snapshot, changes: Mapping[str, CalendarChange], start: datetime
+) -> Snapshot:
+    """A stored schedule, whose calendar may change at the start."""
+    spec = renewed(snapshot.spec, changes)
+    if spec is snapshot.spec:
+        return snapshot
+    spec = count_edit(snapshot, spec, start)
+    return after_plan(snapshot, spec, plan_edit(snapshot, spec, start))
+
+
+def _with_days(
+    name: str, spec: ScheduleSpec, calendars: dict[str, Calendar], only: bool
+) -> ScheduleSpec:
+    """A definition that is given, with the days of its calendar."""
+    use = spec.calendar
+    if only and use is not None and use.name not in calendars:
+        told = f'calendar "{use.name}" is not defined here; add it to `calendars`'
+        raise InvalidSchedule({"calendar": f'schedule "{name}": {told}'})
+    try:
+        return resolved(spec, calendars)
+    except InvalidSchedule as error:
+        raise InvalidSchedule({"calendar": f'schedule "{name}": {error}'}) from None
+
+
 def _declared(
     name: str, spec: ScheduleSpec, former: Snapshot | None, start: datetime, enabled: bool
 ) -> Snapshot:
     """A definition that is given: what it says comes into force at the start."""
     if former is not None:
-        return replace(former, spec=spec.anchored(_anchor_of(former.spec) or start))
+        spec = spec.anchored(_anchor_of(former.spec) or start)
+        if spec == former.spec:
+            return former
+        spec = count_edit(former, spec, start)
+        return after_plan(former, spec, plan_edit(former, spec, start))
     status: Status = "active" if enabled else "paused"
-    return Snapshot(name, name, 1, spec.anchored(start), status, start, controlled_until=start)
+    spec = spec.anchored(start).counting_from(start)
+    return Snapshot(name, name, 1, spec, status, start, controlled_until=start)
 
 
 def _anchor_of(spec: ScheduleSpec) -> datetime | None:

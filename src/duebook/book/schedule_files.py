@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from duebook.model.simulation import SpreadProposal
 
-__all__ = ["proposed_files", "write_yaml"]
+__all__ = ["file_of", "proposed_files", "write_yaml"]
 
 PROPOSED: Final = """\
 # Proposed by duebook spread; it has only the schedules that move, so do not use --prune.
@@ -36,9 +36,21 @@ def _text_node(dumper: Any, text: str) -> Any:
 _Yaml.add_representer(str, _text_node)
 
 
-def write_yaml(owner: str | None, forms: Sequence[dict[str, Any]]) -> str:
-    """A file of schedules, which names their owner unless that is None."""
-    content = ({} if owner is None else {"owner": owner}) | {"schedules": list(forms)}
+def file_of(
+    owner: str | None, forms: Sequence[dict[str, Any]], calendars: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """The content of a file of schedules, which names their owner unless that is None."""
+    content: dict[str, Any] = {} if owner is None else {"owner": owner}
+    if calendars:
+        content["calendars"] = list(calendars)
+    return content | {"schedules": list(forms)}
+
+
+def write_yaml(
+    owner: str | None, forms: Sequence[dict[str, Any]], calendars: Sequence[dict[str, Any]] = ()
+) -> str:
+    """As `file_of`."""
+    content = file_of(owner, forms, calendars)
     text: str = yaml.dump(
         content, Dumper=_Yaml, sort_keys=False, allow_unicode=True, default_flow_style=False
     )

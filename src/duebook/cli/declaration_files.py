@@ -27,16 +27,16 @@ __all__ = ["DeclaredFiles", "read_files", "write_toml"]
 
 MOST_BYTES: Final = 16 * 1024 * 1024
 MOST_VALUES: Final = 1_000_000
-KEYS: Final = ("owner", "schedules")
+KEYS: Final = ("owner", "calendars", "schedules")
 STDIN: Final = "-"
 NONE: Final = "give `schedules` an empty list, []"
-_PLACE: Final = re.compile(r"schedules\[([0-9]+)\](?:\.(\w+))?")
+_PLACE: Final = re.compile(r"(schedules|calendars)\[([0-9]+)\](?:\.(\w+))?")
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(slots=True)
 class Entry:
-    """A schedule of a file."""
+    """A schedule or a calendar of a file."""
 
     form: Any
     file: str
@@ -66,10 +66,15 @@ class DeclaredFiles:
     entries: Sequence[Entry]
     completed: Sequence[str] = ()
     """schedules that are left out: they would start again"""
+    calendar_entries: Sequence[Entry] = ()
 
     @property
     def definitions(self) -> list[Any]:
         return [entry.form for entry in self.entries]
+
+    @property
+    def calendars(self) -> list[Any]:
+        return [entry.form for entry in self.calendar_entries]
 
     def placed(self, error: InvalidSchedule) -> InvalidSchedule:
         """The same problems, with the files and lines that they are about."""
@@ -79,42 +84,49 @@ class DeclaredFiles:
 
     def _placed(self, key: str, told: str) -> str:
         found = _PLACE.fullmatch(key)
-        if found is None or int(found[1]) >= len(self.entries):
+        if found is None:
             return told
-        entry = self.entries[int(found[1])]
-        told = told.removeprefix(f"schedules[{found[1]}]: ")
-        return f"{entry.place(found[2])}: {entry.name or f'schedules[{found[1]}]'}: {told}"
+        entries = self.entries if found[1] == "schedules" else self.calendar_entries
+        if int(found[2]) >= len(entries):
+            return told
+        entry, item = entries[int(found[2])], f"{found[1]}[{found[2]}]"
+        told = told.removeprefix(f"{item}: ")
+        return f"{entry.place(found[3])}: {entry.name or item}: {told}"
 
 
 def read_files(paths: Sequence[str]) -> DeclaredFiles:
-    """The schedules of files, which may name their owner; `-` is stdin. Raises Invalid."""
+    """The calendars and schedules of files, which may name their owner; `-` is stdin. Raises
+    Invalid."""
     owners: dict[str, str] = {}
     entries: list[Entry] = []
+    calendars: list[Entry] = []
     for path in paths:
         documents = [document for document in _documents(path) if _plain(document) is not None]
         if not documents:
             raise Invalid(f"{_title(path)}: it is empty; to declare no schedules, {NONE}")
         for document in documents:
-            owner, found = _read(document, _title(path))
+            owner, more, found = _read(document, _title(path))
             entries += found
+            calendars += more
             if owner is not None:
                 owners.setdefault(owner, _title(path))
     if len(owners) > 1:
         told = " and ".join(f'"{owner}" in {file}' for owner, file in list(owners.items())[:2])
         raise Invalid(f"the files have different owners: {told}; use --owner, or one at a time")
     kept = [entry for entry in entries if not entry.completed]
-    _refuse_twice(kept)
+    _refuse_twice("schedule", kept)
+    _refuse_twice("calendar", calendars)
     completed = [entry.name for entry in entries if entry.completed]
-    return DeclaredFiles(next(iter(owners), None), kept, completed)
+    return DeclaredFiles(next(iter(owners), None), kept, completed, calendars)
 
 
-def _refuse_twice(entries: Sequence[Entry]) -> None:
+def _refuse_twice(kind: str, entries: Sequence[Entry]) -> None:
     first: dict[str, Entry] = {}
     for entry in entries:
         other = first.setdefault(entry.name, entry) if entry.name else entry
         if other is not entry:
             raise Invalid(
-                f'{entry.place("name")}: schedule "{entry.name}" is also in {other.place("name")}; '
+                f'{entry.place("name")}: {kind} "{entry.name}" is also in {other.place("name")}; '
                 "keep one of them"
             )
 
@@ -194,11 +206,11 @@ def _texts(value: Any) -> Any:
     return value
 
 
-def _read(document: Any, file: str) -> tuple[str | None, list[Entry]]:
-    """The owner, if it is named, and the schedules."""
+def _read(document: Any, file: str) -> tuple[str | None, list[Entry], list[Entry]]:
+    """The owner, if it is named, the calendars and the schedules."""
     value = document.value if isinstance(document, Node) else document
     if isinstance(value, list):
-        return None, [_entry(item, file) for item in value]
+        return None, [], [_entry(item, file) for item in value]
     if not isinstance(value, dict):
         raise Invalid(f"{file}: it is not a list of schedules, or an object with `schedules`")
     value = {"schedules" if key == "items" else key: item for key, item in value.items()}
@@ -206,19 +218,23 @@ def _read(document: Any, file: str) -> tuple[str | None, list[Entry]]:
         if key not in KEYS:
             keys = document.keys if isinstance(document, Node) else {}
             place = f"{file}:{keys[key].line}" if key in keys else file
-            raise Invalid(f"{place}: `{shorten(key)}` is unknown here; use {' and '.join(KEYS)}")
+            raise Invalid(f"{place}: `{shorten(key)}` is unknown here; use {', '.join(KEYS)}")
     owner = _plain(value.get("owner"))
     if owner is not None and not isinstance(owner, str):
         raise Invalid(f"{file}: owner {quoted(owner)} is not a string")
-    schedules = value.get("schedules")
-    if _plain(schedules) is None:
+    if _plain(value.get("schedules")) is None and (
+        "schedules" in value or "calendars" not in value
+    ):
         told = "has no value" if "schedules" in value else "is missing"
         raise Invalid(f"{file}: `schedules` {told}; to declare no schedules, {NONE}")
-    return owner, list(_entries(schedules, file))
+    calendars, schedules = (
+        list(_entries(key, value.get(key), file)) for key in ("calendars", "schedules")
+    )
+    return owner, calendars, schedules
 
 
-def _entries(found: Any, file: str) -> Iterator[Entry]:
-    """A list of schedules, or schedules by their names."""
+def _entries(key: str, found: Any, file: str) -> Iterator[Entry]:
+    """A list of schedules or calendars, or these by their names."""
     value = found.value if isinstance(found, Node) else found
     if isinstance(value, dict):
         for name, item in value.items():
@@ -230,8 +246,8 @@ def _entries(found: Any, file: str) -> Iterator[Entry]:
             yield entry
     elif isinstance(value, list):
         yield from (_entry(item, file) for item in value)
-    else:
-        raise Invalid(f"{file}: schedules {shorten(_plain(found))} is not a list")
+    elif value is not None:
+        raise Invalid(f"{file}: {key} {shorten(_plain(found))} is not a list")
 
 
 def _entry(item: Any, file: str) -> Entry:
@@ -249,14 +265,17 @@ def _plain(value: Any) -> Any:
     return plain(value) if isinstance(value, Node) else value
 
 
-def write_toml(owner: str | None, forms: Sequence[dict[str, Any]]) -> str:
+def write_toml(
+    owner: str | None, forms: Sequence[dict[str, Any]], calendars: Sequence[dict[str, Any]] = ()
+) -> str:
     """A file that `read_files` reads; raises Invalid for null, which TOML does not have."""
     parts = [] if owner is None else [f"owner = {_toml_text(owner)}\n"]
     if not forms:
         parts.append("schedules = []\n")
-    for form in forms:
+    listed = [("calendars", form) for form in calendars] + [("schedules", form) for form in forms]
+    for title, form in listed:
         lines = [f"{_toml_key(key)} = {_toml_value(value, form)}" for key, value in form.items()]
-        parts.append("\n".join(["[[schedules]]", *lines, ""]))
+        parts.append("\n".join([f"[[{title}]]", *lines, ""]))
     return "\n".join(parts)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from duebook.book import Book
-from duebook.book.schedule_files import write_yaml
+from duebook.book.schedule_files import file_of, write_yaml
 from duebook.cli.bulk import agreed
 from duebook.cli.commands import command
 from duebook.cli.declaration_files import read_files, write_toml
@@ -19,6 +19,7 @@ from duebook.cli.filters import filter_options, gather, read_filter
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, when, wrapped
 from duebook.errors import Conflict, Invalid, counted, printable, shorten
+from duebook.model.calendar import load_rule
 from duebook.model.codec import encode
 from duebook.model.declaration import DEFAULT_OWNER
 from duebook.model.schedule import InvalidSchedule
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from duebook.model.declaration import (
         ControlMoves,
         Declaration,
+        DeclaredCalendar,
         DeclaredSchedule,
         FieldChange,
     )
@@ -50,6 +52,7 @@ FLAGS: Final = {"adopt": ("use adopt", "add --adopt"), "left": ("prune deletes",
 MARKS: Final = {
     "create": ("+", "create", "green"),
     "change": ("~", "change", "yellow"),
+    "follow": ("~", "follows its calendar", "yellow"),
     "remove": ("-", "remove", "red"),
     "leave": ("!", "no longer declared", "yellow"),
 }
@@ -118,7 +121,7 @@ def diff_command(files: tuple[str, ...], check: bool, as_json: bool, **options: 
 def apply_command(
     files: tuple[str, ...], yes: bool, expect: str | None, as_json: bool, **options: Any
 ) -> None:
-    """Create and change schedules so that they are as the files say.
+    """Create and change schedules and calendars so that they are as the files say.
 
     Shows the changes and asks before it makes them, all in one transaction. What
     is already so stays as it is, and so do pauses, skips and moves. If a schedule
@@ -171,6 +174,7 @@ def _declare(
             "with `owner:` in the file"
         )
     try:
+        given["calendars"] = declared.calendars
         with _progress(len(declared.definitions)):
             return book.schedules.declare(declared.definitions, owner, **given, **how)
     except InvalidSchedule as error:
@@ -192,8 +196,9 @@ def _progress(number: int) -> Iterator[None]:
 
 def _refuse_others(planned: Declaration, adopt: bool) -> None:
     """Ask nobody about what will be refused."""
-    notes = {one.name: note for one in planned.schedules for note in one.notes}
-    others = [name for name, note in notes.items() if note.code == "adopt"]
+    others = [
+        one.name for one in planned.schedules if any(note.code == "adopt" for note in one.notes)
+    ]
     if others and not adopt:
         names = shorten(", ".join(others), LONGEST)
         told = f"{counted(len(others), 'schedule')} not declared by {planned.owner}"
@@ -205,7 +210,11 @@ def _refuse_others(planned: Declaration, adopt: bool) -> None:
 
 def _print_plan(planned: Declaration) -> None:
     days = (planned.until - planned.at).days
+    for calendar in planned.calendars:
+        _print_calendar(calendar)
     for one in planned.schedules:
+        if one.action == "follow" and not (one.appear or one.disappear or one.move or one.notes):
+            continue
         mark, word, colour = MARKS[one.action]
         title = f"{mark} {one.name}"
         version = "" if one.version is None else f" (version {one.version})"
@@ -219,25 +228,41 @@ def _print_plan(planned: Declaration) -> None:
     click.echo(_counts(planned))
 
 
+def _print_calendar(one: DeclaredCalendar) -> None:
+    mark, word, colour = MARKS[one.action]
+    version = "" if one.version is None else f" (version {one.version})"
+    word = "follows another" if one.action == "follow" else word
+    click.echo(f"{click.style(f'{mark} calendar {one.name}', fg=colour)}: {word}{version}")
+    days = [f"+ {day}" for day in one.added] + [f"- {day}" for day in one.removed]
+    more = [f"and {one.more:,} more"] if one.more else []
+    for line in (*_fields(one), *days, *more):
+        click.echo(f"    {line}")
+
+
 def _counts(planned: Declaration) -> str:
+    new = sum(one.action == "create" for one in planned.calendars)
+    other = len(planned.calendars) - new
+    calendars = [(new, "to create"), (other, "to change")]
+    told = [f"{counted(number, 'calendar')} {word}" for number, word in calendars if number]
     found = [
         (len(planned.created), "to create"),
         (len(planned.changed), "to change"),
+        (len(planned.following), "to follow their calendars"),
         (len(planned.removed), "to remove"),
         (len(planned.left), "no longer declared"),
         (len(planned.unchanged), "unchanged"),
     ]
-    counts = ", ".join(f"{number:,} {word}" for number, word in found if number)
-    return f"owner {planned.owner}: {counts or 'nothing declared'}"
+    told += [f"{number:,} {word}" for number, word in found if number]
+    return f"owner {planned.owner}: {', '.join(told) or 'nothing declared'}"
 
 
-def _fields(one: DeclaredSchedule) -> Iterator[str]:
+def _fields(one: DeclaredSchedule | DeclaredCalendar) -> Iterator[str]:
     width = max((len(field.field) for field in one.fields), default=0)
     for field in one.fields:
         yield f"{field.field.ljust(width)}  {_values(one, field)}"
 
 
-def _values(one: DeclaredSchedule, field: FieldChange) -> str:
+def _values(one: DeclaredSchedule | DeclaredCalendar, field: FieldChange) -> str:
     if one.action == "create":
         return _value(field.after)
     if field.before == field.after:
@@ -306,7 +331,7 @@ def _notes(one: DeclaredSchedule) -> Iterator[str]:
     type=click.Choice(["yaml", "toml", "json"]),
     default="yaml",
     show_default=True,
-    help="The format; json is what ls --json prints.",
+    help="The format of the file.",
 )
 @click.option(
     "--secrets", is_flag=True, help="Print hidden values too; needs the database, not a server."
@@ -315,7 +340,7 @@ def _notes(one: DeclaredSchedule) -> Iterator[str]:
 def export_command(
     owner: str | None, everything: bool, kind: str, secrets: bool, as_json: bool, **options: Any
 ) -> None:
-    """Print schedules as a file for diff and apply.
+    """Print schedules, and the calendars they use, as a file for diff and apply.
 
     Programs and flow directories declare theirs themselves, so these are left out,
     and so are completed schedules, which would start again.
@@ -335,8 +360,12 @@ def export_command(
             None,
             EVERY,
         )
-    chosen = [one for one in found if _is_wanted(one, owner, everything)]
-    _print_export(chosen, "json" if as_json else kind, owner, secrets)
+        chosen = [one for one in found if _is_wanted(one, owner, everything)]
+        calendars = [] if as_json else _calendars(book, chosen)
+    if as_json:
+        print_json([encode(one) | _definition(one, secrets) for one in chosen])
+    else:
+        _print_export(chosen, calendars, kind, owner, secrets)
     for note in _left_out(found, chosen, owner, secrets):
         click.echo(wrapped(f"note: {note}"), err=True)
 
@@ -349,10 +378,26 @@ def _is_wanted(one: Schedule, owner: str | None, everything: bool) -> bool:
     return everything or ":" not in one.owner
 
 
-def _print_export(chosen: Sequence[Schedule], kind: str, owner: str | None, secrets: bool) -> None:
-    if kind == "json":
-        print_json([encode(one) | (_definition(one, secrets)) for one in chosen])
-        return
+def _calendars(book: Client, chosen: Sequence[Schedule]) -> list[dict[str, Any]]:
+    """The definitions of the calendars that schedules use, and of those that these refer to."""
+    names = [one.spec.calendar.name for one in chosen if one.spec and one.spec.calendar]
+    found: dict[str, dict[str, Any]] = {}
+    while names:
+        name = names.pop()
+        if name not in found:
+            definition = book.calendars.get(name).definition
+            found[name] = {"name": name, **definition}
+            names += load_rule(definition).names
+    return [form for _, form in sorted(found.items())]
+
+
+def _print_export(
+    chosen: Sequence[Schedule],
+    calendars: Sequence[dict[str, Any]],
+    kind: str,
+    owner: str | None,
+    secrets: bool,
+) -> None:
     forms = [
         {"name": one.name, **_definition(one, secrets)}
         | ({"enabled": False} if one.status == "paused" else {})
@@ -361,8 +406,11 @@ def _print_export(chosen: Sequence[Schedule], kind: str, owner: str | None, secr
     owners = {one.owner for one in chosen}
     common = owner or (owners.pop() if len(owners) == 1 else "")
     named = common if common and ":" not in common else None
+    if kind == "json":
+        print_json(file_of(named, forms, calendars))
+        return
     write = write_toml if kind == "toml" else write_yaml
-    click.echo(write(named, forms), nl=False)
+    click.echo(write(named, forms, calendars), nl=False)
 
 
 def _definition(one: Schedule, secrets: bool) -> dict[str, Any]:

@@ -106,8 +106,9 @@ def simulate_command(
 
     The planner decides about every due time of the stored schedules on a virtual
     clock; nothing is changed. Runs take as long as past runs did. A FILE (YAML,
-    TOML or JSON, with a list "schedules") adds schedules, or replaces those of the
-    same name. The exit code is 1 if a limit (--max-...) is exceeded.
+    TOML or JSON, as for apply) adds schedules and calendars, or replaces those of
+    the same name. With --alone it must define the calendars that it uses. The
+    exit code is 1 if a limit (--max-...) is exceeded.
 
     \b
     Examples:
@@ -203,13 +204,15 @@ def spread_command(
 
 def _asked(files: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
     start: str | None = options["start"]
+    declared = read_files(files)
     return {
         "days": options["days"],
         "start": None if start is None else _start(start),
         "workers": options["workers"],
         "takes": dict(map(_takes, options["takes"])),
         "percentile": options["percentile"],
-        "schedules": read_files(files).definitions,
+        "schedules": declared.definitions,
+        "calendars": declared.calendars,
     }
 
 

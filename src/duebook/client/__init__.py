@@ -75,6 +75,16 @@ Declared = Annotated[
     ),
 ]
 
+DeclaredCalendars = Annotated[
+    Sequence[Mapping[str, Any]],
+    Given(
+        "Calendars to use, each with its name; they replace stored calendars of the same name.",
+        json=list[dict[str, Any]],
+        read=_as_given,
+        send=list,
+    ),
+]
+
 
 def _lengths(takes: Mapping[str, Any]) -> dict[str, Any]:
     return {
@@ -158,6 +168,7 @@ class Client(Protocol):
             bool, Given("Simulate only the given definitions, not the stored schedules.")
         ] = False,
         progress: Annotated[Callable[[float, int], None] | None, NOT_SENT] = None,
+        calendars: DeclaredCalendars = (),
     ) -> SimulationReport:
         """Simulate the schedules of a namespace, and report what would happen to their due times.
 
@@ -186,6 +197,7 @@ class Client(Protocol):
         takes: Lengths = None,
         percentile: Percentile = 50,
         schedules: Declared = (),
+        calendars: DeclaredCalendars = (),
     ) -> SpreadProposal:
         """Propose minutes for the schedules that may move, so that fewer runs start together.
 

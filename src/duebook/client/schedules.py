@@ -270,8 +270,9 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
     @operation(
         *("declare_schedules", "PUT", "/declarations/{owner}", Role.OPERATOR, "diff", "apply"),
         tag="schedules",
-        errors=(409,),
+        errors=(409, 429),
         bulk=True,
+        computes=True,
     )
     def declare(
         self,
@@ -294,12 +295,17 @@ class SchedulesClient(ScheduleReaderClient, Protocol):
             Given("Compare the due times of so many days.", in_query=True, ge=0, le=MOST_DAYS),
         ] = DAYS,
         by: By = "",
+        calendars: Annotated[
+            Iterable[Mapping[str, Any]],
+            Given("Calendars to create or change with them.", read=_read_list, send=list),
+        ] = (),
     ) -> Declaration:
         """Declare up to 10,000 schedules of an owner, all or none: create, change and, with
         `prune`, delete what differs.
 
-        The same request again changes nothing. Pauses, skips and moves stay as they are. Errors
-        name the schedule and its field, such as `schedules[17].trigger`.
+        `calendars` are created, or changed for all schedules that use them, in the same
+        transaction. The same request again changes nothing. Pauses, skips and moves stay as they
+        are. Errors name the schedule and its field, such as `schedules[17].trigger`.
         """
 
     @needs_database("declaring single schedules")

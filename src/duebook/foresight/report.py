@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.foresight.entry import from_micros
 from duebook.model.simulation import (
+    MOST_BREACHES,
     BusyMinute,
     ClockChange,
     Holdup,
@@ -68,7 +69,7 @@ def report_of(
         peak,
         from_micros(load.peak_at) if load.peak else None,
         _busiest(found, peak),
-        tuple(outlooks[:MOST_OUTLOOKS]),
+        _most_affected(outlooks),
         _holdups(found.entries),
         tuple(_clock_changes(found)),
         step,
@@ -78,6 +79,17 @@ def report_of(
         assumed_takes,
         len(assumed),
     )
+
+
+def _most_affected(outlooks: Sequence[Outlook]) -> tuple[Outlook, ...]:
+    """The first ones, and always the latest, which a gate names."""
+    if len(outlooks) <= MOST_OUTLOOKS:
+        return tuple(outlooks)
+    latest = nlargest(MOST_BREACHES, outlooks, key=lambda one: one.late_most)
+    names = {one.name for one in latest}
+    others = [one.name for one in outlooks if one.name not in names]
+    names.update(others[: MOST_OUTLOOKS - len(names)])
+    return tuple(one for one in outlooks if one.name in names)
 
 
 def _outlook(entry: Entry, source: Source) -> Outlook:

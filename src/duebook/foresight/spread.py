@@ -8,9 +8,9 @@ a tie it stays where it is, or moves as little as possible.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
+from itertools import accumulate, islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,7 +22,7 @@ from duebook.triggers.weekly import Weekly
 from duebook.triggers.zones import local_datetime
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from duebook.budget import Budget
     from duebook.model.schedule import ScheduleSpec
@@ -34,6 +34,8 @@ MINUTE: Final = timedelta(minutes=1)
 HOUR: Final = 60
 MOST_LOOKED: Final = 200
 """Due times of one schedule that tell where it fits."""
+MOST_LOOKED_MINUTES: Final = 20_000
+"""Minutes of these due times, for runs that take long."""
 LONGEST: Final = 24 * 60
 """Minutes of one run that count."""
 _SOME_DAY: Final = datetime(2026, 6, 15, tzinfo=UTC)
@@ -66,31 +68,29 @@ def spread(
 ) -> Spread:
     """Those may move that have the label, are named, or have an `H` as their minute; `tied` ones
     may not, for the reason that it tells."""
-    profile: Counter[int] = Counter()
+    profile = _Profile(-(-(until - start) // MINUTE))
     movable: dict[str, list[ScheduleSpec]] = {}
     fixed: dict[str, str] = {}
     load: dict[str, _Load] = {}
     for name, spec in sorted(specs.items()):
         meant = name in names or (label is not None and label in spec.labels)
-        load[name] = _load_of(name, spec, takes[name], start, until, budget)
+        own = _load_of(name, spec, takes[name], start, until, budget)
         if name in tied or not (meant or _is_hashed(spec)):
             if meant:
                 fixed[name] = tied[name]
-            profile.update(load[name].occupied())
+            profile.add(own)
             continue
         choices = _choices(spec)
         if len(choices) > 1:
-            movable[name] = choices
+            movable[name], load[name] = choices, own
         else:
             fixed[name] = "only an interval, or a trigger with one minute in each hour, can move"
-            profile.update(load[name].occupied())
+            profile.add(own)
     moved: dict[str, ScheduleSpec] = {}
     heavy = sorted(movable, key=lambda name: (-len(load[name].minutes) * load[name].width, name))
     for name in heavy:
-        if budget is not None:
-            budget.spend()
-        found, offset = _best(movable[name], load[name], profile)
-        profile.update(load[name].occupied(offset))
+        found, offset = _best(movable[name], load[name], profile, budget)
+        profile.add(load[name], offset)
         if offset:
             moved[name] = found
     return Spread(dict(sorted(moved.items())), len(movable), fixed)
@@ -104,12 +104,46 @@ class _Load(NamedTuple):
     width: int
     """how many minutes a run touches"""
 
-    def occupied(self, offset: int = 0, most: int | None = None) -> list[int]:
-        """The minutes in which it runs if it is due so much later, for the first due times."""
-        starts = [at + offset for at in self.minutes[:most]]
-        if self.width == 1:
-            return starts
-        return [minute for at in starts for minute in range(at, at + self.width)]
+    def spans(self, offset: int = 0) -> Iterator[tuple[int, int]]:
+        """From when until when it runs, after the start, if it is due so much later."""
+        for at in self.minutes:
+            yield max(at + offset, 0), max(at + offset + self.width, 0)
+
+
+class _Profile:
+    """How many runs there are in each minute from the start.
+
+    Long runs are added as where they start and end, and summed up when somebody looks: a minute in
+    which a thousand of them run costs no more than any other.
+    """
+
+    def __init__(self, minutes: int) -> None:
+        self._levels = [0] * (minutes + LONGEST + HOUR)
+        self._changes = [0] * (len(self._levels) + 1)
+        self._pending = False
+
+    def add(self, load: _Load, offset: int = 0) -> None:
+        last = len(self._levels)
+        if len(load.minutes) * load.width * 8 < last:
+            for first, end in load.spans(offset):
+                for minute in range(first, end):
+                    self._levels[minute] += 1
+            return
+        for first, end in load.spans(offset):
+            self._changes[min(first, last)] += 1
+            self._changes[min(end, last)] -= 1
+        self._pending = True
+
+    def levels(self, load: _Load, offset: int) -> list[int]:
+        """Of the minutes in which the first due times of a schedule would run."""
+        if self._pending:
+            summed = accumulate(self._changes)
+            self._levels = [was + more for was, more in zip(self._levels, summed, strict=False)]
+            self._changes = [0] * len(self._changes)
+            self._pending = False
+        most = max(MOST_LOOKED_MINUTES // load.width, 1)
+        looked = islice(load.spans(offset), min(MOST_LOOKED, most))
+        return [level for first, end in looked for level in self._levels[first:end]]
 
 
 def _load_of(
@@ -130,13 +164,15 @@ def _load_of(
 
 
 def _best(
-    choices: Sequence[ScheduleSpec], load: _Load, profile: Counter[int]
+    choices: Sequence[ScheduleSpec], load: _Load, profile: _Profile, budget: Budget | None
 ) -> tuple[ScheduleSpec, int]:
     """The definition to choose, and by how many minutes it is later than now."""
     now = _minute_of(choices[0])
 
     def cost(offset: int) -> tuple[int, int, int]:
-        levels = [profile[at] for at in load.occupied(offset, MOST_LOOKED)]
+        if budget is not None:
+            budget.spend()
+        levels = profile.levels(load, offset)
         return max(levels, default=0), sum(level * level for level in levels), abs(offset)
 
     ranked = [(cost(_minute_of(choice) - now), choice) for choice in choices]

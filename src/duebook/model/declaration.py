@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_OWNER",
+    "MOST_LISTED",
     "ControlMoves",
     "Declaration",
     "DeclaredAction",
+    "DeclaredCalendar",
     "DeclaredSchedule",
     "DueMove",
     "FieldChange",
@@ -28,7 +30,9 @@ __all__ = [
 
 DEFAULT_OWNER: Final = "default"
 """Of schedules that are declared without a name for whoever declares them."""
-DeclaredAction = Literal["create", "change", "remove", "leave"]
+DeclaredAction = Literal["create", "change", "follow", "remove", "leave"]
+MOST_LISTED: Final = 10
+"""Due times, or days, of each kind that are listed."""
 
 
 @shown()
@@ -68,7 +72,11 @@ class DeclaredSchedule:
 
     name: Name
     action: Annotated[
-        DeclaredAction, Shown("`leave`: it is no longer declared, and only a prune removes it.")
+        DeclaredAction,
+        Shown(
+            "`follow`: only the days of its calendar change. `leave`: it is no longer declared, "
+            "and only a prune removes it."
+        ),
     ]
     version: Annotated[int | None, Shown("The version it had; null if it is new.")] = None
     fields: tuple[FieldChange, ...] = ()
@@ -92,6 +100,26 @@ class DeclaredSchedule:
 
 @shown()
 @dataclass(frozen=True, slots=True)
+class DeclaredCalendar:
+    """What a declaration does to one calendar; at most ten days or ranges of each kind are
+    listed."""
+
+    name: Name
+    action: Annotated[
+        Literal["create", "change", "follow"],
+        Shown("`follow`: only the days of a calendar that it refers to change."),
+    ]
+    version: Annotated[int | None, Shown("The version it had; null if it is new.")] = None
+    fields: tuple[FieldChange, ...] = ()
+    added: Annotated[
+        tuple[str, ...], Shown("Days to come, or ranges of days, that it gains; not if it is new.")
+    ] = ()
+    removed: Annotated[tuple[str, ...], Shown("Days to come that it loses.")] = ()
+    more: Annotated[int, Shown("How many more days or ranges it gains or loses.")] = 0
+
+
+@shown()
+@dataclass(frozen=True, slots=True)
 class Declaration:
     """What declaring schedules would do, or did."""
 
@@ -110,6 +138,9 @@ class Declaration:
     compared: Annotated[
         bool, Shown("False: there are so many due times that not all were compared.")
     ] = True
+    calendars: Annotated[
+        tuple[DeclaredCalendar, ...], Shown("Those that are not unchanged, by name.")
+    ] = ()
 
     @property
     def created(self) -> tuple[str, ...]:
@@ -124,6 +155,11 @@ class Declaration:
         return self._named("remove")
 
     @property
+    def following(self) -> tuple[str, ...]:
+        """Schedules of which only the days of their calendars change."""
+        return self._named("follow")
+
+    @property
     def left(self) -> tuple[str, ...]:
         """No longer declared, and still in force."""
         return self._named("leave")
@@ -131,7 +167,7 @@ class Declaration:
     @property
     def changes(self) -> bool:
         """Whether anything is created, changed or removed."""
-        return any(one.action != "leave" for one in self.schedules)
+        return bool(self.calendars) or any(one.action != "leave" for one in self.schedules)
 
     def _named(self, action: DeclaredAction) -> tuple[str, ...]:
         return tuple(one.name for one in self.schedules if one.action == action)

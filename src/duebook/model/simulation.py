@@ -12,6 +12,7 @@ from duebook.timetext import format_duration, format_instant
 
 __all__ = [
     "INTENDED",
+    "MOST_BREACHES",
     "BusyMinute",
     "ClockChange",
     "Holdup",
@@ -27,6 +28,8 @@ INTENDED: Final = frozenset(
 )
 """Reasons for which due times do not run because a person wants it so; no gate counts them."""
 
+MOST_BREACHES: Final = 10
+"""Schedules that are named for each limit."""
 Source = Literal["past", "given", "assumed"]
 Skips = Annotated[dict[str, int], Shown("Due times that would not run, by reason.")]
 Takes = Annotated[timedelta, Shown("How long each run takes, in seconds.")]
@@ -108,7 +111,8 @@ class SimulationReport:
     peak_at: datetime | None
     busiest: tuple[BusyMinute, ...] = ()
     outlooks: Annotated[
-        tuple[Outlook, ...], Shown("By schedule, the most affected first; at most 1,000.")
+        tuple[Outlook, ...],
+        Shown("By schedule, the most affected first, and always the latest; at most 1,000."),
     ] = ()
     holdups: tuple[Holdup, ...] = ()
     clock_changes: tuple[ClockChange, ...] = ()
@@ -142,22 +146,26 @@ class SimulationReport:
         found = []
         if max_late is not None and self.late_most > max_late:
             late = [one for one in self.outlooks if one.late_most > max_late]
-            for one in late[:10]:
+            late.sort(key=lambda one: -one.late_most)
+            if not late:  # the report does not list them all
+                most = format_duration(self.late_most)
+                found.append(f"max-late {format_duration(max_late)}: a run starts {most} late")
+            for one in late[:MOST_BREACHES]:
                 due = "" if one.late_most_due_at is None else format_instant(one.late_most_due_at)
                 found.append(
                     f'max-late {format_duration(max_late)}: "{one.name}" starts up to '
                     f"{format_duration(one.late_most)} late, at its due time {due}"
                 )
-            found += _more(late[10:], f"max-late {format_duration(max_late)}")
+            found += _more(late[MOST_BREACHES:], f"max-late {format_duration(max_late)}")
         if max_skips is not None and self.skipped > max_skips:
             skipping = sorted((o for o in self.outlooks if o.skipped), key=lambda o: -o.skipped)
             found.append(
                 f"max-skips {max_skips}: {counted(self.skipped, 'due time')} would be skipped"
             )
-            for one in skipping[:10]:
+            for one in skipping[:MOST_BREACHES]:
                 told = ", ".join(f"{r} {n:,}" for r, n in one.skips.items() if r not in INTENDED)
                 found.append(f'max-skips {max_skips}: "{one.name}": {told}')
-            found += _more(skipping[10:], f"max-skips {max_skips}")
+            found += _more(skipping[MOST_BREACHES:], f"max-skips {max_skips}")
         if max_concurrency is not None and self.peak > max_concurrency:
             at = "" if self.peak_at is None else f" at {format_instant(self.peak_at)}"
             found.append(

@@ -13,6 +13,7 @@ from duebook.planner.events import ended_fire
 from duebook.planner.foresight import (
     MOST_COMPARED,
     Foreseen,
+    after_plan,
     foresee_change,
     foresee_end,
     foresee_new,
@@ -40,6 +41,7 @@ __all__ = [
     "DueTimes",
     "Foreseen",
     "Held",
+    "after_plan",
     "control_due_times",
     "control_spec",
     "count_edit",

@@ -10,7 +10,7 @@ from itertools import islice, repeat
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import OverBudget
-from duebook.model.declaration import ControlMoves, DueMove
+from duebook.model.declaration import MOST_LISTED, ControlMoves, DueMove
 from duebook.model.note import Note
 from duebook.model.plan import CONTROLS, Fire, Reason, Skip, Snapshot
 from duebook.planner.controls import control_due_times
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.budget import Budget
-    from duebook.model.plan import Decision, Plan
+    from duebook.model.plan import Decision, Plan, WindowSpan
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = [
@@ -41,7 +41,6 @@ MOST_COMPARED: Final = 20_000
 """Due times of a schedule, before and after a change, that are compared one by one."""
 MOST_CONTROLS: Final = 400
 """The same of its stops, and of its restarts."""
-MOST_LISTED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +60,19 @@ class Foreseen:
 
 
 def foresee_new(
-    name: str, spec: ScheduleSpec, now: datetime, until: datetime, budget: Budget | None = None
+    name: str,
+    spec: ScheduleSpec,
+    now: datetime,
+    until: datetime,
+    budget: Budget | None = None,
+    windows: tuple[WindowSpan, ...] = (),
 ) -> Foreseen:
     """Of a schedule that is created now."""
-    due = DueTimes(spec, (), now, name, budget)
+    due = DueTimes(spec, (), now, name, budget, windows)
     listed, more, seen = _first(due, now, until, spec.max_runs)
     looked_at = len(listed) + 1
     found = Foreseen(listed, (), (), more, _cautions(spec, now), seen, looked_at=looked_at)
-    new = Snapshot("", name, 1, spec, "active", now)
+    new = Snapshot("", name, 1, spec, "active", now, windows=windows)
     return _with_controls(found, None, new, now, until, budget)
 
 
@@ -89,9 +93,11 @@ def foresee_change(
     now: datetime,
     until: datetime,
     budget: Budget | None = None,
+    windows: tuple[WindowSpan, ...] | None = None,
     most: int = MOST_COMPARED,
 ) -> Foreseen:
-    """Of a schedule whose definition becomes `spec` now; compares at most so many due times."""
+    """Of a schedule whose definition becomes `spec` now, which `windows` select instead of those
+    before; compares at most so many due times."""
     spec = count_edit(snapshot, spec, now)
     planned = plan_edit(snapshot, spec, now)
     notes = (
@@ -101,9 +107,12 @@ def foresee_change(
     )
     if spec.triggers != snapshot.spec.triggers:
         notes = (*notes, *_cautions(spec, now))
-    edited = replace(snapshot, spec=spec)
+    windows = snapshot.windows if windows is None else windows
+    carried = (e for e in planned.said if e.kind == "moved_here")
+    exceptions = (*snapshot.exceptions, *carried)
+    edited = replace(snapshot, spec=spec, exceptions=exceptions, windows=windows)
     found = Foreseen(notes=notes)
-    if _times(spec) != _times(snapshot.spec):
+    if (_times(spec), windows) != (_times(snapshot.spec), snapshot.windows):
         place = upcoming_after(snapshot, now)
         both = [(DueTimes.of(of, now, budget), of) for of in (snapshot, edited)]
         was, becomes, cut_at = _until_cut(
@@ -323,5 +332,6 @@ def _left(snapshot: Snapshot, spec: ScheduleSpec) -> int | None:
 
 def _times(spec: ScheduleSpec) -> tuple[object, ...]:
     """All that due times depend on."""
-    bounds = spec.start_at, spec.end_at, spec.max_runs
-    return spec.triggers, spec.exclude, spec.calendar, bounds
+    use = spec.calendar
+    calendar = None if use is None else (use.mode, use.roll, use.days)
+    return spec.triggers, spec.start_at, spec.end_at, spec.exclude, spec.max_runs, calendar

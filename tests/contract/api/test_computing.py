@@ -59,6 +59,13 @@ def test_a_token_that_computes_already_is_told_to_come_back(app: App, store: Sto
     Api(app, "viewer").ok("GET", "schedules/job/preview")
 
 
+def test_declarations_take_turns_too(app: App, store: Store) -> None:
+    computing = limit(app, store, wait=0.0)
+    with computing.turn("operator"):
+        Api(app, "operator").refused(429, "PUT", "declarations/billing", {"schedules": []})
+    Api(app, "operator").ok("PUT", "declarations/billing", {"schedules": []})
+
+
 def test_sixty_long_previews_at_once_leave_threads_for_others(app: App, store: Store) -> None:
     Book(store).schedules.create("job", trigger={"cron": "* * * * * *"}, target="job")
     computing = limit(app, store, wait=PATIENCE)

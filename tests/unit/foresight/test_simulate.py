@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
@@ -194,6 +195,20 @@ def test_limits_that_are_exceeded_name_what_exceeds_them() -> None:
     assert all_skips == "max-skips 0: 12 due times would be skipped"
     assert skips == 'max-skips 0: "etl": overlap 12'
     assert peak.startswith("max-concurrency 0: 1 run at the same time at 2026-03-27T01:00:00Z")
+
+
+def test_the_latest_schedule_is_named_though_others_skip_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("duebook.foresight.report.MOST_OUTLOOKS", 12)
+    entries = [entry(f"s{n}", "0 * * * *", "90m") for n in range(20)]
+    entries.append(entry("late", "0 * * * *", "80m", overlap="queue"))
+    told = report(simulate(entries, START, START + DAY))
+    (late,) = told.breaches(max_late=timedelta(minutes=5))
+    assert '"late" starts up to' in late
+    assert len(told.outlooks) == 12
+    (unnamed,) = replace(told, outlooks=()).breaches(max_late=timedelta(minutes=5))
+    assert unnamed.startswith("max-late 5m: a run starts ")
 
 
 def test_excluded_days_are_no_skips_of_a_gate() -> None:

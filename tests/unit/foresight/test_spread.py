@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from duebook.budget import Budget
 from duebook.foresight.spread import spread
 from tests.unit.foresight.builders import START, entry
 
@@ -85,6 +87,26 @@ def test_what_a_program_declares_stays_where_it_is() -> None:
     period = START, START + timedelta(days=7)
     found = spread(specs, takes, *period, LABEL, (), None, dict.fromkeys(specs, "change it there"))
     assert (found.movable, found.fixed) == (0, {"s0": "change it there"})
+
+
+def test_long_runs_at_every_minute_take_little_memory() -> None:
+    one = entry("long", "* * * * *")
+    day = timedelta(days=1)
+    tracemalloc.start()
+    try:
+        spread({"long": one.spec}, {"long": day}, START, START + day, LABEL, (), Budget(60))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 3_000_000  # a list of all minutes of all runs has 2,073,600 items
+
+
+def test_runs_that_take_hours_move_apart() -> None:
+    entries = [entry(f"s{n}", "0 2 * * *", labels=MAY_MOVE) for n in range(3)]
+    specs = {one.name: one.spec for one in entries} | {"often": entry("often", "*/5 * * * *").spec}
+    takes = dict.fromkeys(specs, timedelta(minutes=20)) | {"often": timedelta(days=2)}
+    found = spread(specs, takes, START, START + timedelta(days=7), LABEL, ())
+    assert len({spec.trigger_text for spec in found.specs.values()}) == len(found.specs) == 2
 
 
 def test_the_same_question_has_the_same_answer() -> None:

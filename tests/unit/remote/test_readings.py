@@ -33,6 +33,7 @@ from duebook.model.consumer import Consumer, DeadLetter, Lag, Partition
 from duebook.model.declaration import (
     ControlMoves,
     Declaration,
+    DeclaredCalendar,
     DeclaredSchedule,
     DueMove,
     FieldChange,
@@ -123,6 +124,9 @@ declared = st.lists(
         controls=st.just((ControlMoves("stop", more=3),)),
     ),
     max_size=2,
+)
+calendars_declared = st.lists(
+    made(DeclaredCalendar, fields=st.just((FieldChange("weekdays", None, ["MON"]),))), max_size=2
 )
 specs = st.sampled_from(
     [
@@ -226,7 +230,14 @@ PAIRS: Final[dict[Any, tuple[st.SearchStrategy[Any], Callable[..., Any]]]] = {
     Readiness: (readiness, encode),
     Withdrawn: (made(Withdrawn), encode),
     BackfillProgress: (made(BackfillProgress), encode),
-    Declaration: (made(Declaration, schedules=declared.map(tuple)), encode),
+    Declaration: (
+        made(
+            Declaration,
+            schedules=declared.map(tuple),
+            calendars=calendars_declared.map(tuple),
+        ),
+        encode,
+    ),
     HeldRange: (made(HeldRange), encode),
     CatchupDecision: (made(CatchupDecision), encode),
     BulkDecision: (made(BulkDecision), encode),

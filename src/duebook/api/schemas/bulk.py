@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Final, Literal, NotRequired, TypedDict
 
-from duebook.api.schemas.definitions import ListedDefinition
+from duebook.api.schemas.definitions import ListedCalendar, ListedDefinition
 from duebook.api.shapes import Object, many
 from duebook.model.acted import Action
 from duebook.model.codec import Id, Name, Shown
@@ -27,6 +27,12 @@ DeclarationRequest: Final = Object(
         ],
         "adopt": NotRequired[
             Annotated[bool, Shown("Also change schedules that this owner did not declare.")]
+        ],
+        "calendars": NotRequired[
+            Annotated[
+                many(ListedCalendar),
+                Shown("Created, or changed for all schedules that use them.", most=200),
+            ]
         ],
         "expect": NotRequired[
             Annotated[

@@ -16,6 +16,7 @@ from duebook.model.schedule import FIELDS, POLICIES, DefinitionField, ScheduleSp
 
 __all__ = [
     "SPREAD",
+    "ListedCalendar",
     "ListedDefinition",
     "ScheduleChange",
     "ScheduleCreation",
@@ -261,6 +262,9 @@ _CALENDAR: Final = _DAY_SOURCE | {
 }
 CalendarDefinition: Final = Object(
     "CalendarDefinition", _CALENDAR | _VERSION, "The union of all that is given."
+)
+ListedCalendar: Final = Object(
+    "ListedCalendar", _CALENDAR | {"name": Name}, "The union of all that is given."
 )
 CalendarDraft: Final = Object("CalendarDraft", _CALENDAR, "The union of all that is given.")
 TemplateDefaults: Final = Object("TemplateDefaults", _PARTS, "Any fields of a definition.")
