@@ -15,6 +15,7 @@ DuebookError
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ __all__ = [
     "QuotaReached",
     "Unavailable",
     "counted",
+    "json_problem",
     "printable",
     "quoted",
     "refuse_keys",
@@ -119,11 +121,30 @@ class InvalidTrigger(Invalid):
 def shorten(value: object, limit: int = 60) -> str:
     """`value` as one line of text that fits into a message, whatever a caller passed."""
     try:
-        text = value if isinstance(value, str) else repr(value)
+        text = value if isinstance(value, str) else _as_written(value)
     except (RecursionError, ValueError):  # nested too deeply, or a number too long to print
         text = f"a {type(value).__name__}"
     text = printable(text[: limit + 1])
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _as_written(value: object) -> str:
+    """Objects and lists as JSON has them, as files and requests do."""
+    if isinstance(value, dict | list):
+        try:
+            return json.dumps(value, ensure_ascii=False)
+        except TypeError:  # a program passed something else
+            pass
+    return repr(value)
+
+
+def json_problem(error: Exception) -> str:
+    """Why a text is not JSON, in words that are not Python's."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8 text"
+    return shorten(str(error), 120)
 
 
 def quoted(value: object) -> str:

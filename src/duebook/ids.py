@@ -44,6 +44,8 @@ def check_name(name: object, what: str = "name") -> str:
         return name
     if name is None:
         raise Invalid(f"{what} is missing")
+    if not isinstance(name, str):
+        raise Invalid(f"invalid {what} {shorten(name)}: it must be text; put it in quotes")
     raise Invalid(
         f'invalid {what} "{shorten(name)}": use 1 to 128 characters of a-z, 0-9, ".", "_" and "-", '
         "starting with a letter or digit, and not an id"

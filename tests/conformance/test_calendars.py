@@ -13,10 +13,12 @@ from duebook.balance import check_books
 from duebook.book import Book
 from duebook.book.calendar_days import Resolver
 from duebook.book.calendar_use import resolved
+from duebook.book.readiness import look
 from duebook.errors import Conflict, Invalid, NotFound
 from duebook.model.plan import WindowSpan
 from duebook.model.schedule import InvalidSchedule
 from duebook.store.sql.schedules import Schedules
+from duebook.timetext import format_instant
 from tests.support.builders import begin, claim, get_ledger, get_runs, settle, tick
 
 if TYPE_CHECKING:
@@ -282,7 +284,12 @@ def test_a_window_that_ends_early_pauses_nothing_more(book: Book, clock: Virtual
     book.windows.add("upgrade", start + 0.5 * HOUR, start + 9 * HOUR)
     with pytest.raises(Conflict, match="already exists"):
         book.windows.add("upgrade", start + 0.5 * HOUR, start + 9 * HOUR)
+    assert "window" not in [note.code for note in look(book.store).notes]
     live(book.store, clock, start + 1.5 * HOUR, HOUR / 6)
+    told = [note.message for note in look(book.store).notes if note.code == "window"]
+    ends = format_instant(start + 9 * HOUR)
+    assert len(told) == 1
+    assert told[0].startswith(f'maintenance window "upgrade" pauses all schedules until {ends}; ')
     book.windows.remove("upgrade")
     live(book.store, clock, start + 2.5 * HOUR, HOUR / 6)
     assert recorded(book.store, etl) == [("01-05 13:00", 1, "paused")]
@@ -292,8 +299,13 @@ def test_a_window_that_ends_early_pauses_nothing_more(book: Book, clock: Virtual
     book.windows.add("later", start + 30 * HOUR, start + 31 * HOUR)
     book.windows.remove("later")
     assert [window.name for window in book.windows.list()] == ["upgrade"]
-    with pytest.raises(Invalid, match="is not within 366 days after start"):
-        book.windows.add("wrong", start + 2 * HOUR, start + HOUR)
+    for since, until, why in (
+        (2, 1, "ends before it starts"),
+        (0, 367 * 24, "is longer than 366 days"),
+        (-2, -1, "is over"),
+    ):
+        with pytest.raises(Invalid, match=why):
+            book.windows.add("wrong", start + since * HOUR, start + until * HOUR)
 
 
 @pytest.mark.parametrize("how", ["created", "declared"])

@@ -91,6 +91,9 @@ def test_a_schedule_without_a_wake_time_is_found_and_repaired(
     assert amiss(by_check(repaired)) == set()
     (change,) = Book(store, "shop").audit.list(by="cli:ann")
     assert (change.action, change.subject) == ("wake", "asleep")
+    entries = Book(store).audit.list(everywhere=True)
+    assert Book(store, by="cli:ann").doctor.repair().repaired == ()
+    assert Book(store).audit.list(everywhere=True) == entries, "nothing changed"
     clock.advance()
     tick(store)
     (run,) = Book(store, "shop").runs.list("asleep")

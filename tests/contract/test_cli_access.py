@@ -91,6 +91,7 @@ def test_the_audit_tells_who_changed_what(cli: Cli) -> None:
         == (cli.json("audit", "--all")[:2])
     )
     assert cli.json("audit", "--until", "1h") == []
+    assert cli("audit", "--kind", "bogus").exit_code == 2
     assert cli.json("audit", "--by", "token:ci") == []
     assert "there are more" in cli("audit", "-n", "1").stderr
 

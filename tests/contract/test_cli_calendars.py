@@ -44,7 +44,12 @@ def test_an_edit_that_moves_due_times_shows_them_and_needs_yes(cli: Cli) -> None
     assert cli.json("calendar", "show", "weekends")["version"] == 1
     cli.ok("calendar", "add", "weekends", "--weekdays", "SUN", "--yes")
     assert cli.json("show", "report")["version"] == 2
-    assert "is used by schedule" in cli("calendar", "rm", "weekends").output
+    used = " ".join(cli("calendar", "rm", "weekends").output.split())
+    assert "is used by schedule" in used
+    assert "give them another calendar, or none, first" in used
+    for far in ("1950-01-01", "2150-01-01"):
+        refused = cli("calendar", "add", "far", "--date", far)
+        assert (refused.exit_code, f"dates {far} has no day from" in refused.output) == (2, True)
 
 
 def test_a_calendar_that_does_not_exist_is_refused(cli: Cli) -> None:
@@ -59,6 +64,10 @@ def test_the_days_of_an_ical_file_make_a_calendar(cli: Cli, tmp_path: Path) -> N
     event = "BEGIN:VEVENT\r\nDTSTART;VALUE=DATE:20261224\r\nDTEND;VALUE=DATE:20261227\r\nEND:VEVENT"
     file.write_text(f"BEGIN:VCALENDAR\r\n{event}\r\nEND:VCALENDAR\r\n", encoding="utf-8")
     cli.ok("calendar", "add", "holidays", "--ical", str(file))
+    for content, told in ((b"", "is empty"), (b"\x93", "is not UTF-8 text")):
+        wrong = file.with_name("wrong.ics")
+        wrong.write_bytes(content)
+        assert told in cli("calendar", "add", "wrong", "--ical", str(wrong)).output
     days = cli.json("calendar", "days", "holidays", "--from", "2026-01-01", "--to", "2027-01-01")
     assert days == ["2026-12-24", "2026-12-25", "2026-12-26"]
     assert "an iCal file" in cli.ok("calendar", "ls")
@@ -75,6 +84,22 @@ def test_windows_are_planned_listed_and_ended(cli: Cli) -> None:
     assert "planned" in cli.ok("window", "ls")
     assert cli.ok("window", "rm", "db upgrade") == "ended db upgrade\n"
     assert cli.json("window", "ls") == []
+
+
+def test_windows_take_the_times_that_other_commands_take(cli: Cli) -> None:
+    cli.ok("window", "add", "disk", "--from", "now", "--to", "2h")
+    (window,) = cli.json("window", "ls")
+    assert window["state"] == "open"
+    assert 'note window: maintenance window "disk" pauses all schedules' in " ".join(
+        cli("status").output.split()
+    )
+    cli.ok("window", "add", "days", "--from", "2098-03-02", "--to", "2098-03-02T20:00")
+    for wrong, told in (
+        (("--from", "soon", "--to", "2h"), '--from "soon" is not a time'),
+        (("--from", "3h", "--to", "2h"), "the window ends before it starts"),
+    ):
+        refused = cli("window", "add", "wrong", *wrong)
+        assert (refused.exit_code, told in refused.output) == (2, True)
 
 
 def test_feeds_are_created_listed_and_revoked(cli: Cli) -> None:

@@ -56,6 +56,7 @@ def test_apply_does_what_diff_shows_and_a_second_one_does_nothing(cli: Cli, tmp_
     assert forms(cli) == {}
     assert cli.ok("apply", file, "--yes").endswith("owner billing: 2 to create\napplied\n")
     assert cli.json("export", "--owner", "billing")[0]["owner"] == "billing"
+    assert "2 created, 0 changed, 0 removed" in cli.ok("audit", "--kind", "declaration")
     assert cli.ok("apply", file) == "owner billing: 2 unchanged\n", "nobody is asked"
     assert cli("diff", file, "--check").exit_code == 0
 
@@ -128,6 +129,9 @@ def test_names_of_others_need_adopt_and_prune_needs_an_owner(cli: Cli, tmp_path:
     fewer = write(tmp_path, FILE[: FILE.index("  - name: often")])
     shown = cli.ok("diff", fewer)
     assert "! often: no longer declared (version 2)" in shown
+    assert "but stays as it is; --prune deletes it" in " ".join(shown.split())
+    unowned = cli("diff", fewer, "--owner", "")
+    assert (unowned.exit_code, 'invalid owner ""' in unowned.output) == (2, True)
     assert "- often: remove" in cli.ok("apply", fewer, "--prune", "--yes")
     assert sorted(forms(cli)) == ["by-hand", "nightly"]
     nameless = write(tmp_path, "schedules: []\n")

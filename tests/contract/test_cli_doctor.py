@@ -48,7 +48,7 @@ def test_what_is_safe_to_repair_is_repaired_and_audited(cli: Cli) -> None:
     assert fixed.splitlines()[0] == "fixed: 1 schedule planned again: job"
     assert cli.ok("doctor", "--fix").splitlines()[0] == "nothing to fix"
     entries = cli.json("audit", "--all")
-    assert [one["action"] for one in entries][:3] == ["repair", "repair", "wake"]
+    assert [one["action"] for one in entries][:3] == ["repair", "wake", "create"]
 
 
 @pytest.mark.on_file

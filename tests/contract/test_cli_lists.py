@@ -87,7 +87,7 @@ def test_a_list_goes_on_where_it_ended(team: Cli) -> None:
         ("runs", "--cursor", "W10"),
         ("pause",),
         ("pause", "job-1", "--label", "team=data"),
-        ("pause", "job-1", "--yes"),
+        ("pause", "job-1", "--dry-run"),
         ("rm", "--dry-run"),
         ("add",),
         ("add", "x", "--file", "/dev/null"),

@@ -82,7 +82,7 @@ def test_target_and_policies_are_kept(cli: Cli) -> None:
 
 def test_a_name_is_free_again_after_rm(cli: Cli) -> None:
     cli.ok(*HELLO)
-    assert cli.ok("rm", "hello") == "deleted hello\n"
+    assert cli.ok("rm", "hello", "--yes") == "deleted hello\n"
     assert cli("show", "hello").exit_code == 3
     cli.ok(*HELLO)
 

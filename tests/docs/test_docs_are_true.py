@@ -98,7 +98,12 @@ def test_nobody_is_told_to_install_what_is_not_released() -> None:
 
 
 @pytest.mark.parametrize(
-    ("extra", "module"), [("postgres", "store/opening.py"), ("kafka", "sinks/kafka.py")]
+    ("extra", "module"),
+    [
+        ("postgres", "store/opening.py"),
+        ("kafka", "sinks/kafka.py"),
+        ("holidays", "book/calendar_days.py"),
+    ],
 )
 def test_the_advice_about_a_missing_driver_is_what_the_project_needs(
     extra: str, module: str

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from duebook.api.problems import InvalidFields, Malformed, WrongMediaType
-from duebook.errors import Invalid, refuse_keys, shorten
+from duebook.errors import Invalid, json_problem, refuse_keys, shorten
 from duebook.model.fields import has_nul
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def parse_body(content: bytes) -> dict[str, Any]:
     except Malformed:
         raise
     except (ValueError, RecursionError) as error:
-        raise Malformed(f"the body is not valid JSON: {shorten(str(error), 120)}") from None
+        raise Malformed(f"the body is not valid JSON: {json_problem(error)}") from None
     if not isinstance(value, dict):
         raise Malformed(f"the body is not a JSON object but {shorten(value)}")
     return value

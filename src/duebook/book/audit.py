@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, quoted
-from duebook.model.change import Change, ChangeFilter
+from duebook.model.change import KINDS, Change, ChangeFilter
 from duebook.model.declaration import changed_fields
 from duebook.model.fields import read_instant, whole
 from duebook.model.listing import Listing, read_cursor, write_cursor
@@ -147,8 +147,10 @@ class Audit:
         Invalid, and BadCursor for a cursor of another question.
         """
         whole(1, MOST_LISTED)("limit", limit)
+        if kind is not None and kind not in KINDS:
+            raise Invalid(f"kind {quoted(kind)} is not one of {', '.join(KINDS)}")
         wanted = ChangeFilter(
-            _text("kind", kind),
+            kind,
             _text("subject", subject),
             _text("by", by),
             None if since is None else read_instant("since", since),

@@ -4,6 +4,7 @@ filter finds."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,7 +32,7 @@ from duebook.planner import (
 from duebook.store.values import NewSchedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from duebook.book.audit import ScheduleAudit
@@ -114,7 +115,7 @@ def read_all(
     least: int = 1,
 ) -> list[Wanted]:
     """Definitions with their names; raises InvalidSchedule with what is wrong with any of them."""
-    if isinstance(definitions, str | bytes | dict):
+    if not isinstance(definitions, Iterable) or isinstance(definitions, str | bytes | dict):
         raise Invalid(f"schedules {shorten(definitions)} is not a list of definitions")
     forms = list(definitions)
     if not least <= len(forms) <= MOST_AT_ONCE:

@@ -136,7 +136,7 @@ def _recurrences(text: str, start: date | None, since: int) -> Iterator[int]:
     try:
         timeline = rrule(text, dtstart=start).timeline
     except InvalidTrigger as error:
-        raise Invalid(f"rrule: {error}") from None
+        raise Invalid(f"rrule: {str(error).removeprefix('rrule ')}") from None
     at = timeline.next((since - EPOCH_ORDINAL) * DAY - 1)
     while at is not None and (day := at // DAY + EPOCH_ORDINAL) <= _LAST:
         yield day
@@ -149,7 +149,8 @@ def _holidays(place: str) -> list[int]:
         import holidays
     except ImportError:
         raise Invalid(
-            f'holidays "{shorten(place)}" needs the holidays package; install duebook[holidays]'
+            f'holidays "{shorten(place)}" needs holidays, which is not installed: '
+            "pip install 'holidays>=0.80,<1'"
         ) from None
     country, _, part = place.upper().partition("-")
     try:

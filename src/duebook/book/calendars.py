@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.book.audit import Auditor
 from duebook.book.calendar_days import Resolver
 from duebook.book.declared_calendars import MOST_CALENDARS
-from duebook.errors import Conflict, Invalid, NotFound, shorten
+from duebook.errors import Conflict, Invalid, NotFound, counted, shorten
 from duebook.ids import check_name
 from duebook.model.calendar import Calendar, CalendarEdit, MovedDueTimes, load_rule, referred
 from duebook.model.calendar_days import FIRST_DAY, LAST_DAY, DaySet
@@ -195,11 +195,13 @@ class Calendars:
             found = self._find(tx, name)
             if ids := tx.calendars.list_users(self._namespace, [name]):
                 used = tx.schedules.get_schedule(ids[0]).name
-                more = f" and {len(ids) - 1} others" if len(ids) > 1 else ""
-                raise Conflict(f'calendar "{name}" is used by schedule "{used}"{more}')
+                more = f" and {counted(len(ids) - 1, 'other')}" if len(ids) > 1 else ""
+                told = f'calendar "{name}" is used by schedule "{used}"{more}'
+                raise Conflict(f"{told}; give them another calendar, or none, first")
             for other in tx.calendars.outline_calendars(self._namespace):
                 if name in referred(other.definition):
-                    raise Conflict(f'calendar "{name}" is used by calendar "{other.name}"')
+                    told = f'calendar "{name}" is used by calendar "{other.name}"'
+                    raise Conflict(f"{told}; change or delete that one first")
             tx.calendars.remove_calendar(self._namespace, name)
             self._audit.note(tx, "delete", "calendar", name, "", found.definition)
 
@@ -320,6 +322,9 @@ def _readable(tx: Tx, schedule_id: str) -> Snapshot | None:
 def _read(name: str, definition: dict[str, Any]) -> CalendarRule:
     check_name(name, "calendar")
     rule = load_rule(definition)
+    for days in (*rule.days.dates, *rule.without.dates):
+        if days.last < FIRST_DAY or days.first > LAST_DAY:
+            raise Invalid(f"dates {days} has no day from 2000 to 2099, for which calendars count")
     if name in rule.names:
         raise Invalid(f'calendars: calendar "{name}" cannot refer to itself')
     return rule

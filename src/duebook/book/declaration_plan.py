@@ -14,7 +14,7 @@ from duebook.errors import OverBudget
 from duebook.model.declaration import Declaration, DeclaredSchedule, FieldChange, field_changes
 from duebook.model.note import Note
 from duebook.model.window import spans_for
-from duebook.planner import Foreseen, foresee_change, foresee_end, foresee_new
+from duebook.planner import MOST_COMPARED, Foreseen, foresee_change, foresee_end, foresee_new
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,6 +33,8 @@ __all__ = ["DAYS", "Asked", "Changed", "Difference", "Facts", "plan_declaration"
 DAYS: Final = 7
 MOST_LOOKED_AT: Final = 100_000
 """Due times that one declaration computes for its comparison."""
+LEAST_COMPARED: Final = 400
+"""Of them, for each schedule that changes, however many these are."""
 
 
 class Asked(NamedTuple):
@@ -136,7 +138,7 @@ def _foresee(
     difference: Difference, facts: Facts, until: datetime, budget: Budget
 ) -> tuple[dict[str, Foreseen], bool]:
     """What becomes of due times, by the names of schedules, and whether all were compared."""
-    looked_at, found = 0, dict[str, Foreseen]()
+    looked_at, found, everything = 0, dict[str, Foreseen](), True
     for name, look in _looks(difference, facts, until, budget):
         if looked_at > MOST_LOOKED_AT:
             return found, False
@@ -145,9 +147,10 @@ def _foresee(
         except OverBudget:
             return found, False
         looked_at += seen.looked_at
+        everything = everything and seen.compared_until is None
         note = facts.notes.get(name)
         found[name] = replace(seen, notes=(*seen.notes, note)) if note else seen
-    return found, True
+    return found, everything
 
 
 def _looks(
@@ -155,17 +158,19 @@ def _looks(
 ) -> Iterator[tuple[str, Callable[[], Foreseen]]]:
     """The changes first, which matter most, then what is removed and what is new."""
     how, snapshots = (difference.now, until, budget), facts.snapshots
+    share = MOST_LOOKED_AT // max(len(difference.edits) + len(difference.following), 1)
+    change = partial(foresee_change, most=min(max(share, LEAST_COMPARED), MOST_COMPARED))
 
     def windows(spec: ScheduleSpec) -> tuple[WindowSpan, ...]:
         return spans_for(facts.windows, dict(spec.labels))
 
     for one in difference.edits:  # one that cannot be read has no snapshot
         if (found := snapshots.get(one.schedule.id)) is not None:
-            yield one.wanted.name, partial(foresee_change, found, one.spec, *how, windows(one.spec))
+            yield one.wanted.name, partial(change, found, one.spec, *how, windows(one.spec))
     for schedule in difference.following:
         if (found := snapshots.get(schedule.id)) is not None:
             spec = renewed(found.spec, difference.calendars)
-            yield schedule.name, partial(foresee_change, found, spec, *how)
+            yield schedule.name, partial(change, found, spec, *how)
     for schedule in difference.gone:
         if (found := snapshots.get(schedule.id)) is not None:
             yield schedule.name, partial(foresee_end, found, *how)
@@ -239,6 +244,7 @@ def _with(told: DeclaredSchedule, seen: Foreseen | None) -> DeclaredSchedule:
         disappear=seen.disappear,
         move=seen.move,
         more=seen.more,
+        compared_until=seen.compared_until,
         controls=seen.controls,
         notes=(*told.notes, *seen.notes),
     )

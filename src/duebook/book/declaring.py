@@ -4,6 +4,7 @@ change, and changes it in one transaction."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
@@ -40,7 +41,7 @@ from duebook.store.values import Edit
 from duebook.targets.task import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from duebook.book.audit import ScheduleAudit
@@ -102,7 +103,7 @@ class Declaring:
 
     def with_hidden(self, definitions: Iterable[Mapping[str, Any]]) -> list[Any]:
         """What a definition hides, as `***`, stays as it is in the schedule of that name."""
-        if isinstance(definitions, str | bytes | dict):
+        if not isinstance(definitions, Iterable) or isinstance(definitions, str | bytes | dict):
             raise Invalid(f"schedules {shorten(definitions)} is not a list of definitions")
         forms: list[Any] = list(definitions)
         hiding = [n for n, form in enumerate(forms) if isinstance(form, dict) and _hides(form)]

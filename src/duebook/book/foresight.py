@@ -189,7 +189,9 @@ class Foresight:
         start = known.now if asked.start is None else parse_instant(asked.start)
         start = start.replace(second=0, microsecond=0) if asked.start is None else start
         if not FIRST_YEAR <= start.year <= LAST_YEAR:
-            raise Invalid(f"start {format_instant(start)} is not in {FIRST_YEAR} to {LAST_YEAR}")
+            raise Invalid(
+                f"start {format_instant(start)} is not in the years {FIRST_YEAR} to {LAST_YEAR}"
+            )
         given = {name: _length(name, length) for name, length in (asked.takes or {}).items()}
         assumed = given.pop(OTHERS, ASSUMED)
         changes = change_calendars(
@@ -208,7 +210,8 @@ class Foresight:
             snapshots[one.name] = replace(declared, windows=windows)
         _refuse_many(snapshots)
         if unknown := [name for name in given if name not in snapshots]:
-            raise Invalid(f'takes: schedule "{shorten(unknown[0])}" does not exist')
+            told = "use the name of a schedule that is stored or given"
+            raise Invalid(f'takes: schedule "{shorten(unknown[0])}" does not exist; {told}')
         takes: dict[str, timedelta] = {}
         sources: dict[str, Source] = {}
         for name in snapshots:
@@ -337,7 +340,8 @@ def _length(name: str, length: Any) -> timedelta:
     try:
         return parse_duration(length)
     except Invalid as error:
-        raise Invalid(f"takes: {name}: {error}") from None
+        whose = "" if name == OTHERS else f"{name}: "
+        raise Invalid(f"takes: {whose}{error}") from None
 
 
 def _from_start(snapshot: Snapshot, start: datetime) -> Snapshot:

@@ -3,6 +3,7 @@ missing and what helps."""
 
 from __future__ import annotations
 
+import shlex
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -142,6 +143,7 @@ def _unknown(health: Health) -> Iterator[Problem]:
 def notes(health: Health) -> Iterator[Problem]:
     """What stops nothing, but needs attention."""
     yield from _waits_for_approval(health)
+    yield from _windows(health)
     for directory in health.directories:
         if directory.unread is not None and not directory.waiting:
             yield Problem("flows", directory.unread)
@@ -170,6 +172,20 @@ def _waits_for_approval(health: Health) -> Iterator[Problem]:
         listed = "list them with: duebook catchup ls"
         others = f"{counted(more, 'more schedule')} with due times that wait for approval"
         yield Problem("catchup", f"{others}; {listed}")
+
+
+def _windows(health: Health) -> Iterator[Problem]:
+    for window in health.windows[:MOST_NAMED]:
+        where = "" if window.namespace == "default" else f"--namespace {window.namespace} "
+        labels = ", ".join(f"{name}={value}" for name, value in window.labels.items())
+        pauses = f"schedules with {labels}" if labels else "all schedules"
+        place = f" of namespace {window.namespace}" if where else ""
+        yield Problem(
+            "window",
+            f'maintenance window "{window.name}" pauses {pauses}{place} until '
+            f"{format_instant(window.end_at)}; to end it: duebook {where}window rm "
+            f"{shlex.quote(window.name)}",
+        )
 
 
 def _lag(health: Health, overdue: Overdue) -> str:

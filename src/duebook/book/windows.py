@@ -45,31 +45,32 @@ class Windows:
     def add(
         self,
         name: str,
-        start: str | datetime,
-        end: str | datetime,
+        start_at: str | datetime,
+        end_at: str | datetime,
         labels: Mapping[str, str] | None = None,
         by: str = "",
     ) -> MaintenanceWindow:
         """Pause the schedules that have all of `labels` (all schedules, if there are none) from
-        `start` until `end`.
+        `start_at` until `end_at`.
 
-        Raises Invalid for an `end` that is not after `start` and now, and if the namespace has too
-        many windows; Conflict if the name is taken.
+        Raises Invalid for an `end_at` that is not after `start_at` and now, and if the namespace
+        has too many windows; Conflict if the name is taken.
         """
         title, pairs = check_window_name(name), dict(read_labels("labels", dict(labels or {})))
-        start_at, end_at = read_instant("start", start), read_instant("end", end)
-        if not start_at < end_at <= start_at + LONGEST:
-            raise Invalid(
-                f"end {format_instant(end_at)} is not within {LONGEST.days} days after start "
-                f"{format_instant(start_at)}"
-            )
+        starts, ends = read_instant("start_at", start_at), read_instant("end_at", end_at)
+        span = f"from {format_instant(starts)} to {format_instant(ends)}"
+        if ends <= starts:
+            raise Invalid(f"the window ends before it starts: {span}; choose a later end")
+        if ends - starts > LONGEST:
+            told = f"the window is longer than {LONGEST.days} days: {span}"
+            raise Invalid(f"{told}; choose an earlier end, or pause the schedules")
 
         def work(tx: Tx) -> MaintenanceWindow:
-            if end_at <= tx.now:
-                raise Invalid(f"end {format_instant(end_at)} is in the past")
+            if ends <= tx.now:
+                raise Invalid(f"the window is over: {span}; choose a later end")
             self._make_room(tx)
             maker = by or self._audit.by
-            made = (start_at, end_at, tx.now, maker)
+            made = (starts, ends, tx.now, maker)
             window = MaintenanceWindow(self._namespace, title, pairs, *made)
             tx.calendars.add_window(window)
             tx.calendars.wake_selected(window)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from duebook.errors import DuebookError, Invalid, NotFound, shorten
+from duebook.errors import DuebookError, Invalid, NotFound, json_problem, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -125,7 +125,7 @@ def read_json(flag: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"{flag} is not valid JSON: {shorten(str(error))}") from None
+        raise Invalid(f"{flag} is not valid JSON: {json_problem(error)}") from None
 
 
 def read_object(flag: str, text: str) -> dict[str, Any]:

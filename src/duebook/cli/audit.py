@@ -12,6 +12,7 @@ from duebook.cli.filters import gather, limit_option
 from duebook.cli.instants import read_past
 from duebook.cli.opening import open_book
 from duebook.cli.output import cut, json_option, print_json, print_table
+from duebook.model.change import KINDS
 from duebook.model.codec import encode
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ __all__ = ["audit_command"]
 @click.option(
     "--kind",
     metavar="KIND",
-    help="Only changes to: schedule, run, template, queue, token, namespace, sink, group, event or "
-    "database.",
+    type=click.Choice(KINDS),
+    help=f"Only changes to: {', '.join(KINDS)}.",
 )
 @click.option("--by", metavar="WHO", help="Only changes by WHO, such as cli:alice or token:ci.")
 @click.option(
@@ -51,7 +52,8 @@ def audit_command(
 ) -> None:
     """List who changed what, newest first.
 
-    SUBJECT is the name of a schedule, template, queue, token or namespace.
+    SUBJECT is the name of a schedule, template, queue, token or namespace, or the
+    owner of a declaration.
 
     \b
     Examples:
@@ -90,6 +92,8 @@ def _row(change: Change) -> tuple[str, ...]:
 def _words(change: Change) -> str:
     """The fields that changed, or all of them."""
     before, after = change.before or {}, change.after or {}
+    if change.kind == "declaration":
+        return ", ".join(f"{number:,} {done}" for done, number in after.items())
     if change.before is None or change.after is None:
         return ", ".join(before or after)
     return ", ".join(

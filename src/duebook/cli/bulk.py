@@ -41,8 +41,8 @@ def read_many(name: str | None, options: dict[str, Any]) -> dict[str, Any]:
             "give either NAME, or a filter: --label, --text, --status, --target, --due-before or "
             "--problem; --text '*' matches all"
         )
-    if name is not None and (options["dry_run"] or options["yes"]):
-        raise click.UsageError("--dry-run and --yes need a filter; they do not go with NAME")
+    if name is not None and options["dry_run"]:
+        raise click.UsageError("--dry-run needs a filter; it does not go with NAME")
     return wanted
 
 

@@ -106,7 +106,8 @@ def ls_command(as_json: bool) -> None:
         print_json([encode(calendar) for calendar in found])
     elif found:
         rows = [
-            (c.name, str(c.version), str(c.day_count), definition_text(c.definition)) for c in found
+            (c.name, str(c.version), f"{c.day_count:,}", definition_text(c.definition))
+            for c in found
         ]
         print_table(("CALENDAR", "VERSION", "DAYS", "DEFINITION"), rows)
     else:
@@ -129,7 +130,7 @@ def show_command(name: str, as_json: bool) -> None:
             ("name", found.name),
             ("version", f"{found.version}, saved {when(found.created_at)}{by}"),
             ("definition", definition_text(found.definition)),
-            ("days", f"{found.day_count} from 2000 to 2099"),
+            ("days", f"{found.day_count:,} from 2000 to 2099"),
             ("next", ", ".join(days[:MOST_DAYS]) or "none within a year"),
         ]
     )
@@ -179,9 +180,15 @@ def _definition(options: dict[str, Any]) -> dict[str, Any]:
 
 def _read_file(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"--ical {shorten(str(path))} cannot be read: {error}") from None
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise Invalid(f"--ical {shorten(str(path))} is not UTF-8 text") from None
+    except OSError as error:
+        told = error.strerror or error
+        raise Invalid(f"--ical {shorten(str(path))} cannot be read: {told}") from None
+    if not text.strip():
+        raise Invalid(f"--ical {shorten(str(path))} is empty; export the calendar again")
+    return text
 
 
 def _print_edit(edit: CalendarEdit, as_json: bool) -> None:

@@ -7,12 +7,14 @@ import json
 import re
 import sys
 import tomllib
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.errors import Invalid, quoted, shorten
+from duebook.errors import Invalid, json_problem, quoted, shorten
 from duebook.flows.parse import Node, parse, plain
 from duebook.flows.problems import Refused
 from duebook.model.forms import definition_of
@@ -27,6 +29,7 @@ MOST_BYTES: Final = 16 * 1024 * 1024
 MOST_VALUES: Final = 1_000_000
 KEYS: Final = ("owner", "calendars", "schedules")
 STDIN: Final = "-"
+NONE: Final = "give `schedules` an empty list, []"
 _PLACE: Final = re.compile(r"(schedules|calendars)\[([0-9]+)\](?:\.(\w+))?")
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -46,7 +49,8 @@ class Entry:
 
     @property
     def name(self) -> str:
-        return shorten(self.form.get("name")) if isinstance(self.form, dict) else ""
+        name = self.form.get("name") if isinstance(self.form, dict) else None
+        return shorten(name) if isinstance(name, str) else ""
 
     def place(self, key: str | None) -> str:
         line = self.lines.get(key or "", self.line)
@@ -97,7 +101,10 @@ def read_files(paths: Sequence[str]) -> DeclaredFiles:
     entries: list[Entry] = []
     calendars: list[Entry] = []
     for path in paths:
-        for document in _documents(path):
+        documents = [document for document in _documents(path) if _plain(document) is not None]
+        if not documents:
+            raise Invalid(f"{_title(path)}: it is empty; to declare no schedules, {NONE}")
+        for document in documents:
             owner, more, found = _read(document, _title(path))
             entries += found
             calendars += more
@@ -160,14 +167,29 @@ def _toml(text: str, path: str) -> Any:
     try:
         return _texts(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise Invalid(f"{path}: it is not valid TOML: {shorten(str(error))}") from None
+        raise Invalid(f"{path}: it is not valid TOML: {json_problem(error)}") from None
 
 
 def _json(text: str, title: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=partial(_object, title))
+    except Invalid:
+        raise
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"{title}: it is not valid JSON: {shorten(str(error))}") from None
+        raise Invalid(f"{title}: it is not valid JSON: {json_problem(error)}") from None
+
+
+def _object(title: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raises Invalid for a key that appears twice, as the reader of YAML does."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        numbers = Counter(key for key, _ in pairs)
+        twice = next(key for key, number in numbers.items() if number > 1)
+        name = found.get("name")
+        where = f"{shorten(name)}: " if isinstance(name, str) and twice != "name" else ""
+        told = f"key `{shorten(twice)}` appears twice in the same object; keep one of them"
+        raise Invalid(f"{title}: {where}{told}")
+    return found
 
 
 def _texts(value: Any) -> Any:
@@ -187,8 +209,6 @@ def _texts(value: Any) -> Any:
 def _read(document: Any, file: str) -> tuple[str | None, list[Entry], list[Entry]]:
     """The owner, if it is named, the calendars and the schedules."""
     value = document.value if isinstance(document, Node) else document
-    if value is None:
-        return None, [], []
     if isinstance(value, list):
         return None, [], [_entry(item, file) for item in value]
     if not isinstance(value, dict):
@@ -202,6 +222,11 @@ def _read(document: Any, file: str) -> tuple[str | None, list[Entry], list[Entry
     owner = _plain(value.get("owner"))
     if owner is not None and not isinstance(owner, str):
         raise Invalid(f"{file}: owner {quoted(owner)} is not a string")
+    if _plain(value.get("schedules")) is None and (
+        "schedules" in value or "calendars" not in value
+    ):
+        told = "has no value" if "schedules" in value else "is missing"
+        raise Invalid(f"{file}: `schedules` {told}; to declare no schedules, {NONE}")
     calendars, schedules = (
         list(_entries(key, value.get(key), file)) for key in ("calendars", "schedules")
     )
@@ -245,6 +270,8 @@ def write_toml(
 ) -> str:
     """A file that `read_files` reads; raises Invalid for null, which TOML does not have."""
     parts = [] if owner is None else [f"owner = {_toml_text(owner)}\n"]
+    if not forms:
+        parts.append("schedules = []\n")
     listed = [("calendars", form) for form in calendars] + [("schedules", form) for form in forms]
     for title, form in listed:
         lines = [f"{_toml_key(key)} = {_toml_value(value, form)}" for key, value in form.items()]

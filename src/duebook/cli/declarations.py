@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -43,6 +45,10 @@ __all__ = ["apply_command", "diff_command", "export_command"]
 Command = TypeVar("Command", bound="Callable[..., Any]")
 EVERY: Final = 1_000_000
 LONGEST: Final = 200
+MANY: Final = 1_000
+"""Schedules for which diff and apply take more than a moment."""
+FLAGS: Final = {"adopt": ("use adopt", "add --adopt"), "left": ("prune deletes", "--prune deletes")}
+"""By the code of a note: what is an option here."""
 MARKS: Final = {
     "create": ("+", "create", "green"),
     "change": ("~", "change", "yellow"),
@@ -158,7 +164,9 @@ def _read(files: Sequence[str]) -> DeclaredFiles:
 def _declare(
     book: Client, declared: DeclaredFiles, options: dict[str, Any], **how: Any
 ) -> Declaration:
-    owner = options["owner"] or declared.owner or DEFAULT_OWNER
+    owner = options["owner"]
+    if owner is None:
+        owner = declared.owner or DEFAULT_OWNER
     given = {key: value for key, value in options.items() if key != "owner"}
     if options["prune"] and owner == DEFAULT_OWNER:
         raise Invalid(
@@ -167,9 +175,23 @@ def _declare(
         )
     try:
         given["calendars"] = declared.calendars
-        return book.schedules.declare(declared.definitions, owner, **given, **how)
+        with _progress(len(declared.definitions)):
+            return book.schedules.declare(declared.definitions, owner, **given, **how)
     except InvalidSchedule as error:
         raise declared.placed(error) from None
+
+
+@contextmanager
+def _progress(number: int) -> Iterator[None]:
+    """A line that says what takes so long, on a terminal."""
+    shown = number >= MANY and sys.stderr.isatty()
+    if shown:
+        click.echo(f"comparing {counted(number, 'schedule')} …", err=True, nl=False)
+    try:
+        yield
+    finally:
+        if shown:
+            click.echo("\r\x1b[K", err=True, nl=False)
 
 
 def _refuse_others(planned: Declaration, adopt: bool) -> None:
@@ -201,6 +223,8 @@ def _print_plan(planned: Declaration) -> None:
             click.echo(f"    {line}")
     if not planned.compared:
         click.echo("note: too many due times change; not all were compared", err=True)
+    if not (planned.created or planned.changed or planned.unchanged):
+        click.echo("note: the files declare no schedules", err=True)
     click.echo(_counts(planned))
 
 
@@ -252,12 +276,15 @@ def _value(value: Any) -> str:
 
 
 def _due_times(one: DeclaredSchedule, days: int) -> Iterator[str]:
+    least = "at least " if one.compared_until else ""
     if one.action == "create" and one.appear:
         count = len(one.appear) + one.more
-        number = f"{counted(count, 'due time')} in {counted(days, 'day')}"
+        number = f"{least}{counted(count, 'due time')} in {counted(days, 'day')}"
         yield f"first due {when(one.appear[0])}; {number}"
     else:
-        yield from _listed(one)
+        yield from _listed(one, least=least)
+    if one.compared_until and one.action == "change":
+        yield f"compared until {when(one.compared_until)}; use fewer --days"
     for control in one.controls:
         if one.action == "create":
             yield f"first {control.kind} {when(control.appear[0])}"
@@ -265,7 +292,7 @@ def _due_times(one: DeclaredSchedule, days: int) -> Iterator[str]:
             yield from _listed(control, f"{control.kind} ")
 
 
-def _listed(one: DeclaredSchedule | ControlMoves, kind: str = "") -> Iterator[str]:
+def _listed(one: DeclaredSchedule | ControlMoves, kind: str = "", least: str = "") -> Iterator[str]:
     """Which due times come and go, in their order; `kind` is told of each."""
     listed = [(at, f"- {kind}{when(at)}") for at in one.disappear]
     listed += [(at, f"+ {kind}{when(at)}") for at in one.appear]
@@ -275,7 +302,7 @@ def _listed(one: DeclaredSchedule | ControlMoves, kind: str = "") -> Iterator[st
     for _, line in sorted(listed):
         yield line
     if one.more:
-        yield f"and {counted(one.more, f'more {kind}due time')}"
+        yield f"and {least}{counted(one.more, f'more {kind}due time')}"
 
 
 def _clock(at: datetime) -> str:
@@ -285,7 +312,8 @@ def _clock(at: datetime) -> str:
 
 def _notes(one: DeclaredSchedule) -> Iterator[str]:
     for note in one.notes:
-        yield wrapped(f"warning: {printable(note.message)}", indent=6)
+        message = note.message.replace(*FLAGS.get(note.code, ("", "")))
+        yield wrapped(f"warning: {printable(message)}", indent=6)
 
 
 # -- export

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from duebook.cli.commands import WHAT, in_section, option
-from duebook.errors import Invalid, shorten
+from duebook.errors import Invalid, json_problem, shorten
 from duebook.model.http_target import METHODS, HttpTarget
 
 if TYPE_CHECKING:
@@ -80,4 +80,4 @@ def _json(text: str | None) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"--body-json is not valid JSON: {shorten(str(error))}") from None
+        raise Invalid(f"--body-json is not valid JSON: {json_problem(error)}") from None

@@ -334,7 +334,8 @@ def _serve(wanted: _Wanted) -> None:
 
 
 def _greeting(book: Duebook, options: NodeOptions, user: CommandUser | None) -> Iterator[str]:
-    yield f"duebook {__version__}, database {printable(place_of(book.database_url))}"
+    place = place_of(book.database_url).removeprefix("database ")
+    yield f"duebook {__version__}, database {printable(place)}"
     if "worker" in options.roles:
         yield f"serves {options.namespaces}"
         if user is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from duebook.book import Book
+from duebook.book.foresight import FIRST_YEAR, LAST_YEAR
 from duebook.book.schedule_files import proposed_files
 from duebook.cli.commands import command
 from duebook.cli.declaration_files import read_files
@@ -17,13 +18,13 @@ from duebook.cli.instants import read_future
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_pairs, print_table, wrapped
 from duebook.clock import utc_now
-from duebook.errors import Invalid, counted, printable
+from duebook.errors import Invalid, counted, printable, shorten
 from duebook.model.codec import encode
 from duebook.timetext import format_duration, format_instant, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from duebook.client import Client
     from duebook.model.simulation import Outlook, SimulationReport, SpreadProposal
@@ -79,8 +80,16 @@ def _common(default_days: int) -> Callable[[Any], Any]:
 @_common(30)
 @click.option("--alone", is_flag=True, help="Only the schedules of the files; needs no database.")
 @click.option("--max-late", metavar="LENGTH", help="Fail if a run starts later than this.")
-@click.option("--max-skips", type=int, help="Fail if more due times than this are skipped.")
-@click.option("--max-concurrency", type=int, help="Fail if more runs than this run at once.")
+@click.option(
+    "--max-skips",
+    type=click.IntRange(min=0),
+    help="Fail if more due times than this are skipped.",
+)
+@click.option(
+    "--max-concurrency",
+    type=click.IntRange(min=0),
+    help="Fail if more runs than this run at once.",
+)
 @click.option("--html", "page", metavar="FILE", help="Write the report as one HTML page.")
 @json_option
 def simulate_command(
@@ -113,14 +122,14 @@ def simulate_command(
     asked = _asked(files, options)
     with _book(alone) as book:
         if alone:
-            asked |= {"only": True, "start": asked["start"] or utc_now().replace(microsecond=0)}
+            asked |= {"only": True, "start": asked["start"] or _this_minute()}
         with _progress(int(options["days"])) as progress:
             report = book.simulate(**asked, progress=progress)
     breaches = report.breaches(*limits)
     if page is not None:
         from duebook.web.simulation import simulation_page
 
-        _write(page, simulation_page(report, breaches))
+        _write("--html", page, simulation_page(report, breaches))
     if as_json:
         print_json(encode(report) | {"breaches": breaches})
     else:
@@ -177,7 +186,7 @@ def spread_command(
     if page is not None:
         from duebook.web.simulation import spread_page
 
-        _write(page, spread_page(proposal))
+        _write("--html", page, spread_page(proposal))
     files_out = _write_proposed(proposal, out) if out is not None else {}
     if as_json:
         print_json(encode(proposal))
@@ -198,7 +207,7 @@ def _asked(files: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
     declared = read_files(files)
     return {
         "days": options["days"],
-        "start": None if start is None else read_future("--from", start),
+        "start": None if start is None else _start(start),
         "workers": options["workers"],
         "takes": dict(map(_takes, options["takes"])),
         "percentile": options["percentile"],
@@ -209,7 +218,23 @@ def _asked(files: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
 
 def _takes(text: str) -> tuple[str, str]:
     name, equals, length = text.rpartition("=")
+    if equals and not name:
+        raise Invalid(
+            f'--takes "{shorten(text)}" has no name before "="; use NAME=LENGTH, or a LENGTH alone'
+        )
     return (name if equals else OTHERS), length
+
+
+def _this_minute() -> datetime:
+    """Where a simulation starts by default, as with a database."""
+    return utc_now().replace(second=0, microsecond=0)
+
+
+def _start(text: str) -> datetime:
+    start = read_future("--from", text)
+    if not FIRST_YEAR <= start.year <= LAST_YEAR:
+        raise Invalid(f'--from "{text}" is not in the years {FIRST_YEAR} to {LAST_YEAR}')
+    return start
 
 
 def _length(flag: str, text: str | None) -> timedelta | None:
@@ -244,8 +269,12 @@ def _progress(days: int) -> Iterator[Callable[[float, int], None]]:
         click.echo("\r\x1b[K", err=True, nl=False)
 
 
-def _write(path: str, text: str) -> None:
-    Path(path).write_text(text, encoding="utf-8")
+def _write(flag: str, path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        told = f'{flag} "{shorten(path)}" cannot be written: {error.strerror or error}'
+        raise Invalid(f"{told}; choose a file in a directory that you may write to") from None
     click.echo(f"wrote {printable(path)}", err=True)
 
 
@@ -258,7 +287,7 @@ def _write_proposed(proposal: SpreadProposal, out: str) -> dict[str, str]:
         if owner and len(texts) > 1:
             path = path.with_stem(f"{path.stem}-{owner}")
         paths[owner] = str(path)
-        _write(paths[owner], text)
+        _write("--out", paths[owner], text)
     return paths
 
 
@@ -294,7 +323,7 @@ def _print_report(report: SimulationReport) -> None:
             wrapped(printable(f'"{change.schedule}": {change.wall} does not exist, and {moved}'))
         )
     if report.assumed:
-        told = f"{counted(len(report.assumed), 'schedule')} without past runs"
+        told = f"{counted(report.assumed_count, 'schedule')} without past runs"
         length = format_duration(report.assumed_takes)
         click.echo(wrapped(f"note: {told}: each run is assumed to take {length}; use --takes"))
 

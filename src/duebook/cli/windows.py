@@ -6,6 +6,7 @@ import click
 
 from duebook.cli.arguments import read_pair
 from duebook.cli.commands import group
+from duebook.cli.instants import read_future
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_table, when
 from duebook.clock import utc_now
@@ -24,8 +25,8 @@ def window_group() -> None:
 @click.option(
     "--label", "labels", metavar="NAME=VALUE", multiple=True, help="Only these; repeatable."
 )
-@click.option("--from", "start", metavar="INSTANT", required=True, help="When it starts.")
-@click.option("--to", "end", metavar="INSTANT", required=True, help="When it ends.")
+@click.option("--from", "start", metavar="TIME", required=True, help="When it starts, or now.")
+@click.option("--to", "end", metavar="TIME", required=True, help="When it ends; 2h: in 2 hours.")
 @json_option
 def add_command(name: str, labels: tuple[str, ...], start: str, end: str, as_json: bool) -> None:
     """Pause schedules from one time until another.
@@ -34,13 +35,15 @@ def add_command(name: str, labels: tuple[str, ...], start: str, end: str, as_jso
     that have started go on.
 
     \b
-    Example:
+    Examples:
+      duebook window add "disk full" --from now --to 2h
       duebook window add "db upgrade" --label team=data \\
         --from 2027-03-01T20:00:00Z --to 2027-03-01T23:00:00Z
     """
     wanted = dict(read_pair(item, "--label") for item in labels)
+    span = read_future("--from", start), read_future("--to", end)
     with open_book() as book:
-        window = book.windows.add(name, start, end, wanted)
+        window = book.windows.add(name, *span, wanted)
     if as_json:
         print_json(encode(window))
     else:
@@ -54,10 +57,10 @@ def ls_command(as_json: bool) -> None:
     """List the maintenance windows, also those that are over."""
     with open_book() as book:
         windows = book.windows.list()
+    now = utc_now()
     if as_json:
-        print_json([encode(window) for window in windows])
+        print_json([encode(window) | {"state": window.state(now)} for window in windows])
     elif windows:
-        now = utc_now()
         rows = [
             (w.name, w.state(now), when(w.start_at), when(w.end_at), _selected(w.labels))
             for w in windows

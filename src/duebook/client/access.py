@@ -11,7 +11,7 @@ from duebook.client.arguments import JUDGED, By, Cursor, Given, Limit, QueueName
 from duebook.client.use_cases import needs_database, operation
 from duebook.ids import check_name
 from duebook.model.access import AccessToken, Role, read_namespaces, read_role
-from duebook.model.change import Change
+from duebook.model.change import KINDS, Change
 from duebook.model.diagnosis import Diagnosis
 from duebook.model.fields import read_instant, whole
 from duebook.model.listing import Listing
@@ -137,10 +137,7 @@ class AuditClient(Protocol):
         self,
         kind: Annotated[
             str | None,
-            Given(
-                "schedule, run, template, calendar, window, feed, queue, token, namespace, sink, "
-                "group or database."
-            ),
+            Given(f"One of {', '.join(KINDS)}."),
         ] = None,
         subject: Annotated[str | None, Given("The name of what was changed.")] = None,
         by: Annotated[str | None, Given("Who made the change, such as `token:ci`.")] = None,

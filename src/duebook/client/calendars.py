@@ -102,12 +102,12 @@ class WindowsClient(Protocol):
     def add(
         self,
         name: str,
-        start: Annotated[str | datetime, AT_ONCE],
-        end: Annotated[str | datetime, AT_ONCE],
+        start_at: Annotated[str | datetime, AT_ONCE],
+        end_at: Annotated[str | datetime, AT_ONCE],
         labels: Annotated[Mapping[str, str] | None, _LABELS] = None,
         by: By = "",
     ) -> MaintenanceWindow:
-        """Pause the schedules that have all of the labels, from `start` until `end`.
+        """Pause the schedules that have all of the labels, from `start_at` until `end_at`.
 
         Due times in the window are recorded as `paused` and do not run afterwards.
         """

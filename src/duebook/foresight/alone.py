@@ -78,7 +78,7 @@ class Stepper:
     def take(self, entry: Entry) -> None:
         """Do everything up to and including the end of the window."""
         now: datetime | None = self._after
-        while now is not None and _can_step(entry, now):
+        while now is not None and _can_step(entry, now, self._until):
             stretch = self._stretch(entry, now)
             if not self._keeps_apart(entry, stretch):
                 break
@@ -261,7 +261,7 @@ def _never_busy(entry: Entry) -> bool:
     return entry.spec.instant or entry.spec.overlap == "allow"
 
 
-def _can_step(entry: Entry, now: datetime) -> bool:
+def _can_step(entry: Entry, now: datetime, until: datetime) -> bool:
     """Whether nothing is in the way of that at present."""
     known = entry.snapshot
     if known.status != "active" or known.seen or known.exceptions or known.delay is not None:
@@ -269,7 +269,12 @@ def _can_step(entry: Entry, now: datetime) -> bool:
     if any(run.status != "running" or run.stopped for run in entry.runs):
         return False
     if entry.steps is None:
-        entry.steps = _is_simple(entry) and _planner_agrees(entry, now)
+        if not _is_simple(entry):
+            entry.steps = False
+        elif (due_at := _next_due(entry, now)) is None or due_at > until:
+            return True  # nothing is due; beyond the last year there is no time to plan at
+        else:
+            entry.steps = _planner_agrees(entry, now, due_at)
     return entry.steps
 
 
@@ -287,11 +292,12 @@ def _is_simple(entry: Entry) -> bool:
     return spec.timeout is None or entry.takes <= spec.timeout
 
 
-def _planner_agrees(entry: Entry, now: datetime) -> bool:
+def _next_due(entry: Entry, now: datetime) -> datetime | None:
+    return DueTimes.of(entry.snapshot, now).next_after(entry.snapshot.watermark or now)
+
+
+def _planner_agrees(entry: Entry, now: datetime, due_at: datetime) -> bool:
     """Ask the planner about the next due time: of an idle schedule, and of a busy one."""
-    due_at = DueTimes.of(entry.snapshot, now).next_after(entry.snapshot.watermark or now)
-    if due_at is None:
-        return True
     at, snapshot = entry.ripe_at(due_at), copy(entry.snapshot)
     snapshot.active = ()
     if due_at not in {d.due_at for d in plan(snapshot, at).decisions if isinstance(d, Fire)}:

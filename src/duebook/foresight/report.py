@@ -77,6 +77,7 @@ def report_of(
         _hours(found),
         tuple(assumed[:MOST_ASSUMED]),
         assumed_takes,
+        len(assumed),
     )
 
 

@@ -10,8 +10,13 @@ from typing import Annotated, Any, Final
 
 from duebook.model.codec import Shown, shown
 
-__all__ = ["Change", "ChangeFilter", "change_text", "digest_of"]
+__all__ = ["KINDS", "Change", "ChangeFilter", "change_text", "digest_of"]
 
+KINDS: Final = (
+    *("schedule", "declaration", "run", "flow", "template", "calendar", "window", "feed", "queue"),
+    *("token", "namespace", "sink", "group", "event", "database"),
+)
+"""Of what changes are recorded."""
 LARGE: Final = 4_096
 """Characters of JSON of one field, above which an entry has its digest."""
 
@@ -28,9 +33,8 @@ class Change:
     namespace: Annotated[str, Shown("Empty for objects shared by all namespaces.")]
     """queues and tokens"""
     action: Annotated[str, Shown(examples=("create", "update", "pause"))]
-    kind: str
-    """of what: schedule, run, flow, template, calendar, window, feed, queue, token, namespace,
-    sink, group, event or the database"""
+    kind: Annotated[str, Shown(examples=("schedule", "run"))]
+    """one of KINDS"""
     subject: str
     """its name; of a run that of its schedule or task"""
     subject_id: str = ""

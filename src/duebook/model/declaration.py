@@ -83,9 +83,16 @@ class DeclaredSchedule:
     appear: tuple[datetime, ...] = ()
     disappear: tuple[datetime, ...] = ()
     move: tuple[DueMove, ...] = ()
-    more: Annotated[int, Shown("How many more due times change; a lower bound of many.")] = 0
+    more: Annotated[int, Shown("How many more due times change.")] = 0
     notes: tuple[Note, ...] = ()
     """warnings"""
+    compared_until: Annotated[
+        datetime | None,
+        Shown(
+            "Up to when due times were compared one by one, if not all were; then `more` is a "
+            "lower bound."
+        ),
+    ] = None
     controls: Annotated[
         tuple[ControlMoves, ...], Shown("The same of its stops and restarts.", sparse=True)
     ] = ()

@@ -129,6 +129,7 @@ class SimulationReport:
     assumed_takes: Annotated[timedelta, Shown("How long their runs are assumed to take.")] = (
         timedelta(minutes=1)
     )
+    assumed_count: Annotated[int, Shown("How many schedules have no past runs.")] = 0
 
     @property
     def skipped(self) -> int:

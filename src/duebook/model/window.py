@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
-from duebook.errors import Invalid, shorten
+from duebook.errors import Invalid, quoted
 from duebook.model.codec import Name, Shown, shown
 from duebook.model.fields import read_title
 from duebook.model.plan import WindowSpan
@@ -45,7 +45,7 @@ def check_window_name(value: object) -> str:
     """One line of text; raises Invalid."""
     name = read_title("name", value)
     if not name or "/" in name:
-        raise Invalid(f"name {shorten(value)} is not 1 to 200 characters without a slash")
+        raise Invalid(f"name {quoted(value)} is not 1 to 200 characters without a slash")
     return name
 
 

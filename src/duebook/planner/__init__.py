@@ -11,6 +11,7 @@ from duebook.planner.controls import (
 from duebook.planner.due import DueTimes, instant_before
 from duebook.planner.events import ended_fire
 from duebook.planner.foresight import (
+    MOST_COMPARED,
     Foreseen,
     after_plan,
     foresee_change,
@@ -35,6 +36,7 @@ from duebook.planner.repair import pause_unread, plan_repair, resume_unread
 from duebook.planner.unattended import UNATTENDED_AGAIN
 
 __all__ = [
+    "MOST_COMPARED",
     "UNATTENDED_AGAIN",
     "DueTimes",
     "Foreseen",

@@ -3,7 +3,7 @@ without maintenance windows, and with what people said about single ones."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -29,14 +29,18 @@ __all__ = ["LONGEST_UNRECORDED", "DueTimes", "instant_before", "jittered", "late
 MOST_JITTERED: Final = 100_000
 MOST_COUNTED_ROLLING: Final = 5_000
 """Due times that are counted one by one where a calendar rolls some of them."""
+_SHORTEST_PART: Final = timedelta(hours=6)
 LONGEST_UNRECORDED: Final = timedelta(days=7)
 """How long due times that gave way may wait to be recorded with the next one."""
+_LAST: Final = datetime.max.replace(tzinfo=UTC)
 _EXCEPTION_REASONS: Final = {"skip": Reason.SKIPPED_BY_USER, "moved_away": Reason.SUPERSEDED}
 
 
 def jittered(due_at: datetime, jitter: timedelta, name: str) -> datetime:
     """When a due time of the schedule `name` is to be planned."""
-    return due_at + jitter * fraction(name, due_at) if jitter else due_at
+    if not jitter:
+        return due_at
+    return due_at + min(jitter * fraction(name, due_at), _LAST - due_at)
 
 
 def lateness_by(
@@ -315,9 +319,21 @@ class DueTimes(DayTimes):
 
     def count(self, after: datetime, until: datetime) -> int:
         """How many due times the stretch has, moved ones included; a lower bound of many."""
+        return int(self.regular_count(after, until)) + len(self._moved(after, until))
+
+    def regular_count(self, after: datetime, until: datetime) -> Count:
+        """As `count`, without moved ones; says whether it is exact."""
         due = self._next_regular(after)
-        regular = 0 if due is None or due > until else int(self._count(after, until))
-        return regular + len(self._moved(after, until))
+        return Count(0) if due is None or due > until else self._count(after, until)
+
+    def count_in_parts(self, after: datetime, until: datetime) -> tuple[int, bool]:
+        """As `count`, and whether that is all: a stretch with too many is counted in halves."""
+        count = self.regular_count(after, until)
+        if not count.exact and until - after > _SHORTEST_PART:
+            middle = after + (until - after) / 2
+            halves = self.count_in_parts(after, middle), self.count_in_parts(middle, until)
+            return sum(number for number, _ in halves), all(exact for _, exact in halves)
+        return int(count) + len(self._moved(after, until)), count.exact
 
     def count_up_to(self, most: int, after: datetime, until: datetime) -> int:
         """How many due times the stretch has, moved ones included; `most`, if it has more."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from itertools import islice
+from heapq import merge
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Final
 
+from duebook.errors import OverBudget
 from duebook.model.declaration import MOST_LISTED, ControlMoves, DueMove
 from duebook.model.note import Note
 from duebook.model.plan import CONTROLS, Fire, Reason, Skip, Snapshot
 from duebook.planner.controls import control_due_times
-from duebook.planner.due import DueTimes
+from duebook.planner.due import DueTimes, instant_before
 from duebook.planner.lifecycle import count_edit, plan_edit, plan_end, upcoming_after
 from duebook.planner.plan import plan
 from duebook.timetext import format_instant
@@ -25,10 +27,20 @@ if TYPE_CHECKING:
     from duebook.model.plan import Decision, Plan, WindowSpan
     from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["Foreseen", "after_plan", "foresee_change", "foresee_end", "foresee_new", "pair_up"]
+__all__ = [
+    "MOST_COMPARED",
+    "Foreseen",
+    "after_plan",
+    "foresee_change",
+    "foresee_end",
+    "foresee_new",
+    "pair_up",
+]
 
-MOST_COMPARED: Final = 200
-"""Due times of one definition that are compared with those of another."""
+MOST_COMPARED: Final = 20_000
+"""Due times of a schedule, before and after a change, that are compared one by one."""
+MOST_CONTROLS: Final = 400
+"""The same of its stops, and of its restarts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +52,8 @@ class Foreseen:
     move: tuple[DueMove, ...] = ()
     more: int = 0
     notes: tuple[Note, ...] = ()
+    compared_until: datetime | None = None
+    """None: all were compared; otherwise `more` is a lower bound"""
     controls: tuple[ControlMoves, ...] = ()
     looked_at: int = 0
     """how many due times were computed for it"""
@@ -55,8 +69,9 @@ def foresee_new(
 ) -> Foreseen:
     """Of a schedule that is created now."""
     due = DueTimes(spec, (), now, name, budget, windows)
-    listed, more = _first(due, now, until, spec.max_runs)
-    found = Foreseen(listed, more=more, notes=_cautions(spec, now), looked_at=len(listed) + 1)
+    listed, more, seen = _first(due, now, until, spec.max_runs)
+    looked_at = len(listed) + 1
+    found = Foreseen(listed, (), (), more, _cautions(spec, now), seen, looked_at=looked_at)
     new = Snapshot("", name, 1, spec, "active", now, windows=windows)
     return _with_controls(found, None, new, now, until, budget)
 
@@ -66,9 +81,9 @@ def foresee_end(
 ) -> Foreseen:
     """Of a schedule that is deleted now."""
     due, place = DueTimes.of(snapshot, now, budget), upcoming_after(snapshot, now)
-    listed, more = _first(due, place, until, _left(snapshot, snapshot.spec))
+    listed, more, seen = _first(due, place, until, _left(snapshot, snapshot.spec))
     notes = _dropped(plan_end(snapshot, now), Reason.DELETED)
-    found = Foreseen(disappear=listed, more=more, notes=notes, looked_at=len(listed) + 1)
+    found = Foreseen((), listed, (), more, notes, seen, looked_at=len(listed) + 1)
     return _with_controls(found, snapshot, None, now, until, budget)
 
 
@@ -79,9 +94,10 @@ def foresee_change(
     until: datetime,
     budget: Budget | None = None,
     windows: tuple[WindowSpan, ...] | None = None,
+    most: int = MOST_COMPARED,
 ) -> Foreseen:
     """Of a schedule whose definition becomes `spec` now, which `windows` select instead of those
-    before."""
+    before; compares at most so many due times."""
     spec = count_edit(snapshot, spec, now)
     planned = plan_edit(snapshot, spec, now)
     notes = (
@@ -98,12 +114,15 @@ def foresee_change(
     found = Foreseen(notes=notes)
     if (_times(spec), windows) != (_times(snapshot.spec), snapshot.windows):
         place = upcoming_after(snapshot, now)
-        was, becomes = (
-            list(islice(DueTimes.of(of, now, budget).among(place, until), _most(of)))
-            for of in (snapshot, edited)
+        both = [(DueTimes.of(of, now, budget), of) for of in (snapshot, edited)]
+        was, becomes, cut_at = _until_cut(
+            [islice(due.among(place, until), _left(of, of.spec)) for due, of in both], most
         )
-        changes = _changes(was, becomes)
-        found = Foreseen(*changes, notes=notes, looked_at=len(was) + len(becomes) + 1)
+        appear, disappear, move, more = _changes(was, becomes)
+        if cut_at is not None and all(of.spec.max_runs is None for _, of in both):
+            more += _change_at_least([due for due, _ in both], instant_before(cut_at), until)
+        looked_at = len(was) + len(becomes) + 1
+        found = Foreseen(appear, disappear, move, more, notes, cut_at, looked_at=looked_at)
     return _with_controls(found, snapshot, edited, now, until, budget)
 
 
@@ -121,19 +140,15 @@ def _with_controls(
         return found
     controls, looked_at = list[ControlMoves](), found.looked_at
     for kind in CONTROLS:
-        old, new = (
-            []
+        both: list[Iterable[datetime]] = [
+            ()
             if of is None
-            else list(
-                islice(
-                    control_due_times(of.spec, kind, now, of.name, budget, of.windows).among(
-                        now, until
-                    ),
-                    MOST_COMPARED,
-                )
+            else control_due_times(of.spec, kind, now, of.name, budget, of.windows).among(
+                now, until
             )
             for of in every
-        )
+        ]
+        old, new, _ = _until_cut(both, MOST_CONTROLS)
         looked_at += len(old) + len(new)
         if old != new:
             controls.append(ControlMoves(kind, *_changes(old, new)))
@@ -143,10 +158,7 @@ def _with_controls(
 def _changes(
     was: list[datetime], becomes: list[datetime]
 ) -> tuple[tuple[datetime, ...], tuple[datetime, ...], tuple[DueMove, ...], int]:
-    """What appears, disappears and moves, as far as both were looked at, and how many more."""
-    ends = [times[-1] for times in (was, becomes) if len(times) == MOST_COMPARED]
-    if ends:
-        was, becomes = ([at for at in times if at <= min(ends)] for times in (was, becomes))
+    """What appears, disappears and moves, and how many more do."""
     appear, disappear, move = pair_up(was, becomes)
     more = sum(max(len(found) - MOST_LISTED, 0) for found in (appear, disappear, move))
     return (
@@ -155,6 +167,41 @@ def _changes(
         tuple(move[:MOST_LISTED]),
         more,
     )
+
+
+def _until_cut(
+    both: Sequence[Iterable[datetime]], most: int
+) -> tuple[list[datetime], list[datetime], datetime | None]:
+    """The due times before and after a change, up to where all of both are known.
+
+    Raises OverBudget when there was no time for any.
+    """
+    found: tuple[list[datetime], list[datetime]] = [], []
+    last = None
+    marked = (zip(times, repeat(which)) for which, times in enumerate(both))
+    try:
+        for number, (last, which) in enumerate(merge(*marked)):
+            if number == most:
+                break
+            found[which].append(last)
+        else:
+            return *found, None
+    except OverBudget:
+        if last is None:
+            raise
+    was, becomes = ([at for at in times if at < last] for times in found)
+    return was, becomes, last
+
+
+def _change_at_least(both: Sequence[DueTimes], after: datetime, until: datetime) -> int:
+    """How many due times change where they are not compared: as many as there are more or fewer."""
+    try:
+        counts = [due.count_in_parts(after, until) for due in both]
+    except OverBudget:
+        return 0
+    if not all(exact for _, exact in counts):
+        return 0
+    return abs(counts[0][0] - counts[1][0])
 
 
 def pair_up(
@@ -267,23 +314,20 @@ def _cautions(spec: ScheduleSpec, now: datetime) -> tuple[Note, ...]:
 
 def _first(
     due: DueTimes, after: datetime, until: datetime, most: int | None
-) -> tuple[tuple[datetime, ...], int]:
-    """The first due times, and how many more there are."""
+) -> tuple[tuple[datetime, ...], int, datetime | None]:
+    """The first due times, how many more there are, and the last one if that is a lower bound."""
     room = MOST_LISTED if most is None else min(most, MOST_LISTED)
     listed = tuple(islice(due.among(after, until), room))
     if len(listed) < MOST_LISTED:
-        return listed, 0
-    more = due.count(listed[-1], until)
-    return listed, more if most is None else min(more, most - room)
+        return listed, 0, None
+    more, exact = due.count_in_parts(listed[-1], until)
+    if most is not None and more >= most - room:
+        return listed, most - room, None
+    return listed, more, None if exact else listed[-1]
 
 
 def _left(snapshot: Snapshot, spec: ScheduleSpec) -> int | None:
     return None if spec.max_runs is None else max(spec.max_runs - snapshot.fired, 0)
-
-
-def _most(snapshot: Snapshot) -> int:
-    left = _left(snapshot, snapshot.spec)
-    return MOST_COMPARED if left is None else min(left, MOST_COMPARED)
 
 
 def _times(spec: ScheduleSpec) -> tuple[object, ...]:

@@ -361,6 +361,16 @@ class Health:
     directories: tuple[FlowDirectory, ...] = ()
     held: tuple[HeldSchedule, ...] = ()
     """schedules with due times that wait for an operator, up to a number of them"""
+    windows: tuple[OpenWindow, ...] = ()
+
+
+class OpenWindow(NamedTuple):
+    """A maintenance window in which it is now."""
+
+    namespace: str
+    name: str
+    labels: Mapping[str, str]
+    end_at: datetime
 
 
 class HeldSchedule(NamedTuple):

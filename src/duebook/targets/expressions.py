@@ -11,6 +11,7 @@ import json
 import re
 import string
 import threading
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +19,7 @@ from duebook.errors import shorten
 from duebook.targets.filters import FILTERS, MOST_OUTPUT, Budget, TemplateFailed, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from minijinja import Environment, TemplateError
 
@@ -98,12 +99,25 @@ def render(text: str, context: Mapping[str, Any]) -> str:
 
     def write(value: Any) -> str:
         if value is None:
-            raise TemplateFailed("a value is null; set a default with default(…)")
+            which = _null_path(text, context) or "a value"
+            raise TemplateFailed(f"{which} is null; set a default with default(…)")
         made = value if isinstance(value, str) else _json(value)
         budget.spend(made)
         return made
 
     return _render(text, context, budget, write)
+
+
+def _null_path(text: str, context: Mapping[str, Any]) -> str | None:
+    """The first tag that is only a path, in quotes, whose value is null."""
+    for tag in _tags(text):
+        path = tag.strip("{} -")
+        value: Any = context
+        for part in path.split("."):
+            value = value.get(part, "") if isinstance(value, Mapping) else ""
+        if value is None:
+            return f'"{shorten(path)}"'
+    return None
 
 
 def evaluate(text: str, context: Mapping[str, Any]) -> Any:

@@ -207,9 +207,10 @@ class _Line:
                 f'"{shown}" becomes several words if "{name}" has spaces, and the last of them '
                 "chooses what runs; put it in double quotes"
             )
+        told = f'"{shown}" chooses' if shown == name else f'"{shown}" lets "{name}" choose'
         raise Chosen(
-            f'"{shown}" lets "{name}" choose what runs; write the program literally, and pass the '
-            "value as an argument or a variable"
+            f"{told} what runs; write the program literally, and pass the value as an argument or "
+            "a variable"
         )
 
     def _is_found(self, path: str) -> None:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.errors import Invalid, shorten
+from duebook.errors import Invalid, json_problem, shorten
 from duebook.model import schedule
 from duebook.model.schedule import InvalidSchedule
 
@@ -192,4 +192,4 @@ def _json(field: EditField, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"{field.name} is not valid JSON: {shorten(str(error), 120)}") from None
+        raise Invalid(f"{field.name} is not valid JSON: {json_problem(error)}") from None

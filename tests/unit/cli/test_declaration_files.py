@@ -40,7 +40,7 @@ def test_yaml_that_is_written_is_read_again(forms: list[dict[str, Any]]) -> None
 @given(FORMS)
 def test_toml_that_is_written_is_read_again(forms: list[dict[str, Any]]) -> None:
     found = tomllib.loads(write_toml("billing", forms))
-    assert found == {"owner": "billing"} | ({"schedules": forms} if forms else {})
+    assert found == {"owner": "billing", "schedules": forms}
 
 
 def test_null_is_refused_in_toml() -> None:
@@ -87,6 +87,17 @@ def test_dates_and_times_of_toml_are_text(tmp_path: Path) -> None:
         ("a.yaml", "schedules: 5", "schedules 5 is not a list"),
         ("a.toml", "a = ", "it is not valid TOML"),
         ("a.json", "[1,", "it is not valid JSON"),
+        ("a.json", "[" * 100_000, "it is not valid JSON: it is nested too deeply"),
+        (
+            "a.json",
+            '[{"name": "a", "retry": 1, "retry": 2}]',
+            "a: key `retry` appears twice",
+        ),
+        ("a.json", '{"schedules": [], "schedules": []}', "key `schedules` appears twice"),
+        ("a.yaml", "", "a.yaml: it is empty; to declare no schedules, give `schedules` an empty"),
+        ("a.json", "null", "a.json: it is empty"),
+        ("a.toml", 'owner = "x"', "a.toml: `schedules` is missing"),
+        ("a.yaml", "owner: x\nschedules:\n", "a.yaml: `schedules` has no value"),
     ],
 )
 def test_a_file_that_makes_no_sense_is_refused(
@@ -98,12 +109,14 @@ def test_a_file_that_makes_no_sense_is_refused(
 
 
 def test_problems_are_placed_where_they_are(tmp_path: Path) -> None:
-    found = read(tmp_path, "a.yaml", "- name: a\n  trigger: x\n- 5\n")
+    found = read(tmp_path, "a.yaml", "- name: a\n  trigger: x\n- 5\n- target: x\n- name: 7\n")
     placed = found.placed(
         InvalidSchedule(
             {
                 "schedules[0].trigger": "schedules[0]: trigger is wrong",
                 "schedules[1]": "schedules[1]: 5 is not an object",
+                "schedules[2].name": "schedules[2]: name is missing",
+                "schedules[3].name": "schedules[3]: invalid name 7",
                 "schedules": "and 3 more problems",
             }
         )
@@ -112,6 +125,8 @@ def test_problems_are_placed_where_they_are(tmp_path: Path) -> None:
     assert list(placed.problems.values()) == [
         f"{path}:2: a: trigger is wrong",
         f"{path}:3: schedules[1]: 5 is not an object",
+        f"{path}:4: schedules[2]: name is missing",
+        f"{path}:5: schedules[3]: invalid name 7",
         "and 3 more problems",
     ]
 
@@ -124,5 +139,7 @@ def test_completed_schedules_of_a_list_are_left_out(tmp_path: Path) -> None:
     assert found.completed == ["done"]
 
 
-def test_an_empty_file_declares_nothing(tmp_path: Path) -> None:
-    assert read(tmp_path, "a.yaml", "").definitions == []
+def test_only_an_explicit_empty_list_declares_nothing(tmp_path: Path) -> None:
+    assert read(tmp_path, "a.yaml", "schedules: []\n---\n").definitions == []
+    assert read(tmp_path, "a.json", "[]").definitions == []
+    assert read(tmp_path, "a.toml", write_toml(None, [])).definitions == []

@@ -74,7 +74,7 @@ def test_a_file_has_any_number_of_documents() -> None:
         ("a: !!python/object:os.system x", "f.yaml:1:4: tag tag:yaml.org,2002:python"),
         ("a: !env {b: c}", "f.yaml:1:4: tag !env is not allowed"),
         ("a: 1\nb: 2\na: 3", "f.yaml:3:1: key `a` appears twice, first on line 1"),
-        ("? [a]\n: b", "f.yaml:1:3: key ['a'] is not a string"),
+        ("? [a]\n: b", 'f.yaml:1:3: key ["a"] is not a string'),
         ("<<: {a: b}", "f.yaml:1:1: merge keys (`<<`) are not supported in YAML 1.2"),
         ("a: *b", "f.yaml:1:4: alias *b refers to nothing before it"),
         ("a: &a [*a]", "f.yaml:1:8: alias *a contains itself"),

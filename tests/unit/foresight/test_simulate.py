@@ -215,3 +215,20 @@ def test_excluded_days_are_no_skips_of_a_gate() -> None:
     told = report(simulate([entry("job", exclude=["2026-03-28"])], START, START + 3 * DAY))
     assert told.skips == {"excluded": 24}
     assert told.breaches(max_skips=0) == []
+
+
+@pytest.mark.parametrize("workers", [None, 1])
+def test_due_times_at_the_end_of_the_calendar_are_beyond_every_simulation(
+    workers: int | None,
+) -> None:
+    last = {"at": "9999-12-31T23:59:59Z"}
+    late: dict[str, Any] = {"start_at": "9999-12-31T23:00:00Z"}
+    entries = [
+        entry("once", last),
+        entry("jittered", last, jitter="1h"),
+        entry("queued", last, overlap="queue"),
+        entry("starts", {"every": "1h"}, **late),
+        entry("starts-jittered", {"every": "1h"}, jitter="1h", **late),
+        entry("hourly"),
+    ]
+    assert report(simulate(entries, START, START + DAY, workers)).due_times == 24

@@ -62,7 +62,7 @@ def test_names_are_given_as_a_list_or_with_commas(given: Any, served: Serving) -
         ([], "serve is empty"),
         (",", "serve is empty"),
         (7, "serve 7 is not a list"),
-        ([7], 'serve: namespace "7"'),
+        ([7], "serve: namespace 7: it must be text"),
     ],
 )
 def test_a_name_that_no_namespace_has_is_refused(given: Any, words: str) -> None:

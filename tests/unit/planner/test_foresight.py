@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duebook.budget import Budget
 from duebook.model.calendar_days import DaySet
 from duebook.model.calendar_use import CalendarUse
 from duebook.model.definition import load_spec
@@ -77,12 +78,52 @@ def test_at_most_ten_are_listed_and_the_others_counted() -> None:
     assert (changed.appear, changed.move, changed.notes) == ((), (), ())
 
 
-def test_more_due_times_than_are_compared_end_where_both_were_seen() -> None:
+def test_due_times_beyond_the_most_are_counted_but_not_compared() -> None:
     every = {"trigger": {"every": "1m", "anchor": "2026-01-05T00:00:00Z"}}
     spec = load_spec(snapshot().spec.to_json() | every, "job")
-    found = foresee_change(snapshot(), spec, NOW, WEEK)
+    found = foresee_change(snapshot(), spec, NOW, WEEK, most=200)
     assert found.disappear == (), "beyond the last that was compared nothing disappears"
-    assert len(found.appear) + found.more == 200 - 3
+    assert found.compared_until == NOW + timedelta(minutes=198), "3 are of the old trigger"
+    assert len(found.appear) + found.more == 7 * 24 * 59, "so many more there are"
+    limited = load_spec(spec.to_json() | {"max_runs": 1_000}, "job")
+    bound = foresee_change(snapshot(), limited, NOW, WEEK, most=200)
+    assert len(bound.appear) + bound.more == 200 - 3 - 3
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "days", "changes", "all_compared"),
+    [
+        ("1m", "2m", 1, 720, True),
+        ("1m", "2m", 7, 5_040, True),
+        ("1m", "2m", 366, 366 * 720, False),
+        ("10s", "20s", 7, 30_240, False),
+    ],
+)
+def test_all_due_times_that_change_are_counted(
+    was: str, becomes: str, days: int, changes: int, all_compared: bool
+) -> None:
+    old, new = (
+        load_spec(
+            {"trigger": {"every": each, "anchor": "2026-01-05T00:00:00Z"}, "target": "x"}, "job"
+        )
+        for each in (was, becomes)
+    )
+    before = Snapshot("id", "job", 3, old, "active", NOW)
+    found = foresee_change(before, new, NOW, NOW + timedelta(days=days))
+    assert len(found.disappear) + found.more == changes
+    assert (found.compared_until is None) == all_compared
+    gone = foresee_end(before, NOW, NOW + timedelta(days=days))
+    assert (len(gone.disappear) + gone.more, gone.compared_until) == (2 * changes, None)
+
+
+def test_a_comparison_that_takes_too_long_ends_where_it_came_to() -> None:
+    steps = iter(range(10_000))
+    few = Budget(30, clock=lambda: float(next(steps)))
+    every = {"trigger": {"every": "1m", "anchor": "2026-01-05T00:00:00Z"}}
+    spec = load_spec(snapshot().spec.to_json() | every, "job")
+    found = foresee_change(snapshot(), spec, NOW, WEEK, few)
+    assert found.compared_until is not None
+    assert found.compared_until < NOW + timedelta(days=1)
 
 
 def test_skips_stay_out_of_the_comparison() -> None:

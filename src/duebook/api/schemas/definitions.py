@@ -249,7 +249,7 @@ _DAY_SOURCE: Final = {
     "holidays": NotRequired[
         Annotated[
             list[str] | str | None,
-            Shown("Countries such as BE, or parts of one such as DE-BY; needs duebook[holidays]."),
+            Shown("Countries such as BE, or parts of one such as DE-BY; needs `holidays`."),
         ]
     ],
     "ical": NotRequired[Annotated[str | None, Shown("The text of an iCal file.", most=1_000_000)]],

@@ -90,12 +90,16 @@ class Doctor:
         definition, as at any other time. The audit names every schedule.
         """
         titles = [*self._wake_asleep(), *self._wake_misplaced()]
-        after = {"planned_again": titles[: checks.MOST_SUBJECTS], "number": len(titles)}
-        auditor = Auditor(SHARED, self._by)
-        self._store.transact(lambda tx: auditor.note(tx, "repair", DATABASE, DATABASE, after=after))
+        if titles:
+            self._note_repair(titles)
         examined = self.examine()
         told = [f"{counted(len(titles), 'schedule')} planned again: {checks.listed(titles)}"]
         return Diagnosis(examined.checked_at, examined.checkups, tuple(told if titles else ()))
+
+    def _note_repair(self, titles: Sequence[str]) -> None:
+        after = {"planned_again": titles[: checks.MOST_SUBJECTS], "number": len(titles)}
+        auditor = Auditor(SHARED, self._by)
+        self._store.transact(lambda tx: auditor.note(tx, "repair", DATABASE, DATABASE, after=after))
 
     def note_backup(self, path: str) -> None:
         """Record in the audit that the database was copied there."""

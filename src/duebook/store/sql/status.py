@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,7 @@ from duebook.store.values import (
     HeldSchedule,
     Inventory,
     Load,
+    OpenWindow,
     Overdue,
     WaitingPlace,
 )
@@ -84,6 +86,7 @@ class Status(Part):
             broken=self._broken(namespaces),
             directories=tuple(self._directories.list_directories(namespaces)),
             held=self._held(namespaces),
+            windows=tuple(self._open_windows(namespaces)),
         )
 
     def _unserved(
@@ -144,6 +147,14 @@ class Status(Part):
             for id_, version, namespace, name, problem in rows
             if namespaces is None or namespace in namespaces
         )
+
+    def _open_windows(self, namespaces: Collection[str] | None) -> Iterator[OpenWindow]:
+        for namespace, name, labels, start_at, end_at in self._db.all(
+            "list_recent_windows", since=self._db.now
+        ):
+            is_wanted = namespaces is None or namespace in namespaces
+            if is_wanted and self._db.time(start_at) <= self._db.now:
+                yield OpenWindow(namespace, name, json.loads(labels), self._db.time(end_at))
 
     def _held(self, namespaces: Collection[str] | None = None) -> tuple[HeldSchedule, ...]:
         rows = self._db.all("count_held", limit=MOST_HELD)

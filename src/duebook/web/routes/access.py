@@ -12,6 +12,7 @@ from duebook.api.operations import Operations
 from duebook.api.parameters import Query
 from duebook.errors import Invalid
 from duebook.model.access import Role
+from duebook.model.change import KINDS
 from duebook.model.listing import Listing
 from duebook.timetext import parse_duration
 from duebook.web.page_request import CurrentPage, Form, Submitted
@@ -25,10 +26,6 @@ __all__ = ["operations"]
 operations = Operations("", "pages")
 
 PAGE: Final = 50
-KINDS: Final = (
-    *("schedule", "run", "flow", "template", "calendar", "window", "feed", "queue"),
-    *("sink", "group", "token", "namespace", "database"),
-)
 Text = Annotated[str | None, Query(max_length=200)]
 
 

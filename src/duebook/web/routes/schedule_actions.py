@@ -12,7 +12,7 @@ from duebook.api.answers import Answer
 from duebook.api.operations import Operations
 from duebook.api.parameters import Query
 from duebook.book.schedule_reader import LAST
-from duebook.errors import Conflict, Invalid, shorten
+from duebook.errors import Conflict, Invalid, json_problem, shorten
 from duebook.model.access import Role
 from duebook.model.edited import Edited
 from duebook.model.schedule import InvalidSchedule
@@ -110,7 +110,7 @@ def _payload(text: str) -> dict[str, Any] | None:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"payload is not valid JSON: {shorten(str(error), 120)}") from None
+        raise Invalid(f"payload is not valid JSON: {json_problem(error)}") from None
     if not isinstance(value, dict):
         raise Invalid(f"payload {shorten(value)} is not a JSON object")
     return value

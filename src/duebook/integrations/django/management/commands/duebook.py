@@ -47,7 +47,7 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         logging.getLogger("duebook").setLevel(logging.INFO)
         try:
-            self.stdout.write(f"database: {place_of(book.database_url)}")
+            self.stdout.write(f"database: {place_of(book.database_url).removeprefix('database ')}")
             self.stdout.write(f"tasks: {', '.join(book.tasks.names) or 'none'}")
             self.stdout.flush()
             with book:
