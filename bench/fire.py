@@ -74,7 +74,7 @@ def main() -> None:
         ("times as long among a million", many / few, "<= 1.5", many / few <= 1.5),
     ]
     for what, ratio, goal, holds in goals:
-        print(f"{what:40}{ratio:>12.1f}   goal {goal:7}{'holds' if holds else 'MISSED'}")
+        print(f"{what:40}{ratio:>12.1f}   goal {goal:8}{'holds' if holds else 'MISSED'}")
     sys.exit(0 if all(holds for *_, holds in goals) else 1)
 
 

@@ -128,7 +128,7 @@ def report(server: Server, many: int) -> None:
         ("times as long among many", large / few, "<= 1.5", large / few <= 1.5),
     ]
     for what, ratio, goal, holds in goals:
-        print(f"{what:40}{ratio:>12.2f}   goal {goal:7}{'holds' if holds else 'MISSED'}")
+        print(f"{what:40}{ratio:>12.2f}   goal {goal:8}{'holds' if holds else 'MISSED'}")
     sys.exit(0 if all(holds for *_, holds in goals) else 1)
 
 
