@@ -121,7 +121,7 @@ def diff_command(files: tuple[str, ...], check: bool, as_json: bool, **options: 
 def apply_command(
     files: tuple[str, ...], yes: bool, expect: str | None, as_json: bool, **options: Any
 ) -> None:
-    """Create and change schedules and calendars so that they are as the files say.
+    """Make schedules and calendars what the files say.
 
     Shows the changes and asks before it makes them, all in one transaction. What
     is already so stays as it is, and so do pauses, skips and moves. If a schedule
@@ -340,7 +340,7 @@ def _notes(one: DeclaredSchedule) -> Iterator[str]:
 def export_command(
     owner: str | None, everything: bool, kind: str, secrets: bool, as_json: bool, **options: Any
 ) -> None:
-    """Print schedules, and the calendars they use, as a file for diff and apply.
+    """Print schedules and their calendars as a file for diff and apply.
 
     Programs and flow directories declare theirs themselves, so these are left out,
     and so are completed schedules, which would start again.

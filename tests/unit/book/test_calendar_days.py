@@ -144,7 +144,7 @@ def test_a_place_that_the_package_does_not_know_is_refused(place: str, told: str
 
 def test_without_the_package_an_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "holidays", None)
-    with pytest.raises(Invalid, match=r"install duebook\[holidays\]"):
+    with pytest.raises(Invalid, match=r"pip install 'holidays"):
         days(holidays="BE")
 
 

@@ -98,7 +98,7 @@ def test_a_payload_that_fits(function: Callable[..., Any], payload: dict[str, An
         (plain, {"audience": "a", "count": True}, "payload count True is not of type int"),
         (named_otherwise, {"x": 1}, 'payload has "x", but the task takes no arguments'),
         (with_context, {"ctx": 1}, 'payload has "ctx", but the task takes audience (optional)'),
-        (waiting, {"rows": [1, "2"]}, "payload rows [1, '2'] is not of type list[int]"),
+        (waiting, {"rows": [1, "2"]}, 'payload rows [1, "2"] is not of type list[int]'),
         (open_to_all, {"audience": None}, "payload audience None is not of type str"),
     ],
 )

@@ -640,6 +640,14 @@ FROM maintenance_windows
 WHERE namespace = ANY (:namespaces::text[]) AND end_at > :since::timestamptz
 ORDER BY start_at, name
 
+-- name: list_open_windows
+-- Some of the maintenance windows that are open, the first to end first.
+SELECT namespace, name, labels, end_at
+FROM maintenance_windows
+WHERE start_at <= :now::timestamptz AND end_at > :now::timestamptz
+ORDER BY end_at, namespace, name
+LIMIT :limit
+
 -- name: end_window
 -- A maintenance window that ends now, earlier than planned.
 UPDATE maintenance_windows SET end_at = :now::timestamptz

@@ -35,6 +35,7 @@ MOST_PLACES: Final = 100
 MOST_BROKEN: Final = 1_000
 MOST_NAMESPACES: Final = 1_000
 MOST_HELD: Final = 1_000
+MOST_OPEN: Final = 1_000
 FIRST_RUNS: Final = 100
 """Of each queue and namespace, so many runs tell which tasks are waited for, and of each namespace
 so many schedules whether any is active."""
@@ -149,11 +150,9 @@ class Status(Part):
         )
 
     def _open_windows(self, namespaces: Collection[str] | None) -> Iterator[OpenWindow]:
-        for namespace, name, labels, start_at, end_at in self._db.all(
-            "list_recent_windows", since=self._db.now
-        ):
-            is_wanted = namespaces is None or namespace in namespaces
-            if is_wanted and self._db.time(start_at) <= self._db.now:
+        rows = self._db.all("list_open_windows", now=self._db.now, limit=MOST_OPEN)
+        for namespace, name, labels, end_at in rows:
+            if namespaces is None or namespace in namespaces:
                 yield OpenWindow(namespace, name, json.loads(labels), self._db.time(end_at))
 
     def _held(self, namespaces: Collection[str] | None = None) -> tuple[HeldSchedule, ...]:
