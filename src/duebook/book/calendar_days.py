@@ -3,6 +3,7 @@ other calendars. Only here does anybody ask the `holidays` package."""
 
 from __future__ import annotations
 
+import re
 from datetime import date, datetime
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +28,9 @@ MOST_RECURRENCES: Final = 2_000_000
 """Of all rules, events and public holidays that are resolved together; takes some seconds."""
 _FIRST: Final = FIRST_DAY.toordinal()
 _LAST: Final = LAST_DAY.toordinal()
+_DURATION: Final = re.compile(
+    r"\+?P(?:(\d{1,5})W)?(?:(\d{1,6})D)?(?:T(?:(\d{1,7})H)?(?:(\d{1,8})M)?(?:(\d{1,9})S)?)?$"
+)
 _REMEDY: Final = "use fewer recurring events and rules, or end them with UNTIL"
 
 
@@ -104,6 +108,8 @@ class Resolver:
             end = event["DTEND"][0]
             midnight = "T" not in end or end.partition("T")[2].startswith("000000")
             last = max(start, _date(end).toordinal() - midnight)
+        elif "DURATION" in event:
+            last += _more_days(event["DTSTART"][0], event["DURATION"][0])
         added = (_date(value).toordinal() for value in _split(event.get("RDATE", ())))
         starts = {start, *self._counted(added)}
         since = max(_FIRST - (last - start), 1)
@@ -176,6 +182,18 @@ def _read_events(text: str) -> Iterator[dict[str, list[str]]]:
             event = None
         elif event is not None:
             event.setdefault(name, []).append(value.strip())
+
+
+def _more_days(start: str, duration: str) -> int:
+    """Days after the first one on which an event goes on, by its length such as P3D or PT36H."""
+    found = _DURATION.match(duration.upper())
+    if found is None or not any(found.groups()):
+        raise Invalid(f'ical: DURATION "{shorten(duration)}" is not a length such as P3D or PT2H')
+    weeks, days, *parts = (int(part or 0) for part in found.groups())
+    clock = start[9:15] if start[9:15].isdecimal() else ""
+    hours, minutes, seconds = (int(clock[n : n + 2] or 0) for n in (0, 2, 4))
+    seconds += parts[2] + 60 * (minutes + parts[1]) + 3_600 * (hours + parts[0])
+    return min(max(7 * weeks + days + -(-seconds // DAY) - 1, 0), MOST_DAYS)
 
 
 def _split(values: Iterable[str]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from duebook.cli.declaration_files import read_files, write_toml
 from duebook.cli.filters import filter_options, gather, read_filter
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, when, wrapped
-from duebook.errors import Conflict, Invalid, counted, printable, shorten
+from duebook.errors import Conflict, Invalid, NotFound, counted, printable, shorten
 from duebook.model.calendar import load_rule
 from duebook.model.codec import encode
 from duebook.model.declaration import DEFAULT_OWNER
@@ -361,6 +361,12 @@ def export_command(
             EVERY,
         )
         chosen = [one for one in found if _is_wanted(one, owner, everything)]
+        if owner is not None and not chosen:
+            known = ", ".join(sorted({one.owner for one in found if one.owner})) or "none"
+            raise NotFound(
+                f'owner "{shorten(owner)}" declares no such schedule; known owners: '
+                f"{shorten(known, LONGEST)}"
+            )
         calendars = [] if as_json else _calendars(book, chosen)
     if as_json:
         print_json([encode(one) | _definition(one, secrets) for one in chosen])
@@ -422,6 +428,13 @@ def _left_out(
     found: Sequence[Schedule], chosen: Sequence[Schedule], owner: str | None, secrets: bool
 ) -> Iterator[str]:
     """What the file does not have, and matters."""
+    owners = sorted({one.owner for one in chosen if ":" not in one.owner})
+    if len(owners) > 1:
+        names = shorten(", ".join(name or "nobody" for name in owners), LONGEST)
+        yield (
+            f"declared by {names}, but a file has one owner: to keep them apart, export each with "
+            "--owner"
+        )
     if owner is None:
         done = [one.name for one in found if one.status == "completed" and one.spec]
         if done:

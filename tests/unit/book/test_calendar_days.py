@@ -69,6 +69,30 @@ def event(start: str, end: str, *more: str) -> str:
     return "\n".join(["BEGIN:VEVENT", *lines, "END:VEVENT", ""])
 
 
+@pytest.mark.parametrize(
+    ("start", "duration", "last"),
+    [
+        ("20260301", "P3D", "03-03"),
+        ("20260301", "P1W", "03-07"),
+        ("20260301T230000", "PT1H", "03-01"),
+        ("20260301T230000Z", "PT1H1S", "03-02"),
+        ("20260301T090000", "P1DT30M", "03-02"),
+        ("20260301Txx0000", "PT2H", "03-01"),
+    ],
+)
+def test_an_event_may_say_how_long_it_lasts(start: str, duration: str, last: str) -> None:
+    text = f"BEGIN:VEVENT\nDTSTART:{start}\nDURATION:{duration}\nEND:VEVENT\n"
+    found = days(ical=text)
+    assert (found[0], found[-1]) == ("03-01", last)
+
+
+@pytest.mark.parametrize("duration", ["P", "3D", "PT", "-P1D", "P1M", "P999999999D"])
+def test_a_length_that_cannot_be_read_is_named(duration: str) -> None:
+    text = f"BEGIN:VEVENT\nDTSTART:20260301\nDURATION:{duration}\nEND:VEVENT\n"
+    with pytest.raises(Invalid, match=f'DURATION "{duration}" is not a length such as P3D'):
+        days(ical=text)
+
+
 def test_a_long_event_that_began_long_ago_is_seen_until_it_ends() -> None:
     text = event("19700101", "19990101", "RRULE:FREQ=YEARLY;INTERVAL=28")
     assert len(days(2025, ical=text)) == 365
