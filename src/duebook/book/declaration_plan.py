@@ -73,6 +73,8 @@ class Difference:
     gone: list[Schedule]
     """of the owner, and no longer wanted"""
     unchanged: list[str]
+    windows: Sequence[MaintenanceWindow] = ()
+    """of the namespace"""
     calendars: dict[str, CalendarChange] = field(default_factory=dict)
     """in an order in which they can be saved"""
     bases: dict[str, int] = field(default_factory=dict)
@@ -92,8 +94,6 @@ class Facts(NamedTuple):
     """of schedules that change or end, by id"""
     notes: Mapping[str, Note]
     """by name: the due times that a change would have kept"""
-    windows: Sequence[MaintenanceWindow] = ()
-    """of the namespace, those that are not over"""
 
 
 def plan_declaration(
@@ -161,8 +161,10 @@ def _looks(
     share = MOST_LOOKED_AT // max(len(difference.edits) + len(difference.following), 1)
     change = partial(foresee_change, most=min(max(share, LEAST_COMPARED), MOST_COMPARED))
 
+    coming = [one for one in difference.windows if one.end_at > difference.now]
+
     def windows(spec: ScheduleSpec) -> tuple[WindowSpan, ...]:
-        return spans_for(facts.windows, dict(spec.labels))
+        return spans_for(coming, dict(spec.labels))
 
     for one in difference.edits:  # one that cannot be read has no snapshot
         if (found := snapshots.get(one.schedule.id)) is not None:

@@ -153,11 +153,13 @@ class Declaring:
     ) -> Difference:
         """Raises InvalidSchedule for what nobody could put in force."""
         owner = self._asked.owner
-        now, known, gone, calendars = self._store.read(
-            lambda tx: self._read_known(tx, wanted, bool(declared))
+        (now, known, gone, calendars), windows = self._store.read(
+            lambda tx: (
+                self._read_known(tx, wanted, bool(declared)),
+                tx.calendars.list_windows(self._namespace),
+            )
         )
-        windows = self._store.read(lambda tx: tx.calendars.list_windows(self._namespace))
-        found = Difference(now, [], [], gone, [])
+        found = Difference(now, [], [], gone, [], windows)
         if declared:
             found.bases.update({name: one.version for name, one in calendars.items()})
             place = self._namespace, calendars, declared, now, self._audit.by
@@ -238,8 +240,7 @@ class Declaring:
             missed = snapshot and find_missed(tx, one.schedule, snapshot, one.spec)
             if missed:
                 notes[one.wanted.name] = missed.note
-        windows = tx.calendars.list_windows(self._namespace)
-        return Facts(snapshots, notes, [one for one in windows if one.end_at > difference.now])
+        return Facts(snapshots, notes)
 
     def _refuse_circles(self, tx: Tx, found: Difference) -> None:
         written = [(number, one.name, one.spec) for number, one, _ in found.created]
@@ -310,8 +311,7 @@ class Declaring:
         if not found.calendars:
             return
         tx.calendars.lock(self._namespace)
-        known = tx.calendars.list_calendars(self._namespace)
-        if {one.name: one.version for one in known} != found.bases:
+        if tx.calendars.latest_versions(self._namespace) != found.bases:
             raise _Moved
         if not touched.keys() >= set(tx.calendars.list_users(self._namespace, [*found.calendars])):
             raise _Moved

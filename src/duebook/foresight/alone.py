@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from copy import copy
-from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from duebook.foresight.entry import SimulatedRun, Traced, from_micros, micros
+from duebook.foresight.entry import SimulatedRun, Traced, from_micros, in_micros, micros
 from duebook.foresight.world import World
 from duebook.model.plan import ActiveRun, Fire, Reason, Skip
 from duebook.planner import DueTimes, plan
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["Stepper"]
 
 SECOND: Final = 1_000_000
-MICRO: Final = timedelta(microseconds=1)
 NEVER: Final = 1 << 62
 
 
@@ -100,8 +98,8 @@ class Stepper:
             self._budget.spend()
         planned = _planned(entry, stretch.due)
         number = len(planned) if not entry.spec.jitter else bisect_right(planned, self._last)
-        takes, ended = _in_micros(entry.takes), _last_end(entry)
-        apart = stretch.gap - _in_micros(entry.spec.jitter) > takes
+        takes, ended = in_micros(entry.takes), _last_end(entry)
+        apart = stretch.gap - in_micros(entry.spec.jitter) > takes
         if _never_busy(entry) or (apart and (not number or planned[0] > ended)):
             begin = planned[:number] if number < len(planned) else planned
             judged = Judged(stretch.due, begin, 0, None)
@@ -138,9 +136,9 @@ class Stepper:
             return False
         if spec.calendar is not None:
             steps = pairwise([micros(after), *stretch.due, micros(until)])
-            if max(b - a for a, b in steps) > _in_micros(LONGEST_UNRECORDED):
+            if max(b - a for a, b in steps) > in_micros(LONGEST_UNRECORDED):
                 return False
-        return stretch.gap > _in_micros(spec.jitter)
+        return stretch.gap > in_micros(spec.jitter)
 
     def _stretch(self, entry: Entry, now: datetime) -> DueStretch:
         """The due times after the watermark, in microseconds."""
@@ -246,10 +244,6 @@ def _planned(entry: Entry, due: list[int]) -> list[int]:
 def _leaves_out(spec: ScheduleSpec) -> bool:
     """Whether some of its days are excluded or closed."""
     return bool(spec.exclude) or spec.calendar is not None
-
-
-def _in_micros(length: timedelta) -> int:
-    return length // MICRO
 
 
 def _last_end(entry: Entry) -> int:

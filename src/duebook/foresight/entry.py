@@ -19,14 +19,18 @@ if TYPE_CHECKING:
     from duebook.model.run import Origin, RunStatus
     from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["Entry", "Figures", "SimulatedRun", "Traced", "from_micros", "micros"]
+__all__ = ["Entry", "Figures", "SimulatedRun", "Traced", "from_micros", "in_micros", "micros"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)
 
 
 def micros(moment: datetime) -> int:
-    return (moment - _EPOCH) // _MICRO
+    return in_micros(moment - _EPOCH)
+
+
+def in_micros(length: timedelta) -> int:
+    return length // _MICRO
 
 
 def from_micros(number: int) -> datetime:

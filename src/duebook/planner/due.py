@@ -3,14 +3,14 @@ without maintenance windows, and with what people said about single ones."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from duebook.model.plan import DueException, Hold, Reason, Skip
 from duebook.model.run import lateness
 from duebook.planner.day_times import DayTimes
-from duebook.planner.merged import EARLIEST, instant_before
+from duebook.planner.merged import EARLIEST, LATEST, instant_before
 from duebook.planner.merged import TICK as _TICK
 from duebook.randomness import fraction
 from duebook.triggers import Count
@@ -32,7 +32,6 @@ MOST_COUNTED_ROLLING: Final = 5_000
 _SHORTEST_PART: Final = timedelta(hours=6)
 LONGEST_UNRECORDED: Final = timedelta(days=7)
 """How long due times that gave way may wait to be recorded with the next one."""
-_LAST: Final = datetime.max.replace(tzinfo=UTC)
 _EXCEPTION_REASONS: Final = {"skip": Reason.SKIPPED_BY_USER, "moved_away": Reason.SUPERSEDED}
 
 
@@ -40,7 +39,7 @@ def jittered(due_at: datetime, jitter: timedelta, name: str) -> datetime:
     """When a due time of the schedule `name` is to be planned."""
     if not jitter:
         return due_at
-    return due_at + min(jitter * fraction(name, due_at), _LAST - due_at)
+    return due_at + min(jitter * fraction(name, due_at), LATEST - due_at)
 
 
 def lateness_by(
@@ -338,11 +337,9 @@ class DueTimes(DayTimes):
     def count_up_to(self, most: int, after: datetime, until: datetime) -> int:
         """How many due times the stretch has, moved ones included; `most`, if it has more."""
         if len(self._triggers) == 1 and self._rolls is None:
-            due, moved = self._next_regular(after), len(self._moved(after, until))
-            if due is None or due > until:
-                return min(moved, most)
-            if (count := self._count(after, until)).exact:
-                return min(int(count) + moved, most)
+            count = self.regular_count(after, until)
+            if count.exact:
+                return min(int(count) + len(self._moved(after, until)), most)
         return sum(1 for _ in islice(self.among(after, until), most))
 
     def newest_from(self, after: datetime, until: datetime, keep: int) -> datetime:
