@@ -6,6 +6,7 @@ READY := $(VENV)/.ready
 RUNS := $(VENV)/.runs
 PEERS := $(VENV)/.peers
 SITE_TOOLS := $(VENV)/.site-tools
+RELEASE_TOOLS := $(VENV)/.release-tools
 COMPILED := $(VENV)/.compiled
 PEERS_NODE := $(VENV)/peers-node
 GRAPHILE_WORKER := graphile-worker@0.17.3
@@ -13,7 +14,7 @@ QUIETLY := --quiet --disable-pip-version-check --no-compile
 # where that is set, each process would compile all that it imports
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup test quick quick-unit coverage coverage-unit coverage-conformance house lint types contracts unit browser derive docs screenshots test-kills test-long test-zones test-pgbouncer chaos attack lock audit licences run story peers-node bench bench-scale clean help
+.PHONY: setup test quick quick-unit coverage coverage-unit coverage-conformance house lint types contracts unit browser redis derive docs dist screenshots test-kills test-long test-zones test-pgbouncer chaos sim attack mutants lock audit licences run story peers-node bench bench-scale clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -77,6 +78,11 @@ browser:
 		{ [ "$$(id -u)" = 0 ] && { apt-get update --quiet; apt-get install --quiet --yes chromium; }; } || \
 		{ echo "chromium is not installed; on Debian: sudo apt-get install chromium, or DUEBOOK_NO_BROWSER=1"; exit 1; }
 
+redis:
+	@[ "$$DUEBOOK_NO_REDIS" = 1 ] || command -v redis-server >/dev/null || \
+		{ [ "$$(id -u)" = 0 ] && { apt-get update --quiet; RUNLEVEL=1 apt-get install --quiet --yes redis-server; }; } || \
+		{ echo "redis-server is not installed; on Debian: sudo apt-get install redis-server, or DUEBOOK_NO_REDIS=1"; exit 1; }
+
 derive: $(READY) ## write again what is derived from the code: types, tables in docs/, docs/reference
 	$(BIN)/python -m tools.derive
 
@@ -87,6 +93,13 @@ $(SITE_TOOLS): $(READY)
 docs: $(SITE_TOOLS) ## build the documentation site into site/
 	@$(BIN)/python -m tools.build_site
 
+$(RELEASE_TOOLS): $(READY)
+	$(BIN)/python -m pip install $(QUIETLY) --no-build-isolation -c constraints.txt -e '.[release]'
+	@touch $@
+
+dist: $(RELEASE_TOOLS) ## build wheel, sdist, SBOM and checksums into dist/, and try the wheel in a clean environment
+	@$(BIN)/python -m tools.build_release
+
 screenshots: $(READY) browser ## take the pictures of the dashboard in docs/images again
 	$(BIN)/python -m tests.browser.screenshots
 
@@ -95,13 +108,13 @@ $(COMPILED): $(READY) $(shell find src tests examples -name '*.py')
 	@$(BIN)/python -m pytest --collect-only -q >/dev/null || true
 	@touch $@
 
-unit: $(READY) browser $(COMPILED)
-	$(BIN)/python -m pytest -n 5 --dist worksteal
+unit: $(READY) browser redis $(COMPILED)
+	$(BIN)/python -m pytest -n 6 --dist worksteal
 
-test-kills: $(READY) ## 200 workers are killed while they transfer money, and nodes at every point of their work
-	$(BIN)/python -m pytest -n 2 -m kills tests/examples tests/chaos
+test-kills: $(READY) redis ## 200 workers are killed while they transfer money, and nodes at every point of their work
+	$(BIN)/python -m pytest -n 2 -m kills tests/examples tests/chaos tests/celery_workers
 
-test-long: $(READY) browser ## more than make test has time for: all random examples, long storms, pages without script
+test-long: $(READY) browser redis ## more than make test has time for: all random examples, long storms, pages without script
 	DUEBOOK_TEST_EXAMPLES=all $(BIN)/python -m pytest -n 2 tests \
 		-m "(long or hypothesis) and not kills and not pgbouncer and not zones"
 
@@ -114,11 +127,17 @@ test-pgbouncer: $(READY) ## the stores and nodes through PgBouncer; as root inst
 		{ echo "PgBouncer is not installed; on Debian: sudo apt-get install pgbouncer"; exit 1; }
 	DUEBOOK_TEST_PGBOUNCER=1 $(BIN)/python -m pytest -n 2 -m "not zones" tests/pgbouncer tests/conformance
 
-chaos: $(READY) ## a long storm of faults over a fleet on PostgreSQL: SEED=… repeats one, MINUTES=10
-	@SEED="$(SEED)" MINUTES="$(MINUTES)" $(BIN)/python -m tests.chaos
+chaos: $(READY) ## a long storm of faults over a fleet on PostgreSQL: SEED=… repeats one, MINUTES=10 or HOURS=2
+	@SEED="$(SEED)" MINUTES="$(MINUTES)" HOURS="$(HOURS)" $(BIN)/python -m tests.chaos
+
+sim: $(READY) ## nodes, clocks and faults simulated from seeds, judged by the invariants: HOURS=1 or CLUSTER_DAYS=1, SEED=1
+	@HOURS="$(HOURS)" CLUSTER_DAYS="$(CLUSTER_DAYS)" SEED="$(SEED)" PYTHONHASHSEED=0 $(BIN)/python -m tests.sim
 
 attack: $(READY) ## every attack in its long form, on both databases; prints counts: SECONDS_EACH=20
 	@SECONDS_EACH="$(SECONDS_EACH)" $(BIN)/python -m tests.attack
+
+mutants: $(READY) ## deliberate faults, one at a time in a copy: which of them do tests notice? NAMES=… picks some
+	@$(BIN)/python -m tools.mutants $(NAMES)
 
 lock: $(READY) ## write requirements*.txt again: the pins of constraints.txt with their hashes
 	$(BIN)/python -m tools.lock

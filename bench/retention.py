@@ -25,6 +25,8 @@ from bench.nodes import node
 from duebook.book import Book
 from duebook.ids import new_id
 from duebook.store.postgres import PostgresStore
+from duebook.store.postgres.hints import hint
+from duebook.store.values import News
 from duebook.targets.task import Tasks
 
 if TYPE_CHECKING:
@@ -146,6 +148,7 @@ def enqueue(url: str, first: str, seconds: float) -> None:
         pause = begin + number / TIMES_A_SECOND - time.perf_counter()
         threading.Event().wait(max(pause, 0))
         execute(url, NEW, [new_id() for _ in range(EACH_SECOND // TIMES_A_SECOND)], first)
+        execute(url, hint("bench", News.WORK).decode())  # as whoever enqueues runs sends it
 
 
 def left(url: str) -> int:

@@ -17,7 +17,7 @@ from contextlib import ExitStack, closing
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.support.postgres import Server
 from tests.support.waiting import eventually
@@ -26,10 +26,14 @@ from bench.drain import execute
 from bench.goals import Goals
 from bench.nodes import node
 from bench.program import STARTS
+from duebook.book import Book
 from duebook.clock import utc_now
 from duebook.ids import new_id
 from duebook.model.definition import load_spec
 from duebook.store.postgres import PostgresStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SESSIONS = "SELECT count(*) FROM node_sessions"
 NOTED = {"target": {"task": "note_start"}, "overlap": "allow"}
@@ -58,10 +62,13 @@ def report(server: Server, seconds: int, resting: int) -> int:
         rest = queries_at_rest(server, number, resting)
         what = "queries of a node at rest, a second" if number == 1 else f"  of each of {number}"
         print(f"{what:56}{rest:>12.2f}")
+    alerting = queries_at_rest(server, 1, resting, add_rules)
+    print(f"{'  with 20 alert rules in 5 namespaces':56}{alerting:>12.2f}")
     goals = Goals()
     goals.at_most("median of the true start, ms", 8, [p50])
     goals.at_most("  p99", 20, [p99])
     goals.at_most("queries at rest", 0.13, [rest])
+    goals.at_most("  with alert rules", 0.13, [alerting])
     return goals.exit_code
 
 
@@ -89,10 +96,23 @@ def fire_steadily(url: str, seconds: int) -> None:
         threading.Event().wait((end - utc_now()).total_seconds())
 
 
-def queries_at_rest(server: Server, number: int, seconds: int) -> float:
+def add_rules(store: PostgresStore) -> None:
+    """Four in each of five namespaces, each with a channel of its own."""
+    for number in range(20):
+        hook = f"https://hooks.example.com/{number}"
+        Book(store, f"team-{number % 5}").alerts.save(f"rule-{number}", to=hook)
+
+
+def queries_at_rest(
+    server: Server,
+    number: int,
+    seconds: int,
+    prepare: Callable[[PostgresStore], None] = lambda _: None,
+) -> float:
     """Statements in the server's log for each of some nodes that have nothing to do."""
     with server.database() as url, ExitStack() as nodes:
-        PostgresStore(url).close()
+        with closing(PostgresStore(url)) as store:
+            prepare(store)
         for _ in range(number):
             nodes.enter_context(node(url))
         eventually(lambda: execute(url, SESSIONS) == [(number,)])

@@ -40,7 +40,7 @@ settings.load_profile("duebook")
 
 ROOM = 4_000_000_000
 """Bytes that the files of all tests may take, with some to spare."""
-WAITING = {"browser", "chaos", "examples", "integration"}
+WAITING = {"browser", "celery_workers", "chaos", "examples", "integration"}
 """Folders of tests with processes of their own."""
 _folder = pytest.StashKey[str]()
 

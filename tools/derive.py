@@ -3,12 +3,13 @@ a test fails while one is not what the code says."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_overloads
 
-from duebook.client import TABLE
+from duebook.client import PARTS, TABLE
 from duebook.client.use_cases import V1
 from duebook.model.aliases import SHORT_FORMS, SWITCHES
 from duebook.model.enqueued import ENQUEUE_POLICIES
@@ -26,6 +27,7 @@ __all__ = ["DERIVED", "derived_text"]
 FIRST: Final = "0.1"
 """The version that began with most fields."""
 ROOT: Final = Path(__file__).parents[1]
+LONGEST_LINE: Final = 100
 BEGIN, END = "derived: begin", "derived: end"
 """What lines say between which a part of a file is derived."""
 
@@ -144,8 +146,61 @@ def _repeat(case: UseCase) -> str:
     return "" if case.keyless else "yes"
 
 
+NOT_THREADED: Final = frozenset({"wait", "wait_all", "consume", "consumer", "serve"})
+"""Methods of a client that wait, or go on for ever: a coroutine of its own does that, or none."""
+
+
+def async_imports() -> Iterator[str]:
+    """What the classes of src/duebook/aio/parts.py stand on."""
+    found: dict[str, list[str]] = {}
+    for kind in PARTS.values():
+        found.setdefault(kind.__module__, []).append(kind.__name__)
+    for module, names in sorted(found.items()):
+        line = f"from {module} import {', '.join(sorted(names))}"
+        if len(line) <= LONGEST_LINE:
+            yield line
+        else:
+            yield from (f"from {module} import (", *(f"    {name}," for name in sorted(names)), ")")
+    yield ""
+
+
+def async_parts() -> Iterator[str]:
+    """The classes of src/duebook/aio/parts.py."""
+    for part, kind in PARTS.items():
+        name = kind.__name__.removesuffix("Client")
+        yield ""
+        yield ""
+        yield f"class {'Threaded' if part == 'runs' else 'Async'}{name}(AsyncPart):"
+        yield f'    """As `book.{part}`, awaited."""'
+        yield ""
+        for method in _methods(kind):
+            # mypy: `self` might be among fields of any name
+            note = "  # type: ignore[arg-type]" if _takes_any(getattr(kind, method)) else ""
+            yield f"    {method} = threaded({kind.__name__}.{method}){note}"
+    yield ""
+    yield ""
+
+
+def _methods(kind: type) -> list[str]:
+    ours = [base for base in reversed(kind.__mro__) if base.__module__.startswith("duebook")]
+    found = {
+        name: None
+        for base in ours
+        for name, value in vars(base).items()
+        if inspect.isfunction(value) and not name.startswith("_")
+    }
+    return [name for name in found if name not in NOT_THREADED]
+
+
+def _takes_any(method: Callable[..., object]) -> bool:
+    every = inspect.signature(method).parameters.values()
+    named = any(one.kind is one.VAR_KEYWORD and "Unpack" not in one.annotation for one in every)
+    return named and not get_overloads(method)
+
+
 DERIVED: Final[dict[str, list[Callable[[], Iterator[str]]]]] = {
     "src/duebook/model/policies.py": [typed_policies, typed_definition, typed_enqueue],
+    "src/duebook/aio/parts.py": [async_imports, async_parts],
     "docs/api.md": [table_of_operations],
     "docs/definition.md": [table_of_fields, table_of_short_forms],
 }

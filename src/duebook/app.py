@@ -9,6 +9,7 @@ import signal
 import threading
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from duebook.book import Book
@@ -18,20 +19,26 @@ from duebook.book.declarations import (
     read_schedules,
     refuse_declaration,
 )
+from duebook.book.waiting import watch_of
 from duebook.errors import Conflict, Invalid, quoted, shorten
 from duebook.ids import check_name
 from duebook.model.fields import read_labels
+from duebook.model.node_times import read_lease, read_stop_within
 from duebook.model.serving import choose_serving
+from duebook.model.smtp_server import load_smtp_url
 from duebook.private_folder import FOLDER, refuse_readable, refuse_writable
-from duebook.settings import ROLES, database_path, is_postgres, load_settings
+from duebook.secret_sources import read_sources
+from duebook.settings import ROLES, database_path, is_file, is_memory, load_settings
 from duebook.targets.printing import keeping_prints
 from duebook.targets.task import Tasks, check_function, is_task_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import timedelta
     from pathlib import Path
     from typing import Unpack
 
+    from duebook.aio import AsyncBook
     from duebook.engine.measures import Measures
     from duebook.engine.node import Node, NodeOptions
     from duebook.flows.directory_keeper import FlowKeeper
@@ -55,6 +62,10 @@ MOVED: Final = "DUEBOOK_MOVED_BOOKS"
 class Duebook(Book):
     """A Duebook database: `postgresql://…`, `sqlite:///path/duebook.db` or a path.
 
+    `memory://` is a database in the memory of this process, for notebooks, tests and small
+    services; it is lost when the process ends. Each such book has its own, unless they share a
+    name: `memory://NAME`.
+
     Without `database_url`, the setting of that name is used; its default is the file
     .duebook/duebook.db. The database is opened at its first use, so declaring tasks needs none.
     `app` identifies the program that declares schedules; the default is the name of its package.
@@ -70,8 +81,7 @@ class Duebook(Book):
     ) -> None:
         given = load_settings({"database_url": database_url, "namespace": namespace})
         self._settings = _followed(given)
-        if not is_postgres(self._settings.database_url):
-            database_path(self._settings.database_url)  # complain now, not at the first use
+        _refuse_nowhere(self._settings.database_url)  # complain now, not at the first use
         super().__init__(None, self._settings.namespace, by=by)
         self._app = None if app is None else check_name(app, "app")
         self._opening = threading.Lock()
@@ -99,11 +109,28 @@ class Duebook(Book):
         self.namespace = check_name(self._settings.namespace, "namespace")
         self.tasks.process_env[MOVED] = json.dumps([_place(former), _place(self._settings)])
 
+    @cached_property
+    def aio(self) -> AsyncBook:
+        """The same use cases as coroutines, for async programs: `await book.aio.enqueue(…)`."""
+        from duebook.aio import AsyncBook
+
+        return AsyncBook(self, lambda run_id: watch_of(self.store).when_ended(run_id))
+
+    def close(self) -> None:
+        if "aio" in vars(self):
+            self.aio.stop()
+        super().close()
+
     @property
     def store(self) -> Store:
         if self._opened is None:
             from duebook.store.opening import open_store
 
+            if is_memory(self.database_url) and is_task_process():
+                raise Invalid(
+                    f"{self.database_url} is in the memory of the node, and a task with isolation="
+                    '"process" runs in another process; return a value, or use a file or PostgreSQL'
+                )
             with self._opening:
                 if self._opened is None:
                     self._opened = open_store(self.database_url, self._settings.listen_url)
@@ -196,6 +223,8 @@ class Duebook(Book):
         keep_prints: bool = False,
         pass_env: str | Sequence[str] | None = None,
         run_as: str | None = None,
+        stop_within: str | timedelta | None = None,
+        lease: str | timedelta | None = None,
     ) -> None:
         """Run a node until SIGTERM, Ctrl-C or `stop()`: plan due times and execute runs.
 
@@ -204,12 +233,16 @@ class Duebook(Book):
         print is also written to the logs of their runs. `labels` are matched by flow steps that
         require them. The node executes runs of the namespaces in `serve` (`"*"` for all); the
         default is its own namespace. Commands receive the variables in `pass_env` in addition to
-        the usual ones, and run as the user `run_as`. Raises Invalid for unknown roles and for
-        invalid queues, labels, namespaces or slots, and Conflict if the node is already running.
+        the usual ones, and run as the user `run_as`. A stop waits up to `stop_within` for running
+        runs, then hands them back; a second signal stops at once. `lease` is how long the node may
+        be out of touch with the database before others take over its runs. Raises Invalid for
+        unknown roles and for invalid queues, labels, namespaces, slots or durations, and Conflict
+        if the node is already running.
         """
         with keeping_prints() if keep_prints else nullcontext():
             setup = self._setup(pass_env, run_as)
-            self._run(roles, slots, queues, labels, serve, prune, lambda: None, setup)
+            options = self._options(roles, slots, queues, labels, serve, stop_within, lease)
+            self._run(options, prune, lambda: None, setup)
 
     @contextmanager
     def running(
@@ -224,15 +257,18 @@ class Duebook(Book):
         keep_prints: bool = False,
         pass_env: str | Sequence[str] | None = None,
         run_as: str | None = None,
+        stop_within: str | timedelta | None = None,
+        lease: str | timedelta | None = None,
     ) -> Iterator[None]:
         """Run a node in a background thread during the `with` block, for example in a web server.
 
         Raises the same errors as `run`: if the node cannot start, or at the end of the block.
         """
         setup = self._setup(pass_env, run_as)
-        node = _Beside(
-            lambda ready: self._run(roles, slots, queues, labels, serve, prune, ready, setup)
-        )
+        options = self._options(roles, slots, queues, labels, serve, stop_within, lease)
+        from duebook.engine.background_node import BackgroundNode
+
+        node = BackgroundNode(lambda ready: self._run(options, prune, ready, setup))
         with keeping_prints() if keep_prints else nullcontext():
             node.begin()
             try:
@@ -247,40 +283,58 @@ class Duebook(Book):
         given = self._settings.pass_env if pass_env is None else pass_env
         return command_setup(given, run_as or self._settings.run_as)
 
-    def _run(
+    def _options(
         self,
         roles: Sequence[str],
         slots: int,
         queues: Sequence[str],
         labels: Mapping[str, str] | None,
         serve: str | Sequence[str] | None,
-        prune: bool,
-        ready: Callable[[], None],
-        setup: CommandSetup,
-    ) -> None:
+        stop_within: str | timedelta | None,
+        lease: str | timedelta | None,
+    ) -> NodeOptions:
         from duebook.engine.node import NodeOptions
+        from duebook.engine.node_options import load_tracing
         from duebook.targets.addresses import read_networks
-        from duebook.targets.spawner import Spawner
+        from duebook.targets.celery_link import load_celery_app
 
         if not isinstance(slots, int) or not 1 <= slots <= MOST_SLOTS:
             raise Invalid(f"slots {quoted(slots)} is not a number from 1 to {MOST_SLOTS:,}")
         served = tuple(check_name(queue, "queue") for queue in _names(queues))
         if not served:
             raise Invalid('queues is empty; name at least one, such as "default"')
-        options = NodeOptions(
+        settings = self._settings
+        return NodeOptions(
             slots=slots,
             queues=served,
             namespaces=choose_serving(
-                self._settings.serve if serve is None else serve,
+                settings.serve if serve is None else serve,
                 self.namespace,
                 program=True,
                 named=True,
             ),
             labels=read_labels("labels", dict(labels or {})),
             roles=_roles(roles),
-            coordination=self._settings.coordination,
-            http_allow=read_networks(self._settings.http_allow),
+            coordination=settings.coordination,
+            http_allow=read_networks(settings.http_allow),
+            stop_within=read_stop_within(
+                settings.stop_within if stop_within is None else stop_within
+            ),
+            lease=read_lease(settings.lease if lease is None else lease),
+            smtp=load_smtp_url(settings.smtp_url),
+            public_url=settings.public_url,
+            secrets=read_sources(settings.secrets),
+            celery=load_celery_app(settings.celery_app),
+            tracing=load_tracing(settings.tracing),
         )
+
+    def _run(
+        self, options: NodeOptions, prune: bool, ready: Callable[[], None], setup: CommandSetup
+    ) -> None:
+        from duebook.targets.spawner import Spawner
+
+        if is_memory(self.database_url):
+            log.warning("the database %s is lost when this process ends", self.database_url)
         with Spawner(setup) as spawner:
             self.serve(spawner, options, prune, ready)
 
@@ -300,7 +354,7 @@ class Duebook(Book):
         from duebook.engine.node import Node
 
         _refuse_unsafe(self.database_url)
-        if spawner.setup.user is not None and not is_postgres(self.database_url):
+        if spawner.setup.user is not None and is_file(self.database_url):
             self.store.read(lambda _: None)  # its file is there from now on
             refuse_readable(database_path(self.database_url), spawner.setup.user.name)
         if is_task_process():
@@ -311,6 +365,7 @@ class Duebook(Book):
         if self._node is not None:
             raise Conflict("this Duebook is already running as a node; call stop() first")
         chores = [self._flow_keeper(flows)] if flows else []
+        options = options.with_flows(flows)
         node = self._node = Node(self.store, spawner, options, self.tasks, measures, chores)
         with _signals(node):
             try:
@@ -342,11 +397,21 @@ class Duebook(Book):
 
 def _refuse_unsafe(database_url: str) -> None:
     """Whoever can write in the directory of the books could say what the node runs."""
-    if is_postgres(database_url):
+    if not is_file(database_url):
         return
     folder = database_path(database_url).parent
     if folder.name == FOLDER:
         refuse_writable(folder)
+
+
+def _refuse_nowhere(database_url: str) -> None:
+    """Raises Invalid for a URL that names no database."""
+    if is_memory(database_url):
+        from duebook.store.opening import memory_name
+
+        memory_name(database_url)
+    elif is_file(database_url):
+        database_path(database_url)
 
 
 def _place(settings: Settings) -> list[str]:
@@ -359,37 +424,6 @@ def _followed(settings: Settings) -> Settings:
     if former != _place(settings):
         return settings
     return replace(settings, database_url=place[0], namespace=place[1])
-
-
-class _Beside:
-    """A node in a thread of its own; whoever began it hears of its failure."""
-
-    def __init__(self, work: Callable[[Callable[[], None]], None]) -> None:
-        self._work = work
-        self._begun = threading.Event()
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="duebook-node", daemon=True)
-
-    def _run(self) -> None:
-        try:
-            self._work(self._begun.set)
-        except BaseException as error:
-            log.exception("the node stopped with an error")
-            self._error = error
-        finally:
-            self._begun.set()
-
-    def begin(self) -> None:
-        """Returns when it can be stopped."""
-        self._thread.start()
-        self._begun.wait()
-        if not self._thread.is_alive() or self._error is not None:
-            self.end()
-
-    def end(self) -> None:
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
 
 
 def _roles(roles: Sequence[str]) -> tuple[str, ...]:

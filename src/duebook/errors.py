@@ -10,7 +10,8 @@ DuebookError
 │   ├── KeyReused      an idempotency key was already used for another request
 │   └── QuotaReached   a quota of the namespace is used up
 ├── Forbidden          the caller is known, but may not do this
-└── Unavailable        worth retrying later
+├── Unavailable        worth retrying later
+└── WaitTimeout        a run had not ended when the time to wait for it was up
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ __all__ = [
     "OverBudget",
     "QuotaReached",
     "Unavailable",
+    "WaitTimeout",
     "counted",
     "json_problem",
     "printable",
@@ -79,6 +81,12 @@ class Unavailable(DuebookError):
     """A service that is needed does not respond; try again later."""
 
     code = "unavailable"
+
+
+class WaitTimeout(DuebookError, TimeoutError):
+    """The run has not ended within the given time; it continues."""
+
+    code = "wait_timeout"
 
 
 class KeyReused(Conflict):

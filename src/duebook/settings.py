@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
+from duebook.lazy_dataclasses import dataclass
+from duebook.secret_sources import read_sources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,10 +21,14 @@ __all__ = [
     "COORDINATIONS",
     "KEYS_KEPT",
     "LOG_FORMATS",
+    "MEMORY",
     "RETENTION",
     "ROLES",
+    "TRACING",
     "Settings",
     "database_path",
+    "is_file",
+    "is_memory",
     "is_postgres",
     "load_settings",
 ]
@@ -29,11 +36,14 @@ __all__ = [
 COORDINATIONS: Final = ("all", "leader")
 LOG_FORMATS: Final = ("text", "json")
 """How a node writes its log."""
+TRACING: Final = ("off", "on")
 ROLES: Final = ("scheduler", "worker", "relay")
 """What a node can do: plan, work, pass events on."""
 RETENTION: Final = timedelta(days=90)
 """How long runs, events and ledger entries are kept."""
 MOST_CONNECTIONS: Final = 100_000
+MEMORY: Final = "memory://"
+"""The URL of a database in the memory of the process; a name behind it is shared in the process."""
 KEYS_KEPT: Final = timedelta(hours=24)
 """How long the answer to a request with an idempotency key is kept."""
 
@@ -43,7 +53,7 @@ class Settings:
     """What a process needs to know before it opens the database."""
 
     database_url: str = "sqlite:///.duebook/duebook.db"
-    """The database: `sqlite:///path`, a path, or `postgresql://…`."""
+    """The database: `sqlite:///path`, a path, `postgresql://…`, or `memory://` for one process."""
     namespace: str = "default"
     """The namespace that commands work in."""
     serve: str = ""
@@ -59,10 +69,27 @@ class Settings:
     http_allow: str = ""
     """Networks that are not public but that requests may reach, such as `127.0.0.0/8, fd00::/8`."""
 
+    celery_app: str = ""
+    """The Celery app to whose workers this node sends tasks, such as `proj.celery:app`."""
+
+    smtp_url: str | None = field(default=None, repr=False)
+    """The mail server of this node, such as `smtp://user:password@host:587?from=ops@example.com`."""
+
+    public_url: str | None = None
+    """Where people find the dashboard, such as `https://duebook.example.com`; alerts link there."""
+
     pass_env: str = ""
     """Variables of the node that commands get besides the usual ones, such as `EDITOR, AWS_*`."""
     run_as: str | None = None
     """The user that commands run as; by default that of the node. Needs root."""
+
+    stop_within: str = "10s"
+    """How long a node waits for its runs when it stops, before it hands them back."""
+    lease: str = "30s"
+    """How long a node may be out of touch with the database before others take over its runs."""
+    secrets: str = ""
+    """Where the node finds the secrets of each namespace: tables such as `[secrets.shop]`, or JSON.
+    See [Use secrets](../how-to/secrets.md)."""
 
     host: str = "127.0.0.1"
     """The address that the API listens on; beyond loopback only once a token exists."""
@@ -79,6 +106,10 @@ class Settings:
 
     log_format: str = "text"
     """how a node writes its log: `text` or `json`"""
+
+    tracing: str = "off"
+    """`on`: write OpenTelemetry spans of runs; the variables `OTEL_…` say where to. Needs the extra
+    `otel`. See [Trace runs](../how-to/tracing.md)."""
 
     given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     """the names of those that are not left to their defaults"""
@@ -99,8 +130,13 @@ class Settings:
         if self.log_format not in LOG_FORMATS:
             known = ", ".join(LOG_FORMATS)
             raise Invalid(f'log_format "{shorten(self.log_format)}" is not one of {known}')
+        if self.tracing not in TRACING:
+            raise Invalid(f'tracing "{shorten(self.tracing)}" is not one of {", ".join(TRACING)}')
+        if self.public_url is not None and not self.public_url.startswith(("http://", "https://")):
+            raise Invalid("public_url must start with http:// or https://")
         if self.listen_url is not None and not is_postgres(self.listen_url):
             raise Invalid("listen_url must start with postgresql://, like database_url")
+        read_sources(self.secrets)  # so that mistakes are reported now
 
 
 def _is_count(text: str) -> bool:
@@ -122,8 +158,15 @@ def load_settings(
     for name in NAMES:
         found = flags.get(name) or environ.get(f"DUEBOOK_{name.upper()}") or stored.get(name)
         if found is not None:
-            values[name] = ",".join(map(str, found)) if isinstance(found, list) else str(found)
+            values[name] = _flat(found)
     return Settings(**values, given=frozenset(values))
+
+
+def _flat(found: Any) -> str:
+    """A value as a variable of the environment would have it."""
+    if isinstance(found, dict):
+        return json.dumps(found, default=str)
+    return ",".join(map(str, found)) if isinstance(found, list) else str(found)
 
 
 def _read_file(file: Path) -> dict[str, Any]:
@@ -143,20 +186,35 @@ def is_postgres(url: str) -> bool:
     return url.startswith(("postgresql://", "postgres://"))
 
 
+def is_memory(url: str) -> bool:
+    return url.startswith(MEMORY)
+
+
+def is_file(url: str) -> bool:
+    return not is_postgres(url) and not is_memory(url)
+
+
 def database_path(url: str) -> Path:
     """The file of a SQLite URL (sqlite:///relative, sqlite:////absolute) or plain path."""
+    if is_memory(url):
+        raise Invalid(
+            f"{shorten(url)} has no file: the database is in the memory of one process, and no "
+            "other can see it; use sqlite:///path/to/file.db or postgresql://…"
+        )
     if url.startswith("sqlite:///"):
         path = url.removeprefix("sqlite:///")
     elif "://" in url:
         kind = shorten(url.split("://")[0])
         raise Invalid(
-            f"{kind}:// databases are not supported; use sqlite:///path/to/file.db or postgresql://…"
+            f"{kind}:// databases are not supported; use sqlite:///path/to/file.db, postgresql://… "
+            "or memory://"
         )
     else:
         path = url
     if path == ":memory:" or path.startswith("file:"):
         raise Invalid(
-            f'"{shorten(path)}" cannot be shared with other processes; use the path of a file'
+            f'"{shorten(path)}" cannot be shared with other processes; use the path of a file, or '
+            "memory:// for a database in the memory of one process"
         )
     if not path or "\0" in path:
         raise Invalid(

@@ -368,12 +368,35 @@ FLOWS: Final = {
     "preconditions with a value": (
         _STEP + "{run: ls, preconditions: [{condition: '`$X`', expected: a}]}"
     ),
+    "repeat_policy": (_STEP + "{run: ls, repeat_policy: {condition: '`$X`', expected: a}}"),
     "preconditions of the flow": "preconditions: ['test a && $X']\n" + _STEP + "ls",
     "handler_on": "handler_on: {exit: '$X'}\n" + _STEP + "ls",
     "worker_selector": _STEP + "{run: ls, worker_selector: {gpu: $X}}",
     "worker_selector of the flow": "worker_selector: ['gpu=${X}']\n" + _STEP + "ls",
     "queue": "queue: $X\n" + _STEP + "ls",
     "dotenv": "dotenv: $X\n" + _STEP + "ls",
+    "container image": _STEP + "{run: ls, container: {image: '$X'}}",
+    "container by name": _STEP + "{run: ls, container: '${X}'}",
+    "container volumes": _STEP + "{run: ls, container: {image: a, volumes: ['$X:/a']}}",
+    "container of the flow": "container: {image: 'a:${X}'}\n" + _STEP + "ls",
+    "container that runs a value": _STEP + "{run: '$X a', container: {image: a}}",
+    "container with a shell for a value": (
+        _STEP + "{run: '$X', container: {image: a, shell: [sh, -c]}}"
+    ),
+    "docker": _STEP + "{action: docker.run, with: {image: '${params.X}', command: ls}}",
+    "smtp": "smtp: {host: '$X'}\n" + _STEP + "ls",
+    "stdout": _STEP + "{run: ls, stdout: 'a/${X}'}",
+    "stderr": _STEP + "{run: ls, stderr: '${params.X}'}",
+    "shell_args": _STEP + "{run: ls, shell_args: ['$X']}",
+    "defaults": "defaults: {env: {LD_PRELOAD: $X}}\n" + _STEP + "ls",
+    "secrets": "secrets: [{name: LD_PRELOAD, provider: env, key: A}]\nsteps: [ls]",
+    "a scoped param as a program": _STEP + "{run: '${params.X} a'}",
+    "a scoped param in single quotes for a shell": _STEP + "{run: \"sh -c 'echo ${params.X}'\"}",
+    "a scoped variable as a program": "env: {A: '$X'}\n" + _STEP + "{run: '${env.A} a'}",
+    "mail to a value": _STEP + "{action: mail.send, with: {to: '$X'}}",
+    "error_mail to a value": "mail_on: {failure: true}\nerror_mail: {to: '$X'}\n" + _STEP + "ls",
+    "info_mail to a value": "mail_on: {success: true}\ninfo_mail: {to: ['$X']}\n" + _STEP + "ls",
+    "a file of jq": _STEP + "{action: jq.filter, with: {filter: ., input: '$X'}}",
 }
 HARMLESS_FLOWS: Final = (
     "env: {D: /srv}\nworking_dir: $D/a\n" + _STEP + "./run.sh $X",

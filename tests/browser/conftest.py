@@ -14,6 +14,7 @@ from duebook.api.server import Server, bind
 from duebook.book import Book
 from duebook.store.sqlite import SqliteStore
 from tests.browser.demo import fill_demo
+from tests.support.made_once import made_once
 from tests.support.pages import site_on
 from tests.support.waiting import PATIENCE
 
@@ -117,9 +118,7 @@ class Site:
 
 @pytest.fixture(scope="session")
 def demo_books(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("demo") / "books.db"
-    fill_demo(path)
-    return path
+    return made_once(tmp_path_factory, "demo.db", fill_demo)
 
 
 @pytest.fixture

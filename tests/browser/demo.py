@@ -130,6 +130,7 @@ def _plan(book: Book) -> None:
     book.windows.add("db upgrade", now + 9 * hour, now + 12 * hour, {"team": "billing"})
     book.windows.add("new disks", now + 90 * hour, now + 91 * hour)
     book.feeds.create("billing", {"team": "billing"})
+    book.alerts.save("ops", on=["failure", "late:10m", "recovered"], to="mailto:ops@example.com")
 
 
 def _perform(store: Store, run_id: str, failing: str = "", leaving: str = "") -> None:

@@ -10,6 +10,7 @@ import pytest
 from duebook.clock import utc_now
 from duebook.engine.advancer import Advancer
 from duebook.model.run import LogLine, Progress
+from duebook.web.csrf import signed_address
 from tests.support.builders import begin, claim, settle
 from tests.support.flow_builders import CHAIN, put_flow
 from tests.support.waiting import eventually
@@ -102,6 +103,21 @@ def test_edit_with_a_preview(demo: Site, script: bool) -> None:
     page.get_by_role("heading", name="Restore version 1 of backup?").wait_for()
     press(page, "Restore")
     page.get_by_text("earlier version was restored").wait_for()
+
+
+def test_an_edit_survives_a_look_at_the_preview_and_the_way_back(demo: Site) -> None:
+    page = demo.visit("/schedules/backup/edit")
+    page.get_by_label("Title").fill("First thought")
+    page.get_by_role("button", name="Preview changes").click()
+    page.get_by_role("button", name="Continue editing").click()
+    assert page.get_by_label("Title").input_value() == "First thought"
+    page.get_by_label("Title").fill("Second thought")
+    page.get_by_role("button", name="Preview changes").click()
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("The new definition is in use.").wait_for()
+    page.go_back()
+    page.get_by_role("button", name="Continue editing").click()
+    assert page.get_by_label("Title").input_value() == "Second thought"
 
 
 @MOSTLY
@@ -218,10 +234,13 @@ def test_the_log_of_a_failure_is_searched(demo: Site, script: bool) -> None:
         "link", name="log", exact=True
     ).click()
     page.get_by_text("duplicate key value").wait_for()
-    page.get_by_label("Search").fill("batch 2")
-    page.get_by_role("button", name="Search").click()
-    page.get_by_text("duplicate key value").wait_for()
-    assert not page.get_by_text("connecting to").is_visible()
+    page.get_by_label("Search the log").fill("batch 2")
+    if script:
+        page.locator(".log .line:has(mark.current)", has_text="batch 2").wait_for()
+    else:
+        page.get_by_role("button", name="Search").click()
+        page.get_by_text("duplicate key value").wait_for()
+        assert not page.get_by_text("connecting to").is_visible()
 
 
 def test_a_click_during_which_the_page_changes_is_not_lost(demo: Site) -> None:
@@ -464,6 +483,34 @@ def test_the_keys_that_are_listed_are_those_that_work(demo: Site) -> None:
     page.wait_for_url("**/new")
 
 
+def test_keys_are_turned_off_and_on_again(demo: Site) -> None:
+    page = demo.visit("/schedules")
+    for key, on in (("a", False), ("a", True)):
+        press(page, "Keys ?")
+        page.get_by_label("Use these keys").set_checked(on)
+        press(page, "Close")
+        page.goto(f"{demo.address}/schedules")
+        page.get_by_role("button", name="Keys ?").wait_for()
+        page.keyboard.press(key)
+        page.keyboard.press("?")
+        if on:
+            page.wait_for_url("**/new")
+        else:
+            assert page.get_by_role("dialog").count() == 0
+            assert page.url.endswith("/schedules")
+
+
+def test_a_step_is_retried_where_it_is_seen(demo: Site) -> None:
+    flow_run = demo.book.flows.runs("warehouse")[1].id
+    page = demo.visit(f"/runs/{flow_run}", viewport={"width": 1440, "height": 900})
+    found = page.get_by_role("link", name="Retry from here…")
+    found.first.wait_for()
+    hidden = """(link) => { const box = link.closest(".scroll").getBoundingClientRect();
+      return link.getBoundingClientRect().right > box.right; }"""
+    assert found.count() > 1
+    assert not any(link.evaluate(hidden) for link in found.all())
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_many_are_paused_from_where_they_are_chosen(demo: Site, width: int) -> None:
     page = demo.visit("/schedules", script=False, viewport={"width": width, "height": 700})
@@ -516,6 +563,9 @@ def test_the_first_page_names_the_zone_that_its_times_are_in(demo: Site) -> None
 )
 def test_a_page_that_looks_again_keeps_the_focus(demo: Site, path: str, chosen: str) -> None:
     page = demo.visit(path)
+    if "done=" in path:  # as the site leads there
+        (session,) = (one["value"] for one in page.context.cookies() if "session" in one["name"])
+        page.goto(f"{demo.address}{signed_address(session, path)}")
     page.get_by_text("Live", exact=True).wait_for()
     told = "e => [e.tagName, e.getAttribute('href'), e.textContent]"
     begin = "e.focus(); document.querySelector('h1').textContent = 'Old'"  # at once: it is live

@@ -53,6 +53,9 @@ def all_pages(site: Site) -> list[str]:
         "/feeds",
         "/feeds/new",
         "/feeds/billing/revoke",
+        "/alerts",
+        "/alerts/new",
+        *(f"/alerts/ops/{action}" for action in ("delete", "silence", "test")),
         "/events",
         f"/events/{letter}",
         "/readers/billing",
@@ -100,6 +103,17 @@ UNNAMED = """() => [...document.querySelectorAll(
   .map((e) => e.outerHTML.slice(0, 90))"""
 
 
+SMALL = """() => [...document.querySelectorAll(
+    "button, .button, input:not([type=hidden]), select, summary, nav a, .who a, .label")]
+  .filter((e) => e.checkVisibility() && !e.closest(".unseen"))
+  .map((e) => [e, (e.closest("label") ?? e).getBoundingClientRect()])
+  .filter(([e, box]) => box.height < 24 || box.width < 24)
+  .map(([e, box]) => `${box.width} x ${box.height} ${e.outerHTML.slice(0, 90)}`)"""
+SKIPPED_LEVELS = """() => [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")]
+  .map((e) => [Number(e.tagName[1]), e.textContent])
+  .filter(([level], place, all) => level > (place ? all[place - 1][0] : 0) + 1)"""
+
+
 DESK = {"viewport": {"width": 1200, "height": 844}, "color_scheme": "light"}
 PHONE = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark", "is_mobile": True}
 
@@ -112,6 +126,8 @@ def test_everything_is_labelled_fits_and_can_be_read(demo: Site, look: dict[str,
         assert page.evaluate(CONTRAST) == [], path
         assert page.evaluate(UNNAMED) == [], path
         assert page.locator("h1").count() == 1, path
+        assert page.evaluate(SKIPPED_LEVELS) == [], path
+        assert page.evaluate(SMALL) == [], path
         assert page.locator("main").count() == 1, path
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= look["viewport"]["width"], path

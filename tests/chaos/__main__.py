@@ -1,5 +1,6 @@
 """A long storm over a fleet, then one while the books move and one in which the database's clock
-steps back and forth, and the verdict: `make chaos`, `make chaos SEED=7 MINUTES=5`.
+steps back and forth, and the verdict: `make chaos`, `make chaos SEED=7 MINUTES=5`,
+`make chaos HOURS=2`.
 
 The number decides which faults come in which order; their moments are real time.
 """
@@ -33,7 +34,8 @@ def tell(text: str) -> None:
 
 def main() -> int:
     number = int(os.environ.get("SEED") or SystemRandom().randrange(1_000_000))
-    minutes = float(os.environ.get("MINUTES") or 10)
+    hours = os.environ.get("HOURS")
+    minutes = float(hours) * 60 if hours else float(os.environ.get("MINUTES") or 10)
     tell(
         f"a storm of {minutes:g} min; repeat it with: make chaos SEED={number} MINUTES={minutes:g}"
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.chaos.books import Books, Row
     from tests.chaos.witness import Witness
 
-ENDED: Final = ("succeeded", "failed", "cancelled")
+ENDED: Final = ("succeeded", "partial", "failed", "cancelled")
 UNITS: Final = {"s": 1, "m": 60, "h": 3600}
 REASONS: Final[dict[str, Callable[[Row], bool]]] = {
     "overlap": lambda spec: spec.get("overlap", "skip") == "skip",
@@ -299,8 +299,9 @@ def nothing_early(books: Books, seen: Witness) -> Iterator[str]:
 
 
 def dead_nodes_are_followed(books: Books, seen: Witness) -> Iterator[str]:
-    """Runs of the dead are taken over within two looks of the end of their lease, or of the last
-    fault that kept the living from it and a lease in which they judge nobody."""
+    """Runs of the dead are taken over within two looks of the end of their lease. The limit counts
+    from the last fault that kept the living from it, or from the start of the first that lived on,
+    and a lease in which they judge nobody."""
     sessions = {session["id"]: session for session in books.sessions}
     for attempt in books.attempts:
         session = sessions.get(attempt["session_id"])
@@ -310,12 +311,26 @@ def dead_nodes_are_followed(books: Books, seen: Witness) -> Iterator[str]:
         if session["ended_at"] == session["seen_at"]:
             continue  # it left in order, and lost nothing by a death
         ends, taken = session["expires_at"].timestamp(), attempt["finished_at"].timestamp()
-        limit = ends + lease * 2 / 3 + TAKE_OVER
+        judged_from = _first_judge(books.sessions, session)
+        limit = max(ends, judged_from) + lease * 2 / 3 + TAKE_OVER
         for fault in sorted(seen.faults, key=lambda fault: fault.began):
             if fault.began - lease <= limit:
                 limit = max(limit, fault.ended + lease * 5 / 3 + TAKE_OVER)
         if taken > limit:
             yield f"run {attempt['run_id']} of a dead node waited {taken - ends:.1f} s"
+
+
+def _first_judge(sessions: Iterable[Row], dead: Row) -> float:
+    """When the first node that outlived the dead one had lived for its own lease, and may judge."""
+    return min(
+        (
+            (other["started_at"] + (other["expires_at"] - other["seen_at"])).timestamp()
+            for other in sessions
+            if other["id"] != dead["id"]
+            and (other["ended_at"] or other["expires_at"]) > dead["expires_at"]
+        ),
+        default=0.0,
+    )
 
 
 # ------------------------------------------------------------ I9

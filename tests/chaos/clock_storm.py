@@ -19,6 +19,7 @@ from duebook.book import Book
 from duebook.store.postgres import PostgresStore
 from tests.chaos.checker import check
 from tests.chaos.fleet import LEASE, LOAD, Fleet, Member
+from tests.support.clock_files import set_clock
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -43,10 +44,7 @@ class DatabaseClock:
         return datetime.now(UTC) + self.shift
 
     def set(self, shift: timedelta) -> None:
-        """Whoever reads meanwhile sees the old file or the new one."""
-        fresh = self.file.with_suffix(".new")
-        fresh.write_text(str(shift.total_seconds()))
-        fresh.rename(self.file)
+        set_clock(self.file, shift.total_seconds())
         self.shift = shift
 
 

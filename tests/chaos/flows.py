@@ -15,7 +15,11 @@ SLOW: Final = _SAY + "say start; for n in 1 2 3; do sleep 0.1; say beat; done; s
 FAILING: Final = _SAY + "say start; say fail; exit 3"
 SHAKY: Final = _SAY + 'say start; [ "$DUEBOOK_ATTEMPT" != 1 ] || { say fail; exit 3; }; say end'
 MOST_NESTED: Final = 2
-HANDLERS: Final = {"success": "succeeded", "failure": "failed", "abort": "cancelled"}
+HANDLERS: Final = {
+    "success": ("succeeded", "partial"),
+    "failure": ("failed",),
+    "abort": ("cancelled",),
+}
 
 
 @dataclass(frozen=True)

@@ -210,7 +210,7 @@ class MoveStorm:
 
     def _check_failure(self, copy: NodeProcess, deadline: float) -> None:
         """The one before it may still count as being under way; nothing else may be wrong."""
-        assert "is under way" in copy.log, copy.log
+        assert "is in progress" in copy.log, copy.log
         assert time.monotonic() < deadline, copy.log
         self._pause.wait(0.5)
 

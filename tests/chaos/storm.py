@@ -14,6 +14,7 @@ from tests.chaos.flows import SCHEDULES
 from tests.chaos.onlookers import Observer, People
 from tests.chaos.points import POINTS
 from tests.chaos.receiver import RELAYING, Receiver
+from tests.support.clock_files import set_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +107,7 @@ class Storm:
         """Now and then with a wrong clock, as a clone, deaf, or one of those that lead in turn."""
         if self._chance.random() < 0.5:
             clock = self._fleet.world.folder / f"clock-{len(self._fleet.members)}"
-            clock.write_text(str(self._chance.choice((-HOUR, HOUR, 90, -90))))
+            set_clock(clock, self._chance.choice((-HOUR, HOUR, 90, -90)))
             options["clock"] = str(clock)
         if self._chance.random() < 0.5:
             options["clone"] = "localhost"

@@ -235,6 +235,20 @@ def test_a_fault_of_the_server_excuses_those_who_follow_the_dead_later(case: Cas
     assert case.verdict() == []
 
 
+def test_a_node_that_started_after_the_death_judges_nobody_for_a_lease(case: Case) -> None:
+    case.write(
+        "UPDATE run_attempts SET finished_at = finished_at + interval '20 s' WHERE outcome = 'lost'"
+    )
+    assert any(text.startswith("I8: ") for text in case.verdict())
+    lost = next(row for row in case.read().attempts if row["outcome"] == "lost")
+    later = ", ".join(f"{name} = {name} + interval '40 s'" for name in ("seen_at", "expires_at"))
+    case.write(
+        f"UPDATE node_sessions SET started_at = '{lost['finished_at']}', {later},"  # noqa: S608
+        f" ended_at = ended_at + interval '40 s' WHERE id <> '{lost['session_id']}'"
+    )
+    assert not any(text.startswith("I8: ") for text in case.verdict())
+
+
 def test_a_machine_that_stood_still_excuses_work_beyond_the_lease(case: Case) -> None:
     last = max(line.at for line in case.seen.evidence)
     case.write(f"UPDATE node_sessions SET expires_at = to_timestamp({last - 1})")  # noqa: S608

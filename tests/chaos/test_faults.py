@@ -8,6 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from tests.chaos.fleet import LEASE, QUICK
+from tests.support.clock_files import set_clock
 from tests.support.nodes import BEATING, HELD, SAY
 from tests.support.waiting import eventually
 
@@ -140,10 +141,10 @@ def test_clones_with_clocks_that_are_wrong_by_an_hour(fleet: Fleet) -> None:
     fleet.load(MANY)
     clocks = [fleet.world.folder / f"clock-{n}" for n in range(3)]
     for clock, shift in zip(clocks, (-3600, 3600, 0), strict=True):
-        clock.write_text(str(shift))
+        set_clock(clock, shift)
         fleet.node(clone="localhost", clock=str(clock))
     fleet.wait_more("all-1", 2)
-    clocks[0].write_text("3600")  # and one of them jumps
+    set_clock(clocks[0], 3600)  # and one of them jumps
     fleet.members[1].process.end(signal.SIGKILL)
     fleet.wait_more("all-1", 3)
     fleet.settle_accounts()

@@ -47,4 +47,4 @@ def test_flows_go_by_their_rules_while_nodes_die_and_stop(fleet: Fleet) -> None:
     assert steady.alive
     fleet.settle_accounts()
     states = {(run["flow"], run["status"]) for run in fleet.books().runs if run["queue"] == "@flow"}
-    assert states >= {("wide", "succeeded"), ("doomed", "failed"), ("inner", "succeeded")}
+    assert states >= {("wide", "partial"), ("doomed", "failed"), ("inner", "succeeded")}

@@ -8,7 +8,9 @@ import pytest
 
 from tests.support.backends import (
     BACKENDS,
+    IN_MEMORY,
     Backend,
+    MemoryBackend,
     PostgresBackend,
     SqliteBackend,
 )
@@ -23,19 +25,41 @@ if TYPE_CHECKING:
     from tests.support.builders import VirtualClock
 
 
+ALSO_IN_MEMORY = {
+    *("test_claims", "test_crash_points", "test_events", "test_explain", "test_flow_runs"),
+    *("test_nodes", "test_numbered_cases", "test_pulse", "test_runs", "test_schedules"),
+    *("test_sessions", "test_settle", "test_tick", "test_transactions", "test_waiting"),
+}
+"""Files that `make test` runs on a database in memory too; `make test-long` runs all of them."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        params = (
+            item.callspec.params
+            if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+            else {}
+        )
+        if params.get("backend") == "memory" and item.path.stem not in ALSO_IN_MEMORY:
+            item.add_marker("long")
+
+
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test here is about how long a transaction may take."""
     be_patient(monkeypatch)
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=[*BACKENDS, *IN_MEMORY])
 def backend(
     request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock
 ) -> Iterator[Backend]:
     made: Backend
     if request.param == "sqlite":
         made = SqliteBackend(tmp_path / "book.db", clock)
+    elif request.param == "memory":
+        made = MemoryBackend(clock)
     elif request.param == "postgres":
         made = PostgresBackend(request.getfixturevalue("emptied_url"), clock)
     else:

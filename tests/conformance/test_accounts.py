@@ -24,6 +24,7 @@ from tests.support.builders import (
     settle,
     tick,
 )
+from tests.support.retention import purge_all
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -222,7 +223,7 @@ def test_sessions_that_ended_long_ago_are_forgotten(store: Store, clock: Virtual
     begin(store, "alive", lease=LONG)
     clock.advance(timedelta(days=2))
     yesterday = clock.now - timedelta(days=1)
-    assert store.transact(lambda tx: tx.upkeep.purge(yesterday, 100).number) == 1
+    assert store.transact(lambda tx: purge_all(tx, yesterday, 100).number) == 1
     assert [s.id for s in store.read(lambda tx: tx.nodes.list_sessions(BEGIN, clock.now))] == [
         "alive"
     ]
@@ -236,7 +237,7 @@ def test_a_session_that_left_a_run_running_is_kept_until_it_is_taken_over(
     assert claim(store)
     store.transact(lambda tx: tx.nodes.end_session("node-1"))
     clock.advance(timedelta(days=2))
-    assert store.transact(lambda tx: tx.upkeep.purge(clock.now, 100).number) == 0
+    assert store.transact(lambda tx: purge_all(tx, clock.now, 100).number) == 0
     assert store.transact(lambda tx: tx.attempts.take_over(10)) == 1
 
 
@@ -249,9 +250,9 @@ def test_a_deleted_schedule_is_forgotten_once_its_history_is(
     tick(book.store)
     book.schedules.delete("job")
     later = clock.advance(timedelta(days=2))
-    assert book.store.transact(lambda tx: tx.upkeep.purge(BEGIN, 100).number) == 0
-    assert book.store.transact(lambda tx: tx.upkeep.purge(later, 1).number) == 1, "its run, then"
-    assert book.store.transact(lambda tx: tx.upkeep.purge(later, 100).number) == 3, (
+    assert book.store.transact(lambda tx: purge_all(tx, BEGIN, 100).number) == 0
+    assert book.store.transact(lambda tx: purge_all(tx, later, 1).number) == 1, "its run, then"
+    assert book.store.transact(lambda tx: purge_all(tx, later, 100).number) == 3, (
         "two changes, and itself"
     )
     with pytest.raises(NotFound):
@@ -263,7 +264,7 @@ def test_a_deleted_schedule_is_forgotten_once_its_history_is(
 def test_a_schedule_that_lives_is_never_forgotten(store: Store, clock: VirtualClock) -> None:
     add_schedule(store)
     clock.advance(LONG)
-    assert store.transact(lambda tx: tx.upkeep.purge(clock.now, 100).number) == 0
+    assert store.transact(lambda tx: purge_all(tx, clock.now, 100).number) == 0
 
 
 # -- a due time moved to the past

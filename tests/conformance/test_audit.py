@@ -12,6 +12,7 @@ from duebook.errors import DuebookError, Invalid
 from duebook.model.listing import BadCursor
 from duebook.store.sql import looking
 from tests.support.builders import BEGIN, MINUTE, VirtualClock, begin, claim, settle, tick
+from tests.support.retention import purge_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -212,7 +213,15 @@ def test_code_that_declares_a_schedule_is_named(book: Book) -> None:
     assert newest(book).by == "code:shop"
 
 
-def test_what_is_enqueued_is_its_own_record(book: Book) -> None:
+def test_what_somebody_enqueues_is_on_record(book: Book) -> None:
+    run = book.enqueue("report")
+    (change,) = book.audit.list(everywhere=True)
+    assert (change.by, change.subject_id) == ("token:ci", run.id)
+    assert change.after == {"status": "queued", "result": "created"}
+
+
+@pytest.mark.book_as(by="library")
+def test_what_a_program_enqueues_is_its_own_record(book: Book) -> None:
     book.enqueue("report")
     assert book.audit.list(everywhere=True) == []
 
@@ -306,8 +315,8 @@ def test_a_wrong_question_says_what_is_wrong(history: Book) -> None:
 def test_old_changes_are_forgotten_with_the_history_in_small_batches(
     history: Book, store: Store, clock: VirtualClock
 ) -> None:
-    assert store.transact(lambda tx: tx.upkeep.purge(BEGIN, 5).number) == 0
-    assert store.transact(lambda tx: tx.upkeep.purge(clock.now, 5).number) == 5
+    assert store.transact(lambda tx: purge_all(tx, BEGIN, 5).number) == 0
+    assert store.transact(lambda tx: purge_all(tx, clock.now, 5).number) == 5
     left = history.audit.list(everywhere=True)
     assert len(left) == 20
     assert min(change.at for change in left) > BEGIN

@@ -12,6 +12,7 @@ from duebook.errors import NotFound
 from duebook.model.run import LogLine, Outcome
 from duebook.settings import RETENTION
 from duebook.store.values import SessionInfo
+from tests.support.backends import not_in_memory
 from tests.support.builders import (
     BEGIN,
     LEASE,
@@ -29,6 +30,7 @@ from tests.support.builders import (
     tick,
 )
 from tests.support.histories import History
+from tests.support.retention import purge_all
 
 if TYPE_CHECKING:
     from duebook.book import Book
@@ -116,7 +118,7 @@ def test_what_retention_forgot_is_not_missed(store: Store, clock: VirtualClock) 
         settle(store, claimed.token)
     clock.advance(RETENTION)
     tick(store)
-    store.transact(lambda tx: tx.upkeep.purge(tx.now - RETENTION + SECOND, 1_000))
+    store.transact(lambda tx: purge_all(tx, tx.now - RETENTION + SECOND, 1_000))
     assert problems(store, deep=True) == []
 
 
@@ -514,6 +516,7 @@ def test_a_reference_to_nothing_is_reported(
 def test_a_check_sees_one_instant_and_holds_nobody_up(
     backend: Backend, clock: VirtualClock
 ) -> None:
+    not_in_memory(backend)
     others = backend.open()
     claimed = claimed_run(others, clock)
 

@@ -10,13 +10,18 @@ import pytest
 
 from duebook import cron
 from duebook.balance import check_books
-from duebook.book import Book
+from duebook.book import Book, calendar_changes
+from duebook.book.calendar_changes import prepare
 from duebook.book.calendar_days import Resolver
 from duebook.book.calendar_use import resolved
 from duebook.book.readiness import look
+from duebook.budget import Budget
 from duebook.errors import Conflict, Invalid, NotFound
+from duebook.model.calendar import definition_text
 from duebook.model.plan import WindowSpan
 from duebook.model.schedule import InvalidSchedule
+from duebook.planner import plan_edit
+from duebook.store.sql.plans import Plans
 from duebook.store.sql.schedules import Schedules
 from duebook.timetext import format_instant
 from tests.support.builders import begin, claim, get_ledger, get_runs, settle, tick
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from duebook.model.plan import Plan, Snapshot
     from duebook.store.base import Store
     from tests.support.builders import VirtualClock
 
@@ -102,8 +108,10 @@ def test_calendars_are_united_and_subtracted_and_follow_each_other(book: Book) -
         "11",
     ]
     assert [found.version for found in book.calendars.list()] == [2, 2, 2]
-    with pytest.raises(Invalid, match="would refer to itself through others"):
+    with pytest.raises(Invalid, match=r"would refer to each other: .*holidays"):
         book.calendars.save("holidays", calendars="special")
+    with pytest.raises(Invalid, match='calendar "holidays" cannot refer to itself'):
+        book.calendars.save("holidays", calendars="holidays")
     with pytest.raises(Conflict, match='is used by calendar "workdays"'):
         book.calendars.remove("holidays")
 
@@ -130,6 +138,7 @@ def test_a_list_of_calendars_has_no_texts_of_ical_files(book: Book) -> None:
     assert file.definition == {"ical": "", "dates": ["2026-01-09"]}
     assert listed.definition == {"weekdays": ["TUE"], "without": {"ical": ""}}
     assert book.calendars.get("workdays").definition == definition
+    assert definition_text(listed.definition) == "weekdays TUE, without an iCal file"
     assert book.calendars.save("workdays", **definition).version == 1, "nothing has changed"
     assert book.calendars.days("all", "2026-01-05", "2026-01-13") == [
         "2026-01-06",
@@ -216,10 +225,70 @@ def test_an_edit_of_a_calendar_shows_what_moves_and_then_moves_it(
     assert recorded(book.store, etl) == [("01-07 09:00", 1, "calendar")]
 
 
+FAR = "2049-12-24"
+
+
+@pytest.mark.parametrize("roll", ["skip", "next", "previous"])
+def test_an_edit_shows_what_moves_however_far_ahead_that_is(book: Book, roll: str) -> None:
+    """Also of a schedule that is due often: only days near those that change are compared."""
+    book.calendars.save("closed", dates="2026-01-08")
+    calendar = {"except": "closed", "roll": roll}
+    for name, trigger in (("daily", NINE), ("often", {"cron": "*/5 * * * *"})):
+        book.schedules.create(name, trigger=trigger, target=TARGET, calendar=calendar)
+    book.schedules.create("other", trigger=NINE, target=TARGET)
+    shown = book.calendars.preview("closed", dates=["2026-01-08", FAR])
+    assert (shown.added, shown.schedules, shown.compared) == ((FAR,), 2, 2)
+    assert shown.until.year == 2099
+    daily, often = shown.moved
+    assert [f"{at:%Y-%m-%d %H:%M}" for at in daily.gone] == [f"{FAR} 09:00"]
+    assert {f"{at:%Y-%m-%d}" for at in often.gone} == {FAR}
+    assert (len(often.gone), *daily.new, *often.new) == (288,), "what rolls meets others"
+
+
+@pytest.mark.parametrize(
+    ("roll", "to"), [("next", "Mon 2026-01-12"), ("previous", "Fri 2026-01-09")]
+)
+def test_a_due_time_to_come_on_a_closed_day_says_where_it_rolls(
+    book: Book, roll: str, to: str
+) -> None:
+    book.calendars.save("weekends", **WEEKEND)
+    calendar = {"except": "weekends", "roll": roll}
+    book.schedules.create("etl", trigger=NINE, target=TARGET, calendar=calendar)
+    told = str(book.schedules.explain("etl", "2026-01-10T09:00:00Z"))
+    closes = "skipped: calendar weekends closes 10 January"
+    assert told == f"{closes}; it rolls to {to} 09:00 (UTC)"
+
+
+def test_a_rolled_due_time_of_an_edit_is_new_where_it_lands(book: Book) -> None:
+    book.calendars.save("closed", dates="2030-05-06")
+    weekly = {"weekly": "MON 09:00"}
+    calendar = {"except": "closed", "roll": "next"}
+    book.schedules.create("weekly", trigger=weekly, target=TARGET, calendar=calendar)
+    shown = book.calendars.preview("closed", dates=["2030-05-06/2030-05-08", "2031-05-05"])
+    (moved,) = shown.moved
+    assert [f"{at:%Y-%m-%d}" for at in moved.gone] == ["2030-05-07", "2031-05-05"]
+    assert [f"{at:%Y-%m-%d}" for at in moved.new] == ["2030-05-09", "2031-05-06"]
+
+
+def test_an_edit_says_how_far_and_of_which_schedules_it_compared(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book.calendars.save("closed", dates="2026-01-08")
+    form = {"trigger": {"cron": "* * * * *"}, "target": TARGET, "calendar": {"except": "closed"}}
+    book.schedules.create_many([{"name": f"s{number}", **form} for number in range(3)])
+    monkeypatch.setattr("duebook.book.calendars.MOST_PREVIEWED", 2)
+    shown = book.calendars.preview("closed", weekdays="SUN")
+    assert (shown.schedules, shown.compared, len(shown.moved)) == (3, 2, 2)
+    assert (shown.until.year, len(shown.moved[0].new)) == (2026, 1_440)
+    spent = Book(book.store, budget=Budget(0, iter(range(1_000)).__next__)).calendars
+    shown = spent.preview("closed", weekdays="SUN")
+    assert (shown.schedules, shown.compared, shown.moved) == (3, 0, ())
+
+
 def test_schedules_follow_their_calendar_in_parts(
     book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duebook.book.calendars.AT_ONCE", 2)
+    monkeypatch.setattr("duebook.book.calendar_changes.AT_ONCE", 2)
     written: list[int] = []
     update = Schedules.update_schedules
 
@@ -235,6 +304,45 @@ def test_schedules_follow_their_calendar_in_parts(
     assert written == [2, 2, 1]
     found = book.schedules.list()
     assert {(one.version, one.spec and one.spec.calendar.version) for one in found} == {(2, 2)}  # type: ignore[union-attr]
+
+
+def test_how_schedules_follow_is_planned_before_they_are_locked_and_again_if_they_changed(
+    book: Book, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book.calendars.save("weekends", **WEEKEND)
+    calendar = {"except": "weekends", "roll": "next"}
+    for name, trigger in (("a", NINE), ("b", NINE), ("c", {"daily": "23:00"})):
+        book.schedules.create(name, trigger=trigger, target=TARGET, calendar=calendar)
+    planned: list[str] = []
+    lock = Plans.lock
+
+    def plan(snapshot: Snapshot, *given: Any) -> Plan:
+        planned.append(snapshot.name)
+        return plan_edit(snapshot, *given)
+
+    def forget(self: Plans, ids: Sequence[str]) -> None:
+        planned.clear()
+        lock(self, ids)
+
+    monkeypatch.setattr(calendar_changes, "plan_edit", plan)
+    monkeypatch.setattr(Plans, "lock", forget)
+    book.calendars.save("weekends", weekdays="SUN")
+    assert planned == [], "while they are locked"
+    assert [one.version for one in book.schedules.list()] == [2, 2, 2]
+
+    def prepare_and_change(*given: Any) -> Any:
+        prepared = prepare(*given)
+        book.schedules.pause("b")
+        clock.now += 22 * HOUR  # 10:00 on the next day
+        return prepared
+
+    monkeypatch.setattr("duebook.book.calendars.prepare", prepare_and_change)
+    book.calendars.save("weekends", weekdays="SAT")
+    assert planned == ["a", "b", "c"], "a is due, b is paused, and c was due at 23:00"
+    assert [one.version for one in book.schedules.list()] == [3, 3, 3]
+    assert book.schedules.get("b").status == "paused"
+    live(book.store, clock, clock.now + 3 * DAY)
+    assert_balanced(book.store)
 
 
 def test_a_window_pauses_what_its_labels_select_and_ends_without_a_storm(
@@ -357,11 +465,11 @@ def test_a_plan_reads_the_windows_of_its_own_namespaces_only(
 def test_a_namespace_has_so_many_calendars_windows_and_feeds(
     book: Book, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("calendars.MOST_CALENDARS", "windows.MOST", "feeds.MOST_FEEDS"):
+    for place in ("calendar_changes.MOST_CALENDARS", "windows.MOST", "feeds.MOST_FEEDS"):
         monkeypatch.setattr(f"duebook.book.{place}", 1)
     book.calendars.save("weekends", **WEEKEND)
     book.calendars.save("weekends", weekdays="SUN")
-    with pytest.raises(Invalid, match='namespace "default" already has 1 calendars'):
+    with pytest.raises(Invalid, match='namespace "default" would have 2, and may have at'):
         book.calendars.save("holidays", **WEEKEND)
     book.windows.add("one", clock.now, clock.now + HOUR)
     with pytest.raises(Invalid, match='namespace "default" already has 1 maintenance windows'):

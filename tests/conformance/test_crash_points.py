@@ -79,7 +79,7 @@ def _rows(
 ) -> list[tuple[Any, ...]]:
     found = [dict(row) for row in connection.execute(f"SELECT * FROM {table}")]  # noqa: S608
     for row in found:
-        row.pop("run_id" if table == "run_attempts" else "id", None)
+        row.pop("run_id" if table in ("run_attempts", "run_keys") else "id", None)
         row["schedule_id"] = names.get(row.get("schedule_id", ""))
     return sorted((tuple(row.items()) for row in found), key=repr)
 

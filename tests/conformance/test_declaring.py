@@ -10,7 +10,8 @@ import pytest
 
 from duebook.book import Book
 from duebook.book.declaring import Declaring
-from duebook.errors import Conflict, Invalid, NotFound, QuotaReached
+from duebook.budget import Budget
+from duebook.errors import Conflict, Invalid, NotFound, OverBudget, QuotaReached
 from duebook.model.declaration import DueMove
 from duebook.model.schedule import InvalidSchedule
 from duebook.timetext import format_instant, parse_instant
@@ -487,3 +488,28 @@ def test_a_calendar_that_others_change_meanwhile_is_looked_at_again(book: Book) 
     use = book.schedules.get("job").spec.calendar  # type: ignore[union-attr]
     assert use is not None
     assert use.days == book.calendars.get("closed").days
+
+
+def test_calendars_are_declared_within_the_budget_in_which_they_are_saved(book: Book) -> None:
+    spent = Book(book.store, budget=Budget(0, iter(range(1_000_000)).__next__))
+    daily: dict[str, Any] = {"rrule": ["FREQ=DAILY"] * 20}
+    with pytest.raises(OverBudget):
+        spent.calendars.save("days", **daily)
+    with pytest.raises(OverBudget):
+        spent.schedules.declare([], OWNER, calendars=[{"name": "days", **daily}])
+    with pytest.raises(OverBudget):
+        spent.simulate(days=1, calendars=[{"name": "days", **daily}])
+
+
+def test_a_calendar_that_gets_the_same_days_in_other_words_moves_no_schedule(book: Book) -> None:
+    book.schedules.declare([closing()], OWNER, calendars=[CLOSED, WEEKEND])
+    words = WEEKEND | {"weekdays": ["SAT"], "rrule": "FREQ=WEEKLY;BYDAY=SU"}
+    planned = book.schedules.declare([closing()], OWNER, calendars=[words])
+    assert (planned.following, planned.unchanged) == ((), ("job",))
+    assert [(one.name, one.action) for one in planned.calendars] == [("weekend", "change")]
+    assert (book.calendars.get("weekend").version, book.schedules.get("job").version) == (2, 1)
+
+
+def test_dates_that_no_calendar_can_have_are_refused_in_declarations_too(book: Book) -> None:
+    with pytest.raises(InvalidSchedule, match="has no day from 2000 to 2099"):
+        book.schedules.declare([], OWNER, calendars=[{"name": "far", "dates": "2150-01-01"}])

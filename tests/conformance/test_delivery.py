@@ -14,6 +14,7 @@ from duebook.errors import Conflict, Invalid, NotFound
 from duebook.model.consumer import Cursor, Move, Report, new_consumer
 from tests.support.builders import LEASE, MINUTE, VirtualClock
 from tests.support.event_builders import Box, append, courier, join, lag, run, stamp
+from tests.support.retention import purge_all
 
 if TYPE_CHECKING:
     from duebook.book import Book
@@ -239,9 +240,9 @@ def test_retention_keeps_what_somebody_has_not_got(store: Store, clock: VirtualC
     one = courier(store, box, clock)
     stamp(store)
     clock.advance(HOUR)
-    assert store.transact(lambda tx: tx.upkeep.purge(clock.now, 100).number) == 0
+    assert store.transact(lambda tx: purge_all(tx, clock.now, 100).number) == 0
     run(one)
-    assert store.transact(lambda tx: tx.upkeep.purge(clock.now, 100).number) == 4
+    assert store.transact(lambda tx: purge_all(tx, clock.now, 100).number) == 4
 
 
 def test_a_name_is_a_group_or_a_sink(store: Store) -> None:

@@ -14,6 +14,7 @@ from duebook.delivery.courier import Courier
 from duebook.errors import Unavailable
 from duebook.model.consumer import new_consumer
 from duebook.sinks.each import deliver_each
+from tests.support.backends import not_in_memory
 from tests.support.builders import LEASE
 from tests.support.event_builders import append, stamp
 
@@ -109,6 +110,7 @@ class Bench:
 
 @pytest.fixture
 def bench(backend: Backend, store: Store, clock: VirtualClock) -> Bench:
+    not_in_memory(backend)
     return Bench(backend, store, clock)
 
 

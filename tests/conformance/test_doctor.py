@@ -271,4 +271,4 @@ def test_history_that_nobody_deletes_is_told(store: Store, clock: VirtualClock) 
     settle(store, claimed.token)
     clock.advance(92 * DAY)
     found = examine(store)["retention"]
-    assert (found.level, "kept for 90 days" in found.message) == ("warning", True)
+    assert (found.level, "kept for 90d" in found.message) == ("warning", True)

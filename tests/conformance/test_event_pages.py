@@ -15,6 +15,7 @@ from duebook.model.consumer import Delivery, Report
 from duebook.model.listing import BadCursor, write_cursor
 from duebook.store.sql import consumers
 from duebook.store.sql import events as sql_events
+from tests.support.retention import purge_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -255,6 +256,8 @@ def test_sinks_that_are_made_changed_and_forgotten_are_put_down(book: Book) -> N
         "partitions": sink.partitions,
         "attempts": 10,
         "options": {"url": HOOK, "secret": "***"},
+        "types": None,
+        "labels": {},
     }
     assert told(book) == ("token:ci", "create", "sink", "hooks", None, form)
     changed, secret = book.events.add_sink("hooks", "webhook", "orders", url=HOOK)
@@ -279,7 +282,7 @@ def test_replays_are_put_down_and_begin_with_what_is_kept(book: Book, store: Sto
     publish(book, *range(4))
     for _ in book.events.consume("t", "billing", partitions=1, follow=False):
         pass
-    store.transact(lambda tx: tx.upkeep.purge(tx.now.replace(year=2100), 2))
+    store.transact(lambda tx: purge_all(tx, tx.now.replace(year=2100), 2))
     first = book.events.list()[0].position or 0
     assert first > 1
     assert book.events.replay("billing", after=0) == (first - 1, 1)

@@ -39,6 +39,7 @@ from tests.support.builders import (
 )
 from tests.support.event_builders import append, problems, stamp, step
 from tests.support.examples import some_of
+from tests.support.retention import purge_all
 
 if TYPE_CHECKING:
     from duebook.store.base import Store, Tx
@@ -147,7 +148,7 @@ def test_events_are_forgotten_in_small_batches_and_positions_go_on(
     append(store, *"abcde")
     last = read(store)[-1].position or 0
     clock.advance(MINUTE)
-    purged = [store.transact(lambda tx: tx.upkeep.purge(clock.now, 3)).number for _ in range(3)]
+    purged = [store.transact(lambda tx: purge_all(tx, clock.now, 3)).number for _ in range(3)]
     assert purged == [3, 1, 0], "the last one stays"
     append(store, "f")
     assert [event.key for event in read(store, after=last)] == ["f"]

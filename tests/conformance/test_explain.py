@@ -10,6 +10,7 @@ import pytest
 from duebook.errors import InvalidTime, InvalidTrigger, NotFound
 from duebook.explain import Explanation
 from duebook.model.codec import encode
+from duebook.planner import DueTimes
 from duebook.store.values import SessionInfo
 from tests.support.builders import (
     BEGIN,
@@ -167,7 +168,7 @@ def test_a_backfill_is_told_with_what_it_made_good(book: Book, clock: VirtualClo
     book.schedules.backfill("job", BEGIN + HOUR, BEGIN + HOUR)
     told = explain(book, BEGIN + HOUR)
     assert told.verdict == "queued"
-    assert told.text.startswith("queued by backfill since 14:10")
+    assert told.text.startswith("queued as a backfill since 14:10")
     assert told.text.endswith("; before that, it was skipped (missed)")
 
 
@@ -245,7 +246,7 @@ def test_a_coalesced_due_time_names_the_outage_and_what_fired_instead(
         )
         assert told.reason == "coalesced"
     assert explain(book, day(4)).text == (
-        "queued by catchup since 04:40, for 5 min: no worker has started it yet"
+        "queued as a catch-up run since 04:40, for 5 min: no worker has started it yet"
     )
 
 
@@ -562,6 +563,53 @@ def test_mistakes(book: Book) -> None:
         explain(book, "yesterday")
     with pytest.raises(NotFound):
         book.schedules.explain("nobody", at=BEGIN)
+
+
+# -- maintenance windows to come
+
+
+UPGRADE = 'maintenance window "db upgrade", from 14:30 to 16:30'
+
+
+def test_a_due_time_in_a_window_to_come_will_be_skipped(book: Book) -> None:
+    create(book, labels={"team": "x"})
+    window = ("db upgrade", BEGIN + 150 * MINUTE, BEGIN + 270 * MINUTE, {"team": "x"})
+    book.windows.add(*window)
+    book.windows.add("other", BEGIN, BEGIN + 9 * HOUR, {"team": "y"})
+    told = explain(book, BEGIN + 3 * HOUR)
+    assert told.text == f"will be skipped at 15:00: it falls into {UPGRADE}"
+    assert (told.verdict, told.reason) == ("to_come", "paused")
+    texts = [each.text for each in explain_all(book, BEGIN, BEGIN + 5 * HOUR)]
+    assert [text.split(",")[0] for text in texts] == [
+        "due in 1 h",
+        "due in 2 h",
+        'will be skipped at 15:00: it falls into maintenance window "db upgrade"',
+        'will be skipped at 16:00: it falls into maintenance window "db upgrade"',
+        "due in 5 h",
+    ]
+    between = explain(book, BEGIN + 155 * MINUTE).text
+    assert between.endswith("the next is Mon 2026-01-05 17:00 (UTC)")
+    book.schedules.pause("job")
+    assert explain(book, BEGIN + 3 * HOUR).text == told.text
+    book.windows.remove("db upgrade")
+    assert explain(book, BEGIN + 3 * HOUR).text.startswith("due in 3 h")
+
+
+def test_what_is_moved_or_jittered_into_a_window_waits_for_its_end(
+    book: Book, clock: VirtualClock
+) -> None:
+    create(book, jitter="50m")
+    ripe_at = DueTimes.of(
+        book.store.read(lambda tx: tx.plans.snapshot(tx.schedules.find_schedule("default", "job"))),
+        clock.now,
+    ).ripe_at(BEGIN + HOUR)
+    book.windows.add("db upgrade", ripe_at - SECOND, BEGIN + 3 * HOUR)
+    told = explain(book, BEGIN + HOUR)
+    assert "by its jitter, but waits until the end of maintenance window" in told.text
+    assert (told.verdict, told.reason) == ("to_come", "paused")
+    book.schedules.reschedule("job", BEGIN + 2.5 * HOUR)
+    moved = explain(book, BEGIN + 2.5 * HOUR).text
+    assert "a user moved it there from 13:00, but waits until the end of" in moved
 
 
 # -- ranges

@@ -17,6 +17,7 @@ from duebook.model.consumer import Move, new_consumer
 from duebook.sinks.webhook import WebhookSink
 from tests.support.builders import LEASE, VirtualClock
 from tests.support.event_builders import Box, append, courier, lag, run, stamp
+from tests.support.retention import purge_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -244,11 +245,11 @@ def test_retention_keeps_what_waits(store: Store, clock: VirtualClock) -> None:
     append(store, "a", "bad", "b", "c")
     run(one)
     clock.advance(timedelta(hours=1))
-    assert store.transact(lambda tx: tx.upkeep.purge(clock.now, 100).number) == 1
+    assert store.transact(lambda tx: purge_all(tx, clock.now, 100).number) == 1
     box.refuses = set()
     run(one)
     assert [d.event.key for d in box.got] == ["a", "b", "c", "bad"]
-    assert store.transact(lambda tx: tx.upkeep.purge(clock.now, 100).number) == 2
+    assert store.transact(lambda tx: purge_all(tx, clock.now, 100).number) == 2
 
 
 def test_a_consumer_that_is_removed_leaves_no_keys_behind(

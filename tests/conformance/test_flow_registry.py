@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.book.flow_registry import FlowRegistry
+from duebook.engine.served_queues import ServedQueues
 from duebook.errors import Conflict, NotFound
 from duebook.flows.directory_keeper import RENEW, FlowKeeper
 from tests.support.builders import LEASE, MINUTE, begin, get_runs, tick
@@ -394,3 +395,37 @@ def test_a_flow_waits_for_a_calendar_that_does_not_exist_and_then_follows_it(
     assert folder.sync() == []
     book.calendars.save("workdays", weekdays="MON-THU")
     assert (folder.sync(), book.schedules.get("etl").version) == ([], 3)
+
+
+def test_a_node_serves_the_queues_that_its_flows_name(tmp_path: Path, store: Store) -> None:
+    first = Folder(tmp_path, store)
+    first.write("etl.yaml", "queue: batch\nsteps: [a]")
+    first.write("plain.yaml", "steps: [a]")
+    first.sync()
+    served = ServedQueues(store, ["default"], lambda: None)
+    served.session_id = begin(store, queues=("default",))
+    other = FlowKeeper([first.path], FlowRegistry(store, "default"))
+    other.start(lambda: None, served.add)
+    other.step()  # though another node reads the directory
+    other.close()
+    assert list(served) == ["default", "batch"]
+    (node,) = store.read(lambda tx: tx.nodes.list_nodes())
+    assert node.queues == ("default", "batch")
+
+
+def test_a_queue_of_an_edited_file_is_served_and_one_of_a_broken_file_stays(
+    tmp_path: Path, store: Store
+) -> None:
+    folder = Folder(tmp_path, store)
+    folder.write("etl.yaml", "queue: batch\nsteps: [a]")
+    folder.sync()
+    folder.write("etl.yaml", "queue: batch\nstepz: [a]")
+    folder.write("new.yaml", "queue: other\nsteps: [a]")
+    folder.sync()
+    assert folder.queues() == {"batch", "other"}
+
+
+def test_a_node_without_a_worker_serves_no_queue(store: Store) -> None:
+    served = ServedQueues(store, (), lambda: None)
+    served.add({"batch"}, "a flow uses it")
+    assert not served

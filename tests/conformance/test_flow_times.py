@@ -124,6 +124,10 @@ def test_a_window_that_selects_a_label_of_a_flow_skips_starts_and_restarts_but_n
         ("14:00", "start"),
         ("14:30", "stop"),
     ]
+    told = explain(book, BEGIN + 45 * MINUTE)
+    assert told.text.startswith("restart will be skipped at 12:45: it falls into maintenance")
+    assert (told.kind, told.verdict) == ("restart", "to_come")
+    assert "the flow will be stopped in 30 min" in explain(book, BEGIN + 30 * MINUTE).text
     go(store, clock, 130 * MINUTE)
     assert recorded(book) == [
         ("12:30", "stop", "stopped"),

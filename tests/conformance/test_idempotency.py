@@ -13,6 +13,7 @@ from duebook.book.idempotency import IdempotencyKey, perform_once
 from duebook.errors import Conflict, Invalid, KeyReused, NotFound, Unavailable
 from duebook.store.joined import JoinedStore
 from tests.support.builders import MINUTE, SECOND, VirtualClock, add_schedule, get_schedule
+from tests.support.retention import purge_all
 from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
@@ -93,11 +94,11 @@ def test_answers_are_purged_after_a_day_in_small_batches(
     for number in range(5):
         perform_once(store, IdempotencyKey("s", f"k{number}", ""), lambda _: {})
         clock.advance(SECOND)
-    assert store.transact(lambda tx: tx.upkeep.purge(clock.now - 90 * DAY, 2).number) == 0
+    assert store.transact(lambda tx: purge_all(tx, clock.now - 90 * DAY, 2).number) == 0
     clock.advance(DAY - 2 * SECOND)
-    assert store.transact(lambda tx: tx.upkeep.purge(clock.now - 90 * DAY, 2).number) == 2
-    assert store.transact(lambda tx: tx.upkeep.purge(clock.now - 90 * DAY, 2).number) == 2
-    assert store.transact(lambda tx: tx.upkeep.purge(clock.now - 90 * DAY, 2).number) == 0
+    assert store.transact(lambda tx: purge_all(tx, clock.now - 90 * DAY, 2).number) == 2
+    assert store.transact(lambda tx: purge_all(tx, clock.now - 90 * DAY, 2).number) == 2
+    assert store.transact(lambda tx: purge_all(tx, clock.now - 90 * DAY, 2).number) == 0
     assert backend.rows("SELECT key FROM idempotency_keys") == [("k4",)]
 
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from duebook.book import Book
+from duebook.book import Book, insights
 from duebook.book.run_marks import measure_labelled
 from duebook.errors import NotFound
 from duebook.model.run import Outcome, lateness
 from duebook.model.statistics import figures
 from duebook.planner.due import jittered
+from duebook.store.sql import looking
+from duebook.web.forecast import coming_hours
 from tests.support.builders import (
     BEGIN,
     MINUTE,
@@ -114,6 +116,31 @@ def test_backfills_retries_and_jitter_are_not_late(store: Store, clock: VirtualC
     assert figures([mark]).highest_lateness == timedelta()
 
 
+def test_what_waited_for_a_backfill_or_was_retried_is_not_late(
+    store: Store, clock: VirtualClock
+) -> None:
+    begin(store, lease=24 * HOUR)
+    add_schedule(store, "hourly", trigger={"cron": "@hourly"}, grace="1h")
+    add_schedule(store, "stopped", trigger={"cron": "@hourly"}, grace="1h", queue="other")
+    book = Book(store)
+    book.schedules.backfill("hourly", start=BEGIN - HOUR, end=BEGIN)
+    clock.advance(HOUR - MINUTE)
+    (filling,) = claim(store, limit=1)
+    clock.advance(MINUTE)
+    tick(store)
+    (stopped,) = book.runs.list("stopped")
+    book.runs.cancel(stopped.id)  # before anybody began it
+    clock.advance(20 * MINUTE)
+    settle(store, filling.token)
+    tick(store)
+    (waited,) = claim(store, limit=1)
+    assert (waited.run.origin, waited.run.due_at) == ("schedule", BEGIN + HOUR)
+    book.runs.retry(stopped.id)
+    (again,) = claim(store, queue="other")
+    assert (again.run.id, again.run.attempt) == (stopped.id, 1)
+    assert book.insights.overview().late == []
+
+
 def test_hours_and_durations_add_up(store: Store, clock: VirtualClock) -> None:
     begin(store, lease=3 * HOUR)
     job = add_schedule(store)
@@ -184,6 +211,40 @@ def test_the_overview_tells_what_is_due_in_the_next_hour(store: Store, clock: Vi
     assert overview.coming_until == clock.now + HOUR
     assert [s.name for s in overview.problems] == ["lost"]
     assert overview.schedules == 3
+
+
+def test_the_next_hour_is_whole_among_many_that_are_due_later(
+    store: Store, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looking, "MOST_LOOKED", 4)
+    monkeypatch.setattr(insights, "MOST_COMING", 3)
+    add_schedule(store, "soon", trigger={"every": "50m", "anchor": "2026-01-05T12:00:00Z"})
+    for number in range(8):
+        add_schedule(store, f"later-{number}", trigger={"cron": "@yearly"})
+    overview = Book(store).insights.overview()
+    assert [c.schedule for c in overview.coming] == ["soon"]
+    assert overview.coming_until == clock.now + HOUR
+    for number in range(4):
+        every = {"every": f"{20 + number}m", "anchor": "2026-01-05T12:00:00Z"}
+        add_schedule(store, f"sooner-{number}", trigger=every)
+    cut = Book(store).insights.overview()
+    assert {c.schedule for c in cut.coming} == {"sooner-0", "sooner-1", "sooner-2"}
+    assert cut.coming_until == clock.now + 22 * MINUTE
+
+
+def test_skipped_and_moved_due_times_are_not_coming(store: Store, clock: VirtualClock) -> None:
+    add_schedule(store, "often", trigger={"every": "20m", "anchor": "2026-01-05T12:00:00Z"})
+    book = Book(store)
+    book.schedules.reschedule("often", clock.now + 5 * MINUTE)
+    coming = book.insights.overview().coming
+    assert [(c.at - clock.now) // MINUTE for c in coming] == [5, 40, 60]
+    book.schedules.skip_next("often")
+    assert [c.at for c in book.insights.overview().coming] == [c.at for c in coming[1:]]
+    (planned,), _ = book.insights.planned("", 5)
+    assert coming_hours([planned], {}, clock.now)[clock.now][0] == 1
+    book.windows.add("disks", clock.now + HOUR, clock.now + 2 * HOUR)
+    (paused,), _ = book.insights.planned("", 5)
+    assert clock.now + HOUR not in coming_hours([paused], {}, clock.now)
 
 
 def test_the_last_success_is_found_behind_failures(store: Store, clock: VirtualClock) -> None:

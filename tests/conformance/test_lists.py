@@ -383,11 +383,32 @@ def test_a_page_looks_at_a_bounded_number_of_rows(
     book = Book(store)
     for number in range(20):
         add_schedule(store, f"job-{number:02}")
-    add_schedule(store, "needle-job")
+    add_schedule(store, "needle-job", target={"task": "needle"})
     for sort in SORTS:
-        found = pages(book.schedules.list, text="needle", limit=2, sort=sort)
+        found = pages(book.schedules.list, target="task:needle", limit=2, sort=sort)
         assert [schedule.name for page in found for schedule in page] == ["needle-job"]
         assert len(found) > 3
+
+
+def test_the_database_finds_a_text_among_all_names_and_titles(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looking, "MOST_LOOKED", 4)
+    book = Book(store)
+    for number in range(20):
+        add_schedule(store, f"job-{number:02}")
+    add_schedule(store, "needle-job", labels={"team": "x"})
+    add_schedule(store, "zz-job", title="The Needle")
+    both: dict[ScheduleSort, list[str]] = {
+        "name": ["needle-job", "zz-job"],
+        "-name": ["zz-job", "needle-job"],
+    }
+    for sort, names in both.items():
+        found = book.schedules.list(text="needle", sort=sort)
+        assert [one.name for one in found] == names
+        assert found.next_cursor is None
+    assert [one.name for one in book.schedules.list(text="needle", label="team:x")]
+    assert not book.schedules.list(text="needle%_\\'")
 
 
 FILTERS: Final[st.SearchStrategy[dict[str, Any]]] = st.fixed_dictionaries(

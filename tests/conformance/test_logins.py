@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.store.sqlite import SqliteStore
+from tests.support.retention import purge_all
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +35,7 @@ def test_a_login_that_was_ended_is_known_until_it_would_have_ended(
     assert ended(store) == []
     assert ended(store, "a", "b", "c", "a") in (["a", "b"], ["a", "a", "b"])
     clock.now += 25 * HOUR + timedelta(minutes=1)
-    store.transact(lambda tx: tx.upkeep.purge(tx.now - 90 * 24 * HOUR, 10))
+    store.transact(lambda tx: purge_all(tx, tx.now - 90 * 24 * HOUR, 10))
     assert ended(store, "a", "b") == ["b"], "a day longer, for clocks may be wrong"
 
 

@@ -47,6 +47,19 @@ def read(
     return [(page.attempt, page.seq, line.text) for page, line in found]
 
 
+def test_the_end_of_a_log_is_read_without_its_beginning(store: Store, token: Token) -> None:
+    append(store, token, 1, *"abcde")
+    end = store.read(lambda tx: tx.runs.list_log_end(token.run_id, 2))
+    assert [(page.seq, line.text) for page, line in end] == [(4, "d"), (5, "e")]
+    assert store.read(lambda tx: tx.runs.list_log_end("nothing", 2)) == []
+
+
+def test_a_log_tells_how_much_of_it_is_kept(store: Store, token: Token) -> None:
+    append(store, token, 1, *"abcdefgh")
+    store.transact(lambda tx: tx.attempts.trim_log(token, 2, 7))
+    assert store.read(lambda tx: tx.runs.measure_log(token.run_id)) == [(1, 4, 8)]
+
+
 def test_a_log_comes_back_as_it_was_written(store: Store, token: Token) -> None:
     written = [
         LogLine(BEGIN, "stdout", "out"),

@@ -41,6 +41,10 @@ def test_a_node_that_lives_is_listed_with_what_it_does(store: Store, clock: Virt
         "clock_ahead": 0.0,
         "running": 1,
         "leads": True,
+        "draining_at": None,
+        "stops_when_idle": False,
+        "secrets": {},
+        "unserved": {},
     }
     assert (second.node, second.running, second.leads) == ("host-of-n2", 0, False)
 

@@ -25,6 +25,7 @@ from tests.support.builders import (
     settle,
 )
 from tests.support.flow_builders import put_flow, start
+from tests.support.retention import purge_all
 
 if TYPE_CHECKING:
     from duebook.store.base import Store
@@ -130,7 +131,7 @@ def test_a_large_output_is_forgotten_with_its_run(store: Store, clock: VirtualCl
     claimed = claimed_run(store, clock)
     settle(store, claimed.token, output=json.dumps("x" * 300_000))
     clock.advance(timedelta(days=1))
-    store.transact(lambda tx: tx.upkeep.purge(tx.now, 100))
+    store.transact(lambda tx: purge_all(tx, tx.now, 100))
     assert store.read(lambda tx: tx.runs.get_output(claimed.run.id)) is None
 
 

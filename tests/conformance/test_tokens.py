@@ -13,6 +13,7 @@ from duebook.errors import Conflict, Invalid, NotFound, Unavailable
 from duebook.ids import new_id
 from duebook.model.access import Role, secret_text
 from tests.support.builders import BEGIN, MINUTE, SECOND, VirtualClock
+from tests.support.retention import purge_all
 
 if TYPE_CHECKING:
     from duebook.store.base import Store
@@ -156,8 +157,8 @@ def test_tokens_that_are_of_no_use_are_forgotten_with_the_history(
     book.tokens.create("revoked", "viewer", "*")
     clock.advance(MINUTE)
     book.tokens.revoke("revoked")
-    store.transact(lambda tx: tx.upkeep.purge(BEGIN, 10))
+    store.transact(lambda tx: purge_all(tx, BEGIN, 10))
     assert len(book.tokens.list()) == 3
     clock.advance(timedelta(days=90))
-    store.transact(lambda tx: tx.upkeep.purge(clock.now, 10))
+    store.transact(lambda tx: purge_all(tx, clock.now, 10))
     assert [token.name for token in book.tokens.list()] == ["lasts"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import pytest
 
 from duebook.errors import NotFound
 from duebook.model.run import LogLine
-from duebook.store.values import Purged
+from duebook.store.values import Place
 from tests.support.builders import (
     BEGIN,
     MINUTE,
@@ -27,6 +28,7 @@ from tests.support.builders import (
     settle,
     tick,
 )
+from tests.support.retention import Purged, purge_all
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -38,7 +40,7 @@ DAY = timedelta(days=1)
 
 
 def purge(store: Store, before: datetime, limit: int = 100) -> int:
-    return store.transact(lambda tx: tx.upkeep.purge(before, limit).number)
+    return store.transact(lambda tx: purge_all(tx, before, limit).number)
 
 
 def test_runs_that_ended_long_ago_are_forgotten_with_their_logs_and_attempts(
@@ -99,11 +101,14 @@ def test_a_purge_goes_on_where_the_last_one_ended(store: Store, clock: VirtualCl
         add_run(store, schedule_id)
         settle(store, claim(store)[0].token)
     ended = sorted(run.finished_at for run in get_runs(store) if run.finished_at is not None)
-    first = store.transact(lambda tx: tx.upkeep.purge(clock.now + DAY, 2))
-    assert first == Purged(2, ended[1])
-    behind = store.transact(lambda tx: tx.upkeep.purge(clock.now + DAY, 2, ended[4]))
+    first = store.transact(lambda tx: purge_all(tx, clock.now + DAY, 2))
+    assert first.number == 2
+    assert first.after is not None
+    assert first.after.at == ended[1]
+    last = Place(ended[3], sys.maxsize)
+    behind = store.transact(lambda tx: purge_all(tx, clock.now + DAY, 2, last))
     assert behind == Purged(1, None), "the two before it are somebody else's"
-    rest = store.transact(lambda tx: tx.upkeep.purge(clock.now + DAY, 9, first.after))
+    rest = store.transact(lambda tx: purge_all(tx, clock.now + DAY, 9, first.after))
     assert rest == Purged(2, None)
     assert get_runs(store) == []
 

@@ -97,7 +97,7 @@ def test_the_audit_tells_who_changed_what(cli: Cli) -> None:
 
 
 def test_namespaces_are_limited_listed_and_freed(cli: Cli) -> None:
-    assert cli.ok("namespace", "ls") == "no namespaces have schedules or a quota\n"
+    assert cli.ok("namespace", "ls") == "no namespaces have schedules, a quota or a keep\n"
     add(cli)
     said = cli.ok(
         *("namespace", "limit", "default", "--schedules", "1", "--fires-per-minute", "2.5"),
@@ -110,10 +110,11 @@ def test_namespaces_are_limited_listed_and_freed(cli: Cli) -> None:
     assert 'namespace "default" is limited to 1 schedule and would have 2' in refused.stderr
     line = cli.ok("namespace", "ls").splitlines()[1]
     size = cli.json("namespace", "ls")[0]["used"]["definition_bytes"]
-    assert line.split() == ["default", "1", "of", "1", str(size), "1", "of", "2.5", "-", "-"]
+    assert line.split() == ["default", "1", "of", "1", str(size), "1", "of", "2.5", "-", "-", "90d"]
     assert cli.json("namespace", "ls") == [
         {
             "name": "default",
+            "keep": "90d",
             "quota": NO_QUOTA | {"schedules": 1, "fires_per_minute": 2.5},
             "used": {"schedules": 1, "fires_per_minute": 1.0, "definition_bytes": size},
         }

@@ -40,6 +40,7 @@ def test_an_edit_that_moves_due_times_shows_them_and_needs_yes(cli: Cli) -> None
     refused = cli("calendar", "add", "weekends", "--weekdays", "SUN")
     assert refused.exit_code == 2
     assert "report:\n  + " in refused.output
+    assert "compared the due times of 1 schedule up to " in refused.output
     assert "repeat the command with --yes" in refused.output
     assert cli.json("calendar", "show", "weekends")["version"] == 1
     cli.ok("calendar", "add", "weekends", "--weekdays", "SUN", "--yes")

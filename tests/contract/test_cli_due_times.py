@@ -77,7 +77,7 @@ def test_explain_lists_a_range(cli: Cli) -> None:
     assert [t["verdict"] for t in told] == ["queued"] * 4 + ["to_come"] * 2
     lines = cli.ok("explain", "job", "--from", hours_ago(3), "--to", hours_ago(-2)).splitlines()
     assert max(map(len, lines)) <= 80
-    assert "queued by backfill" in lines[0]
+    assert "queued as a backfill" in lines[0]
     assert cli.ok("explain", "job", "--from", hours_ago(9), "--to", hours_ago(8)) == (
         "no due times in that period\n"
     )
@@ -235,7 +235,7 @@ def test_backfill_reprocesses_and_retry_opens_a_run_again(cli: Cli) -> None:
         (
             ("backfill", "job", "--from", "2020-01-01T00:00Z", "--to", "now"),
             2,
-            "where history starts; choose a later start",
+            "where history starts (runs are kept for 90d); choose a later start",
         ),
         (("retry", "no-such-run"), 3, "task with enqueued runs, and not the id of a run"),
         (("pause", "job", "--until", "2020-01-01T00:00Z"), 2, "is in the past"),

@@ -151,11 +151,45 @@ def test_sinks_are_added_changed_and_shown_without_their_secrets(cli: Cli) -> No
             "prefix": "shop.",
             "config": {"sasl.password": "***", "linger.ms": "1"},
         },
+        "types": None,
+        "labels": {},
     }
     bus, changed = cli.json("events", "sink", "ls")
     assert bus == added
     assert changed["options"] == {"url": "https://example.com/other", "secret": "***"}
     assert "kafka" in cli.ok("events", "groups")
+
+
+def test_a_sink_asks_for_types_and_labels(cli: Cli) -> None:
+    hooks = ("events", "sink", "add", "hooks", "--webhook", "https://example.com/hooks")
+    added = cli.json(*hooks, "--type", "run.failed", "--label", "team=data", "--label", "tier=1")
+    assert (added["types"], added["topics"]) == (["run.failed"], ["duebook.runs"])
+    assert added["labels"] == {"team": "data", "tier": "1"}
+    assert "run.failed, team=data, tier=1" in cli.ok("events", "sink", "ls")
+    assert "is not one of run.succeeded" in cli(*hooks, "--type", "run.fail").output
+    changed = cli.json(*hooks, "--topic", "orders")
+    assert (changed["types"], changed["labels"], changed["topics"]) == (None, {}, ["orders"])
+
+
+def test_a_schedule_gets_a_ping_and_its_url_is_not_shown(cli: Cli) -> None:
+    cli.ok("add", "backup", "--every", "1h", "--", "true")
+    assert cli.ok("events", "ping") == "no pings\n"
+    said = cli.ok("events", "ping", "backup", "https://hc-ping.com/eb095278-secret")
+    assert said == "backup pings https://hc-ping.com/***\n"
+    assert cli.json("events", "ping") == [{"schedule": "backup", "url": "https://hc-ping.com/***"}]
+    listed = cli.ok("events", "ping") + cli.ok("events", "sink", "ls") + cli.ok("audit")
+    assert "1 schedule" in listed
+    assert "eb095278" not in listed
+    assert cli.ok("events", "ping", "backup", "--off") == "no more pings about backup\n"
+    for words, code, told in (
+        (("backup", "--off"), 3, 'schedule "backup" has no ping'),
+        (("nobody", "https://hc-ping.com/x"), 3, 'schedule "nobody" does not exist'),
+        (("backup", "hc-ping.com/x"), 2, "does not start with http"),
+        (("backup",), 2, "give either URL or --off"),
+        (("backup", "https://hc-ping.com/x", "--off"), 2, "give either URL or --off"),
+    ):
+        result = cli("events", "ping", *words)
+        assert (result.exit_code, told in result.output) == (code, True), result.output
 
 
 def test_what_is_no_sink_is_refused(cli: Cli) -> None:

@@ -27,6 +27,7 @@ from tests.support.flow_builders import (
     put_flow,
     settle,
     start,
+    work,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def test_flows_are_listed_and_problems_of_files_told(greet: Cli) -> None:
     assert "greet" in result.stdout
     told = "flows/half.yaml:3:5: unknown key `retires`; did you mean `retries`?"
     assert told in result.stderr
-    (listed,) = greet.json("flow", "ls")
+    listed, _ = greet.json("flow", "ls")
     assert (listed["name"], listed["problem"]) == ("greet", None)
     assert "flows/greet.yaml" in greet.ok("flow", "show", "greet")
     assert greet.json("flow", "show", "greet") == listed
@@ -125,6 +126,27 @@ def test_flows_of_a_directory_that_is_no_more_are_forgotten(greet: Cli) -> None:
     assert greet.ok("flow", "forget", "flows") == "deleted greet\n"
     assert greet.json("flow", "ls") == []
     assert greet("flow", "forget", "flows").exit_code == 3
+
+
+def test_words_behind_two_dashes_are_params_by_place_or_by_name(greet: Cli) -> None:
+    store = SqliteStore(greet.path)
+    put_flow(store, "params: one two\nsteps: [ls]\n", "copy")
+    store.close()
+    greet.ok("flow", "start", "copy", "--", "a b", "--c")
+    greet.ok("flow", "start", "greet", "--", "WHO=moon")
+    refused = greet("flow", "start", "greet", "--", "moon")
+    assert (refused.exit_code, 'flow "greet" has no param "1"' in refused.stderr) == (2, True)
+
+
+def test_flows_are_listed_by_their_labels_and_tags(greet: Cli) -> None:
+    store = SqliteStore(greet.path)
+    put_flow(store, "tags: [nightly, team=data]\nsteps: [ls]\n", "tagged")
+    store.close()
+    for wanted in (["nightly"], ["team"], ["team=data", "nightly"]):
+        flags = [word for label in wanted for word in ("--label", label)]
+        assert [view["name"] for view in greet.json("flow", "ls", *flags)] == ["tagged"]
+    refused = greet("flow", "ls", "--label", "team=web")
+    assert (refused.exit_code, "no flow has the label team=web" in refused.stderr) == (3, True)
 
 
 def test_a_flow_is_started_stopped_and_retried(greet: Cli) -> None:
@@ -288,8 +310,9 @@ def test_steps_with_long_names_and_reasons_are_shown_in_eighty_columns(cli: Cli)
 def test_what_the_steps_of_a_flow_wait_for_is_explained(talk: tuple[Cli, str]) -> None:
     cli, run_id = talk
     told = cli.ok("explain", "talk")
-    assert "succeeded" in told.splitlines()[0]
-    assert [line.split()[0] for line in told.splitlines()[1:-1]] == ["hear", "answer"]
+    first, steps = told.split("\n  hear ")
+    assert "succeeded" in first
+    assert [line.split()[0] for line in f"hear {steps}".splitlines()[:-1]] == ["hear", "answer"]
     cli.ok("flow", "start", "talk")
     lines = cli.ok("explain", "talk").splitlines()
     assert "queued since" in lines[0]
@@ -307,6 +330,69 @@ def test_what_the_steps_of_a_flow_wait_for_is_explained(talk: tuple[Cli, str]) -
     found = cli.json("explain", hear)
     assert (found["run_id"], found["verdict"]) == (run_id, "ran")
     assert [step["step"] for step in found["steps"]] == ["hear"]
+
+
+def test_waiting_says_what_for_and_exits_with_6_when_the_flow_ends_partial(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.ok("flow", "ls")
+    steps = '{name: tidy, command: "true", continue_on: failed}, {name: load, command: "true"}'
+    store = SqliteStore(cli.path)
+    put_flow(store, f"steps: [{steps}]", "etl")
+    looks = iter((lambda: Advancer(store).step(), lambda: begin(store), None))
+
+    def pause(_seconds: float) -> None:
+        look = next(looks)
+        look() if look is not None else work(store, tidy="failed")
+
+    monkeypatch.setattr("duebook.cli.flow_runs.CHECK_EVERY", -1.0)
+    monkeypatch.setattr("duebook.cli.flow_runs.time.sleep", pause)
+    result = cli("flow", "start", "etl", "--wait")
+    store.close()
+    assert result.exit_code == 6
+    lines = result.stdout.splitlines()
+    assert "  etl  waits: no scheduler is running" in lines
+    assert "  tidy  waits: no worker is running" in lines
+    assert lines[-1] == "etl partial: step tidy failed, and the flow continued"
+
+
+def test_a_step_that_waits_for_a_person_is_approved_or_rejected(cli: Cli) -> None:
+    cli.ok("flow", "ls")
+    store = SqliteStore(cli.path)
+    put_flow(store, "steps: [{name: ok, action: human.task, with: {prompt: Ship?}}]", "ship")
+    for command, status in (("approve", "succeeded"), ("reject", "failed")):
+        cli.ok("flow", "start", "ship")
+        begin(store, command)
+        Advancer(store).step()
+        (claimed,) = claim(store, command)
+        token = claimed.token
+        store.transact(lambda tx, token=token: tx.attempts.ask_person(token, "Ship?", None))  # type: ignore[misc]
+        assert "Ship?; to answer: duebook flow approve" in " ".join(
+            cli.ok("explain", "ship").split()
+        )
+        done = cli.json("flow", command, "ship", "ok", "--comment", "because")
+        assert (done["status"], done["output"]["comment"]) == (status, "because")
+        assert cli("flow", command, "ship", "ok").exit_code == 1
+    store.close()
+
+
+def test_broken_files_are_listed_and_status_names_them(greet: Cli) -> None:
+    rows = [line.split() for line in greet.ok("flow", "ls").splitlines()]
+    assert [row[0] for row in rows] == ["FLOW", "greet", "flows/half.yaml"]
+    assert "unknown key `retires`" in " ".join(rows[2])
+    _, half = greet.json("flow", "ls")
+    assert (half["name"], half["place"]) == (None, "flows/half.yaml")
+    assert half["problem"].startswith("flows/half.yaml:3:5: unknown key `retires`")
+    told = " ".join(greet("status").stdout.split())
+    assert "note flows: a flow file is broken, so it defines no flow: flows/half.yaml:3:5" in told
+
+
+def test_a_broken_file_has_no_labels_to_be_found_by(greet: Cli) -> None:
+    store = SqliteStore(greet.path)
+    put_flow(store, GREET.replace("steps:", "tags: [team=data]\nsteps:", 1), "greet")
+    store.close()
+    assert "half.yaml" not in greet("flow", "ls", "--label", "team=data").stdout
+    assert [flow["name"] for flow in greet.json("flow", "ls", "--label", "team=data")] == ["greet"]
 
 
 def test_a_flow_that_never_ran_cannot_be_explained(greet: Cli) -> None:

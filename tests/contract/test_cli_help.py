@@ -125,7 +125,6 @@ def test_every_option_is_explained_in_plain_words(path: str) -> None:
         ("create job --every 1h -- echo 'a b'", "duebook add job --every 1h -- echo 'a b'"),
         ("statuss", "duebook status"),
         ("flow list", "duebook flow ls"),
-        ("flow run etl", "duebook flow start etl"),
         ("token delete ci", "duebook token revoke ci"),
         ("events sink list", "duebook events sink ls"),
     ],

@@ -250,6 +250,10 @@ def test_of_many_mistakes_the_first_are_told_each_on_its_line(cli: Cli, tmp_path
     path.write_text(json.dumps([{"name": "a", "cron": "@daily", "target": "t", "colour": "red"}]))
     told = cli("add", "--file", str(path)).stderr
     assert "colour is not a field of a definition; use one of trigger, target" in told
+    form = {"name": "a", "trigger": {"daily": "06:00"}, "target": "t", "tz": "Europe/Brussels"}
+    path.write_text(json.dumps([form]))
+    told = cli("add", "--file", str(path)).stderr
+    assert "tz is not a field of a definition; it belongs to the trigger" in told
 
 
 def test_a_file_that_is_not_a_list_is_refused(cli: Cli, tmp_path: Path) -> None:

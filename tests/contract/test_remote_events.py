@@ -85,6 +85,24 @@ def test_secrets_stay_where_they_are(remote: RemoteBook, server: Served, path: P
         operator.events.add_sink("mine", "webhook", url=HOOK)
 
 
+def test_sinks_with_filters_and_pings_are_the_same_from_afar(
+    remote: RemoteBook, server: Served, path: Path
+) -> None:
+    assert server.url
+    remote.schedules.create("etl", trigger={"cron": "@daily"}, target={"command": ["true"]})
+    remote.events.set_ping("etl", "https://hc-ping.com/eb095278-secret")
+    remote.events.add_sink(
+        *("hooks", "webhook"), url=HOOK, types=["run.failed"], labels={"team": "data"}
+    )
+    hooks, pings = remote.events.sinks()
+    assert (hooks.types, hooks.labels) == (("run.failed",), {"team": "data"})
+    assert pings.options == {"urls": {"etl": "https://hc-ping.com/***"}}
+    with Duebook(f"sqlite:///{path}") as here:
+        assert here.events.sinks()[1].options["urls"]["etl"].endswith("eb095278-secret")
+    remote.events.remove_ping("etl")
+    assert [sink.name for sink in remote.events.sinks()] == ["hooks"]
+
+
 def test_who_reads_the_log_is_looked_at_and_forgotten(
     remote: RemoteBook, server: Served, path: Path
 ) -> None:

@@ -6,10 +6,8 @@ import re
 import subprocess
 import sys
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pathlib import Path
+import pytest
 
 RIGHT = """
 from datetime import timedelta
@@ -44,6 +42,16 @@ def test_plain(ctx: Context) -> None:
 run_id: str = book.enqueue(plain, {"audience": "staff"}, key="one", delay="5m").id
 reveal_type(plain)
 reveal_type(train)
+ended: dict[str, object] = book.enqueue(plain, key="one", unique="pending").wait("30s").output
+
+
+async def main() -> None:
+    run = await book.aio.enqueue(plain, {"audience": "staff"}, key="one", debounce="5s")
+    what: str = run.result
+    done: str = (await book.aio.wait(run, timeout=30)).status
+    every_name: list[str] = [one.name for one in await book.aio.schedules.list(limit=10)]
+
+
 with book.running(slots=3, queues=["mail"]):
     names: list[str] = [schedule.name for schedule in book.schedules.list()]
 with Simulation(start="2026-02-07T00:30:00Z") as sim:
@@ -55,34 +63,8 @@ with Simulation(start="2026-02-07T00:30:00Z") as sim:
 OUTPUT = "duebook.targets.outcomes.Output]"
 
 
-def check(folder: Path, program: str) -> str:
-    """What mypy --strict says of it, without any setting of ours."""
-    path = folder / "program.py"
-    path.write_text(program)
-    words = ["--strict", "--no-incremental", "--config-file=", "--cache-dir=/dev/null"]
-    done = subprocess.run(  # noqa: S603
-        [sys.executable, "-m", "mypy", *words, path.name],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode in (0, 1), done.stdout + done.stderr
-    return done.stdout
-
-
 def test_the_package_says_that_it_is_typed() -> None:
     assert (files("duebook") / "py.typed").is_file()
-
-
-def test_a_right_program_has_no_error_and_tasks_keep_their_types(tmp_path: Path) -> None:
-    said = check(tmp_path, RIGHT)
-    assert " error: " not in said, said
-    revealed = re.findall(r'Revealed type is "(.*)"', said)
-    plain, train = revealed
-    assert plain.endswith("Context, audience: str =) -> dict[str, int]")
-    assert train.endswith("Context, rounds: int) -> typing.Coroutine[Any, Any, " + OUTPUT)
 
 
 BEGIN = """
@@ -106,13 +88,47 @@ WRONG = (
     "book.task(tiemout='5m')",
     "book.enqueue('ship', ['order'])",
     "book.enqueue('ship', dely='5m')",
+    "book.enqueue('ship', key='k', unique=3)",
+    "_ = book.aio.enqueue('ship', dely='5m')",
+    "got = book.aio.runs.get(run=3)",
     "book.schedules.create('ship', trigger=cron('0 9 * * *'), target=3)",
 )
 
 
-def test_each_mistake_is_found_where_it_is(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What mypy --strict says of a right and of a wrong program, without any setting of ours."""
+    folder = tmp_path_factory.mktemp("programs")
+    programs = {"right.py": RIGHT, "wrong.py": BEGIN + "\n".join(WRONG)}
+    for name, program in programs.items():
+        (folder / name).write_text(program)
+    words = ["--strict", "--no-incremental", "--config-file=", "--cache-dir=/dev/null"]
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-m", "mypy", *words, *programs],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    return {name: [line for line in lines if line.startswith(f"{name}:")] for name in programs}
+
+
+def test_a_right_program_has_no_error_and_tasks_keep_their_types(
+    said: dict[str, list[str]],
+) -> None:
+    told = "\n".join(said["right.py"])
+    assert " error: " not in told, told
+    plain, train = re.findall(r'Revealed type is "(.*)"', told)
+    assert plain.endswith("Context, audience: str =) -> dict[str, int]")
+    assert train.endswith("Context, rounds: int) -> typing.Coroutine[Any, Any, " + OUTPUT)
+
+
+def test_each_mistake_is_found_where_it_is(said: dict[str, list[str]]) -> None:
     """The check can fail: one program with a mistake in each line."""
-    said = check(tmp_path, BEGIN + "\n".join(WRONG))
-    found = [int(line) for line in re.findall(r"py:(\d+): error: ", said)]
+    errors = [line for line in said["wrong.py"] if " error: " in line]
+    found = [int(line.split(":")[1]) for line in errors]
     first = BEGIN.count("\n") + 1
-    assert found == [first + number for number in range(len(WRONG))], said
+    assert found == [first + number for number in range(len(WRONG))], errors

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 API = [operation for operation in OPERATIONS if operation.documented]
 WITHOUT_USE_CASE = {
-    *("up", "web", "worker", "tick", "completion", "describe", "next"),
-    *("db backup", "db check", "db copy", "db migrate", "db reopen", "db status"),
-    *("flow check", "flow dry", "flow graph"),
+    *("up", "web", "worker", "tick", "completion", "describe", "next", "mcp"),
+    *("db backup", "db check", "db copy", "db migrate", "db reopen", "db restore", "db status"),
+    *("flow check", "flow dry", "flow graph", "flow run"),
+    *("import apscheduler", "import celery", "import crontab", "import dagu"),
+    *("import kubernetes", "import systemd"),
     *("namespace recount", "token link", "token rotate", "zones diff"),
 }
 """Commands that work on the database, on files or on nothing at all."""

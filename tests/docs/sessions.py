@@ -36,6 +36,8 @@ PAGES: Final = [
         if page.parent.name not in {"adr", "reference"}
     ),
 ]
+HERE: Final = "/srv/books"
+"""What the directory of a session is called in pages."""
 _FENCE: Final = re.compile(
     r"^(?:[^\n]*`(?P<file>[\w./-]+)`:\n\n)?```(?P<kind>\w+)\n(?P<text>.*?)^```",
     re.DOTALL | re.MULTILINE,
@@ -50,6 +52,8 @@ _VARYING: Final = (
     (re.compile(r'"cli:[^"]+"'), "USER"),
     (re.compile(rf"{_DAY}\d{{4}}-\d\d-\d\d(?:[T ][\d:.]+)?(?:Z| UTC)?"), "TIME"),
     (re.compile(rf"{_DAY}\b\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?: UTC)?"), "TIME"),
+    (re.compile(r"\b\d{8}T\d{6}Z"), "TIME"),
+    (re.compile(r"\b[\d,]+ bytes\b"), "SIZE"),
     (re.compile(r"\b[\d.,]+ (?:ms|s|min|h|d)\b(?: \d+ (?:s|min|h)\b)?"), "LENGTH"),
     (re.compile(r"\s+"), " "),
 )
@@ -82,16 +86,22 @@ def run_page(page: Path, folder: Path) -> Iterator[tuple[str, str, str]]:
     runner = CliRunner(env={**environment, "COLUMNS": "100", "NO_COLOR": "1"})
     with ExitStack() as stack:
         stack.enter_context(chdir(folder))
+        while todo and todo[0].kind == "file":  # a node reads its settings when it starts
+            _write(folder, todo.pop(0))
         if any(" --wait" in step.name for step in todo):
             book = stack.enter_context(Duebook(".duebook/duebook.db"))
             stack.enter_context(book.running())
         for step in todo:
             if step.kind == "file":
-                path = folder / step.name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(step.text, "utf-8")
+                _write(folder, step)
             else:
                 yield step.name, step.text, _output(runner, step.name)
+
+
+def _write(folder: Path, step: Step) -> None:
+    path = folder / step.name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(step.text, "utf-8")
 
 
 def _output(runner: CliRunner, command: str) -> str:
@@ -101,7 +111,7 @@ def _output(runner: CliRunner, command: str) -> str:
         result = runner.invoke(main, words[1:-2])
         Path(words[-1]).write_text(result.stdout, "utf-8")
         return result.stderr.rstrip("\n")
-    output = runner.invoke(main, words[1:]).output.rstrip("\n")
+    output = runner.invoke(main, words[1:]).output.rstrip("\n").replace(str(Path.cwd()), HERE)
     return output.rpartition("\n")[2] if "--wait" in words else output
 
 

@@ -103,6 +103,7 @@ def test_nobody_is_told_to_install_what_is_not_released() -> None:
         ("postgres", "store/opening.py"),
         ("kafka", "sinks/kafka.py"),
         ("holidays", "book/calendar_days.py"),
+        ("jq", "builtin_steps/jq.py"),
     ],
 )
 def test_the_advice_about_a_missing_driver_is_what_the_project_needs(

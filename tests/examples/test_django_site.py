@@ -70,7 +70,9 @@ class Site:
         return eval(self.python([sys.executable, "-c", words]))  # noqa: S307 - our own words
 
 
-@pytest.fixture(params=["sqlite", "postgres", "postgres without zones"])
+@pytest.fixture(
+    params=["sqlite", "postgres", pytest.param("postgres without zones", marks=pytest.mark.long)]
+)
 def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
     kind = request.param
     url = None if kind == "sqlite" else request.getfixturevalue("postgres_url")
@@ -100,26 +102,16 @@ def test_an_order_and_its_confirmation_are_one_transaction(site: Site) -> None:
     assert node.end() == 0
 
 
-def test_what_the_command_is_told_wrongly_it_says(tmp_path: Path) -> None:
+def test_what_is_wrong_is_told_with_what_helps(tmp_path: Path) -> None:
+    enqueue = "from shop.tasks import book; from django.db import connection; "
+    enqueue += "book.enqueue('confirm', {'order': 1}, connection=connection)"
+    listing = "from shop.tasks import book; book.runs.list()"
     with open_world(tmp_path) as world:
         site = Site(world, use_tz=True)
         said = site.python([*MANAGE, "duebook", "--roles", "boss"], code=1)
         assert said.strip() == 'CommandError: role "boss" is not one of scheduler, worker, relay'
-
-
-def test_outside_a_transaction_nothing_is_enqueued_on_django_s_connection(tmp_path: Path) -> None:
-    words = "from shop.tasks import book; from django.db import connection; "
-    words += "book.enqueue('confirm', {'order': 1}, connection=connection)"
-    with open_world(tmp_path) as world:
-        site = Site(world, use_tz=True)
-        said = site.python([sys.executable, "-c", SET_UP + words], code=1)
+        said = site.python([sys.executable, "-c", SET_UP + enqueue], code=1)
         assert "it is not in a transaction; begin one" in said
-
-
-def test_a_database_in_memory_is_refused_with_what_helps(tmp_path: Path) -> None:
-    with open_world(tmp_path) as world:
-        site = Site(world, use_tz=True)
         site.env["SITE_FILE"] = ":memory:"
-        words = f"{SET_UP}from shop.tasks import book; book.runs.list()"
-        said = site.python([sys.executable, "-c", words], code=1)
+        said = site.python([sys.executable, "-c", SET_UP + listing], code=1)
         assert 'set DATABASES["default"]["TEST"]["NAME"] to the path of a file' in said

@@ -15,6 +15,7 @@ from duebook.book.flow_registry import FlowRegistry
 from duebook.cli.output import run_name
 from duebook.errors import NotFound
 from duebook.flows.sync import FlowSync
+from tests.support.flow_worlds import ended, log_of, steps, write_flow
 from tests.support.nodes import LEASE, ROOT, World, open_world
 from tests.support.waiting import eventually
 
@@ -63,32 +64,12 @@ def register(world: World, path: Path) -> None:
         sync.step(float(moment))
 
 
-def write_flow(world: World, name: str, text: str) -> Path:
-    folder = world.folder / "flows"
-    folder.mkdir(exist_ok=True)
-    (folder / f"{name}.yaml").write_text(text)
-    return folder
-
-
-def ended(world: World, run: Run) -> Run:
-    world.wait_for(run.id, "succeeded", "failed", "cancelled")
-    return world.book.runs.get(run.id)
-
-
-def steps(world: World, run: Run) -> dict[str, Run]:
-    return {step.step: step for step in world.book.flows.steps(run.id) if step.step}
-
-
 def runs_of(world: World, name: str, limit: int = 20) -> list[Run]:
     """None as long as nobody has heard of the flow."""
     try:
         return world.book.flows.runs(name, limit)
     except NotFound:
         return []
-
-
-def log_of(world: World, run: Run) -> list[str]:
-    return [line.text for _, line in world.book.runs.log(run.id)]
 
 
 @MOSTLY_ON_A_FILE
@@ -134,7 +115,7 @@ def test_later_steps_get_all_of_a_large_output_or_fail(world: World) -> None:
 @pytest.mark.parametrize(
     ("fail", "status", "handlers"),
     [
-        ("no", "succeeded", ["init", "success", "exit"]),
+        ("no", "partial", ["init", "success", "exit"]),
         ("yes", "failed", ["init", "failure", "exit"]),
     ],
 )

@@ -116,6 +116,15 @@ def test_a_request_carries_its_run_and_its_body(server: Server) -> None:
     assert done.notes[0].startswith(f"{server.url('/ok?…')} returned 200 OK in ")
 
 
+def test_a_request_carries_the_trace_of_its_attempt(server: Server) -> None:
+    header = f"00-{'a' * 32}-{'b' * 16}-01"
+    claim = claim_of({"url": server.url(), "headers": {"Traceparent": "its own"}})
+    Performed(claim._replace(traceparent=header))
+    assert server.asked[-1].headers["traceparent"] == header
+    Performed(claim)
+    assert server.asked[-1].headers["Traceparent"] == "its own", "a node that does not trace"
+
+
 def test_the_key_is_the_same_for_every_attempt(server: Server) -> None:
     for attempt in (1, 2):
         Performed(claim_of({"url": server.url()}, attempt))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.engine.logs import LINE_COST
-from duebook.engine.node import STOP_WITHIN
+from duebook.engine.node import END_WITHIN
 from tests.support.nodes import (
     BEATING,
     HELD,
@@ -68,9 +68,9 @@ def test_ctrl_c_ends_a_node_cleanly(world: World) -> None:
         started = time.monotonic()
         assert node.end(signal.SIGINT) == 0
         took = time.monotonic() - started
-        if took < STOP_WITHIN:
+        if took < END_WITHIN:
             break
-    assert took < STOP_WITHIN
+    assert took < END_WITHIN
     assert "ended" in node.output.splitlines()[-1]
     assert len(node.output.splitlines()) <= 10
     assert "Traceback" not in node.log

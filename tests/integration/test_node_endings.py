@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import signal
+from typing import TYPE_CHECKING
 
+from duebook.store.sqlite import SqliteStore, migrate
 from tests.support.nodes import SAY, World, world
+
+if TYPE_CHECKING:
+    import pytest
 
 __all__ = ["world"]  # the fixture
 
@@ -44,3 +49,15 @@ def test_a_node_whose_books_are_taken_away_ends_loudly(world: World) -> None:
         file.unlink(missing_ok=True)  # a node that has noticed takes some away itself
     assert node.wait_end() == 1
     assert "was deleted or replaced while it was in use" in node.log
+
+
+def test_a_node_that_a_migration_makes_too_old_ends_loudly(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = world.node(lease=3)
+    ours = migrate.available()
+    newer = migrate.Migration(ours[-1].number + 1, "newer", "CREATE TABLE more (id INTEGER) STRICT")
+    monkeypatch.setattr(migrate, "available", lambda: [*ours, newer])
+    SqliteStore(world.path).close()
+    assert node.wait_end() == 1
+    assert f"schema {newer.number}, but this version supports only {ours[-1].number}" in node.log

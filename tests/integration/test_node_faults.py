@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.clock_files import set_clock
 from tests.support.nodes import (
     BEATING,
     HELD,
@@ -242,30 +243,24 @@ def test_the_late_success_of_a_stopped_node_is_refused(world: World) -> None:
 
 def test_a_clock_set_back_fires_nothing_twice(world: World) -> None:
     clock = world.folder / "clock"
-    _set_clock(clock, 0)
+    set_clock(clock, 0)
     world.add("second", QUICK, trigger={"every": "1s"})
     world.add("asked", QUICK)
     node = world.node(clock=str(clock))
     world.wait_evidence("end", "second", 2)
-    _set_clock(clock, -3600)
+    set_clock(clock, -3600)
     for _ in range(3):  # the node goes on working, though its time stands still
         world.wait_for(world.trigger("asked"), "succeeded")
     before = len(world.evidence("start", "second"))
-    _set_clock(clock, -1)
+    set_clock(clock, -1)
     world.wait_evidence("end", "second", before + 2)
-    _set_clock(clock, 0)
+    set_clock(clock, 0)
     world.wait_evidence("end", "second", before + 4)
     assert node.end() == 0
     assert "lost" not in node.log
     dues = [e.due for e in world.evidence("start", "second")]
     assert dues == sorted(set(dues))
     check(world)
-
-
-def _set_clock(file: Path, seconds: float) -> None:
-    fresh = file.with_suffix(".new")
-    fresh.write_text(str(seconds))
-    fresh.replace(file)
 
 
 # ------------------------------------------------------------ a full disk

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from duebook.book import Book
 from duebook.engine.node import Node, NodeOptions
 from duebook.store.postgres import PostgresStore
 from duebook.targets.spawner import Spawner
+from tests.support.clock_files import set_clock
 from tests.support.node_checks import add_seconds, check_books
 from tests.support.nodes import LEASE, open_world
 from tests.support.postgres import Server
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SECOND = timedelta(seconds=1)
+TIMED = ("late:10m", "running:1h", "slow", "no_success:26h", "unattended")
+"""Conditions of alert rules that follow from time."""
 
 
 @pytest.fixture
@@ -61,7 +65,7 @@ def test_nodes_whose_clocks_are_wrong_by_an_hour_fire_by_the_databases(
         add_seconds(world, "job")
         for shift in (-3600, 3600):
             clock = tmp_path / f"clock{shift}"
-            clock.write_text(str(shift))
+            set_clock(clock, shift)
             world.node(clock=str(clock))
         world.wait_for_more("job", 6)
         for evidence in world.evidence("start", "job"):
@@ -70,10 +74,16 @@ def test_nodes_whose_clocks_are_wrong_by_an_hour_fire_by_the_databases(
         check_books(world, ["job"])
 
 
-def test_a_node_at_rest_asks_for_its_pulse_and_for_nothing_else(postgres_url: str) -> None:
+@pytest.mark.parametrize("rules", [(), TIMED], ids=["without rules", "with rules"])
+def test_a_node_at_rest_asks_for_its_pulse_and_for_nothing_else(
+    postgres_url: str, rules: tuple[str, ...]
+) -> None:
     points: list[str] = []
     store = PostgresStore(postgres_url, hook=points.append)
     with closing(store), closing(Spawner()) as spawner:
+        for number, condition in enumerate(rules):
+            alerts = Book(store, f"n{number}").alerts
+            alerts.save("ops", to="https://hooks.example.com/x", on=condition)
         spawner.start()
         node = Node(store, spawner, NodeOptions(lease=3 * SECOND))
         thread = threading.Thread(target=node.run)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import re
-from datetime import timedelta
+from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -13,13 +12,12 @@ from click.testing import CliRunner
 from fastapi.testclient import TestClient
 
 from duebook import Context, Duebook
-from duebook.book.flow_registry import FlowRegistry
 from duebook.cli import main
 from duebook.errors import Invalid
-from duebook.flows.sync import FlowSync
 from duebook.web.site import create_site
+from tests.integration.every_output import commands, paths, put_flow
 from tests.integration.http_server import Server
-from tests.support.api import BASE, OPERATIONS, FixedTokens
+from tests.support.api import BASE, FixedTokens
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
 
 MARK: Final = "s3cret"
 """Every secret begins so, and ends with the name of its input."""
+READERS: Final = ("/readers", "/api/v1/events/consumers")
+"""Where the errors of sinks and channels are shown."""
 DAILY: Final = {"cron": "@daily"}
 FLOW: Final = """
 params:
@@ -82,17 +82,6 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Duebook]:
     made.store.close()
 
 
-def put_flow(app: Duebook, folder: Path) -> None:
-    folder.mkdir()
-    (folder / "etl.yaml").write_text(FLOW)
-    (folder / "broken.yaml").write_text(f"params: [{{name: pwd, default: '{MARK}-broken'}}\n")
-    registry = FlowRegistry(app.store, "default", timedelta(days=1))
-    registry.hold([folder.name])
-    sync = FlowSync([folder], registry)
-    for moment in range(3):
-        sync.step(float(moment))
-
-
 def targets(server: Server) -> dict[str, dict[str, Any]]:
     """A definition for each kind of input."""
     http = {
@@ -118,12 +107,32 @@ def targets(server: Server) -> dict[str, dict[str, Any]]:
     }
 
 
+def channels(server: Server) -> list[Any]:
+    """For alerts: some take a message, others refuse it."""
+    words = ["sh", "-c", "echo $0 >&2; exit 1", f"--token={MARK}-word"]
+    whsec = "whsec_" + b64encode(f"{MARK}-signing-key".encode()).decode()
+    return [
+        f"slack+{server.url(f'/ok/{MARK}-hook')}",
+        f"discord+{server.url(f'/status/400?sig={MARK}-sig')}",
+        {"kind": "webhook", "url": server.url(f"/ok/{MARK}-url"), "secret": whsec},
+        f"pagerduty+{server.url('/ok')}?routing_key={MARK}-routing",
+        f"smtp://ann:{MARK}-mail@127.0.0.1:1?from=a@example.com&to=b@example.com",
+        {"kind": "command", "command": words},
+    ]
+
+
+SENT: Final = tuple(f"{MARK}-{place}" for place in ("ping", "hook", "sig", "url", "routing"))
+"""What services get of pings and alerts."""
+
+
 def perform(app: Duebook, server: Server) -> list[Run]:
     """Each is made, changed and run; then the flow alone."""
+    app.alerts.save("shared", on="failure", to=channels(server))
     with app.running(slots=4):
         for name, definition in targets(server).items():
             app.schedules.create(name, trigger=DAILY, **definition)
             app.schedules.update(name, priority=1)
+            app.events.set_ping(name, server.url(f"/ok/{MARK}-ping"))
             app.schedules.trigger(name)
         app.flows.start("etl", {"DB_PASSWORD": f'{MARK}-"given'})
         app.enqueue("login", {"access_token": f"{MARK}-enqueued"})
@@ -132,41 +141,17 @@ def perform(app: Duebook, server: Server) -> list[Run]:
             runs = list(app.runs.list(limit=100))
             return runs if all(not run.is_active for run in runs) else []
 
-        return eventually(ended)
-
-
-def paths(runs: list[Run], events: list[str]) -> Iterator[str]:
-    """Every place that can be looked at, of everything."""
-    parts = {
-        "run_id": [run.id for run in runs],
-        "event_id": events,
-        "name": [*sorted({run.schedule for run in runs if run.schedule}), "etl", "shared"],
-        "action": ["start", "stop"],
-    }
-    for operation in OPERATIONS:
-        if operation.method == "GET" and not operation.path.endswith(("/live", "/log", "/events")):
-            found = [operation.path]
-            for part in re.findall(r"\{(\w+)\}", operation.path):
-                found = [p.replace(f"{{{part}}}", v) for p in found for v in parts[part]]
-            yield from found
-
-
-def commands(runs: list[Run], file: Path) -> Iterator[list[str]]:
-    yield from ([*words, "--json"] for words in (["ls"], ["runs"], ["audit"], ["events", "ls"]))
-    yield ["flow", "dry", str(file)]
-    yield from (["ls"], ["runs"], ["audit"], ["flow", "ls"], ["status"], ["template", "ls"])
-    for name in sorted({run.schedule for run in runs if run.schedule}):
-        yield from (["show", name], ["show", name, "--json"])
-    for run in runs:
-        yield from (["runs", run.id], ["runs", run.id, "--json"], ["output", run.id])
-    yield ["logs", runs[0].id]
+        runs = eventually(ended)
+        eventually(lambda: all(word in str(list(server.asked)) for word in SENT))
+        eventually(lambda: sum(lag.failing + lag.dead > 0 for lag in app.events.lags()) >= 3)
+        return runs
 
 
 def test_no_secret_is_in_any_output(
     app: Duebook, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="duebook")
-    put_flow(app, tmp_path / "flows")
+    put_flow(app, tmp_path / "flows", FLOW, f"{MARK}-broken")
     with Server() as server:
         runs = perform(app, server)
         app.templates.save("shared", **targets(server)["http"])
@@ -181,7 +166,9 @@ def test_no_secret_is_in_any_output(
     client.cookies.set("duebook_session", "admin")
     events = [event.id for event in app.events.list(limit=100)]
     looked = 0
-    for path in paths(runs, events[-3:]):
+    names = [lag.consumer for lag in app.events.lags()]
+    readers = [f"{place}/{name}" for place in READERS for name in names]
+    for path in (*paths(runs, events[-3:]), *readers):
         kind = "application/json" if path.startswith("/api") else "text/html"
         answer = client.get(path, headers={"Authorization": "Bearer admin", "Accept": kind})
         looked += answer.status_code == 200

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from duebook.engine.relay import Relay
+from duebook.engine.relay import Relay, RelaySetup
 from duebook.engine.sequencer import Sequencer
 from duebook.targets.addresses import read_networks
 from tests.support.kafka import Kafka, messages
@@ -34,7 +34,7 @@ def kafka(tmp_path: Path) -> Iterator[Kafka]:
 
 @pytest.fixture
 def relay(store: PostgresStore) -> Iterator[Relay]:
-    with closing(Relay(store, read_networks("127.0.0.0/8"))) as made:
+    with closing(Relay(store, RelaySetup(read_networks("127.0.0.0/8")))) as made:
         yield made
 
 

@@ -34,6 +34,16 @@ def test_the_next_due_time_of_a_new_schedule_is_after_the_window() -> None:
         assert book.schedules.get("once").status == "completed"
 
 
+def test_an_edit_of_labels_shows_the_due_times_without_the_windows_that_select_them() -> None:
+    with Simulation(start="2026-03-03T00:30:00Z") as sim:
+        book = sim.book
+        book.windows.add("db", "2026-03-03T00:00:00Z", "2026-03-06T00:00:00Z", {"team": "x"})
+        target = {"command": ["true"]}
+        book.schedules.create("a", trigger={"cron": "0 9 * * *"}, target=target)
+        shown = book.schedules.preview_update("a", count=1, labels={"team": "x"})
+        assert [f"{at:%m-%d}" for at in (*shown.was_due, *shown.will_be_due)] == ["03-03", "03-06"]
+
+
 def test_a_due_time_that_has_waited_for_long_still_knows_its_window() -> None:
     with Simulation(start="2026-03-03T00:30:00Z") as sim:
         sim.task("t", takes="1m")

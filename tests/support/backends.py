@@ -6,13 +6,15 @@ import os
 import re
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import psycopg
+import pytest
 
 from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.connection import SCHEMA
 from duebook.store.sqlite import SqliteStore
+from duebook.store.sqlite.memory import Memory, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 _WRITES_RUNS = re.compile(r"\s*(UPDATE|DELETE FROM) runs\b")
 BACKENDS = ["pgbouncer"] if os.environ.get("DUEBOOK_TEST_PGBOUNCER") else ["sqlite", "postgres"]
+IN_MEMORY = [] if os.environ.get("DUEBOOK_TEST_PGBOUNCER") else ["memory"]
 
 
 class Backend(Protocol):
@@ -73,6 +76,42 @@ class SqliteBackend:
     def close(self) -> None:
         for store in self._stores:
             store.close()
+
+
+class MemoryBackend(SqliteBackend):
+    """A database in the memory of the test; the stores share it."""
+
+    def __init__(self, clock: Callable[[], Any]) -> None:
+        self._clock = clock
+        self._stores: list[SqliteStore] = []
+        self._memory = Memory().use()  # stores come and go
+
+    @property
+    def path(self) -> NoReturn:  # type: ignore[override]
+        pytest.skip("no connection of others reaches a database in memory")
+
+    def open(self, hook: Callable[[str], None] | None = None) -> Store:
+        store = MemoryStore(self._memory, self._clock, hook)
+        self._stores.append(store)
+        return store
+
+    def rows(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        with self._memory:
+            return self._memory.connection.execute(_for_sqlite(sql), parameters).fetchall()
+
+    def write(self, sql: str, *parameters: object) -> None:
+        self.rows(sql, *parameters)
+
+    def close(self) -> None:
+        super().close()
+        self._memory.let_go()
+
+
+def not_in_memory(backend: Backend) -> None:
+    """Said by tests of what only databases promise that other processes can open: readers that
+    hold up no writer, and what is left by a process that died."""
+    if isinstance(backend, MemoryBackend):
+        pytest.skip("a database in memory does not promise that")
 
 
 class PostgresBackend:

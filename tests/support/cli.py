@@ -65,6 +65,8 @@ GIVEN: dict[str, tuple[tuple[str, ...], Any]] = {
     "catchup_approval": (("--catchup-approval", "10"), 10),
     "overlap": (("--overlap", "latest"), "latest"),
     "skip_if_successful": (("--skip-if-successful",), True),
+    "keep": (("--keep", "30d"), "30d"),
+    "keep_last": (("--keep-last", "100"), 100),
     "on_resume": (("--on-resume", "catchup"), "catchup"),
     "depends_on": (
         ("--depends-on", "extract:1h", "--depends-on", "clean:2h:10m"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.engine.advancer import Advancer
+from duebook.ids import new_id
+from duebook.model.enqueued import load_enqueued
 from duebook.model.flow_target import FlowTarget
 from duebook.model.plan import DueException
 from duebook.model.run import Outcome
@@ -40,9 +43,12 @@ TABLES: Final = (
     "held_catchup",
     "runs",
     "run_attempts",
+    "run_keys",
     "ledger",
     "flow_runs",
     "flow_wakes",
+    "namespace_history",
+    "schedule_history",
 )
 
 
@@ -185,6 +191,58 @@ def bury_and_take_over(tx: Tx) -> None:
     tx.attempts.take_over(100)
 
 
+def prepare_retain(store: Store, clock: VirtualClock) -> None:
+    """Runs that are past the keep of their namespace, or beyond those that a schedule keeps."""
+    add_schedule(store, "outdated")
+    add_schedule(store, "surplus", keep_last=1)
+    begin(store, NODE, lease=timedelta(days=1))
+    store.transact(lambda tx: tx.history.set_keep("default", timedelta(hours=1)))
+    for _ in range(3):
+        clock.advance()
+        tick(store)
+        for claimed in claim(store, NODE):
+            settle(store, claimed.token)
+    clock.advance(timedelta(hours=1) - MINUTE)
+
+
+def retain(tx: Tx) -> None:
+    """A batch, as a node deletes it."""
+    for swept in tx.history.keeps().swept():
+        tx.history.sweep(swept, 100)
+    tx.history.sweep_schedules("", 100)
+
+
+def prepare_enqueue(store: Store, clock: VirtualClock) -> None:
+    """Two runs that have not started have keys, and one that has started had one."""
+    begin(store)
+    enqueue_started(store.transact)
+    store.transact(lambda tx: tx.claims.claim(NODE, "default", 10, ["digest"]))
+    store.transact(enqueue_debounced)
+    clock.advance(SECOND)
+
+
+def enqueue_started(transact: Callable[[Callable[[Tx], object]], object]) -> None:
+    wanted = load_enqueued("digest", {}, "index", {"unique": "pending"})
+    transact(lambda tx: tx.enqueued.enqueue(new_id(), "default", wanted))
+
+
+def enqueue_debounced(tx: Tx) -> None:
+    wanted = load_enqueued("digest", {"n": 1}, "page-3", {"debounce": "5s"})
+    tx.enqueued.enqueue(new_id(), "default", wanted)
+
+
+def enqueue_by_keys(tx: Tx) -> None:
+    """A key that is new, one that is free again, and one whose run gets a newer payload."""
+    options: list[tuple[str, dict[str, str]]] = [
+        ("new", {"unique": "1h"}),
+        ("index", {"unique": "pending"}),
+        ("page-3", {"debounce": "5s"}),
+    ]
+    for key, how in options:
+        wanted = load_enqueued("digest", {"n": 2}, key, how)
+        tx.enqueued.enqueue(new_id(), "default", wanted)
+
+
 STEPS: Final[dict[str, tuple[Callable[[Store, VirtualClock], None], Callable[[Tx], object]]]] = {
     "tick": (prepare_tick, run_tick),
     "claim": (prepare_claim, lambda tx: tx.claims.claim(NODE, "default", 10)),
@@ -194,6 +252,8 @@ STEPS: Final[dict[str, tuple[Callable[[Store, VirtualClock], None], Callable[[Tx
     "takeover": (prepare_takeover, bury_and_take_over),
     "advance": (prepare_advance, lambda tx: Advancer(JoinedStore(tx)).advance(tx)),
     "call": (prepare_call, call_from_own_run),
+    "retain": (prepare_retain, retain),
+    "enqueue": (prepare_enqueue, enqueue_by_keys),
 }
 
 

@@ -71,7 +71,11 @@ class Box:
 def join(
     store: Store, name: str = "billing", partitions: int = 4, attempts: int = 3, **more: Any
 ) -> Consumer:
-    wanted = new_consumer("default", name, "group", more.pop("topics", None), partitions, attempts)
+    wanted = new_consumer(
+        *("default", name, "group", more.pop("topics", None), partitions, attempts),
+        types=more.pop("types", None),
+        labels=more.pop("labels", None),
+    )
     return store.transact(lambda tx: tx.consumers.save_consumer(wanted, more.pop("start", 0)))
 
 

@@ -14,7 +14,7 @@ from duebook.flows.sync import FlowSync
 from duebook.ids import new_id
 from duebook.model.flow import Revision
 from duebook.model.flow_target import FlowTarget
-from tests.support.builders import BEGIN, MINUTE, claim, settle
+from tests.support.builders import BEGIN, MINUTE, begin, claim, settle
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,6 +113,10 @@ class Folder:
     def write(self, name: str, text: str) -> None:
         (self.path / name).write_text(text)
 
+    def queues(self) -> set[str]:
+        """Those of the flows in force, and of the files as they were read last."""
+        return self._sync.queues | self.registry.queues(self._names)
+
     def sync(self) -> list[tuple[str, str]]:
         """Look until everything stands still; what was done."""
         done: list[tuple[str, str]] = []
@@ -189,3 +193,27 @@ __all__ = [
     "steps_of",
     "work",
 ]
+
+
+DEPLOY = """
+name: deploy
+steps:
+  - {name: build, command: "true"}
+  - {name: ok, action: human.task, with: {prompt: "Deploy?"}}
+  - {name: ship, command: "true"}
+"""
+
+
+def ask_person(store: Store, timeout: timedelta | None = None) -> str:
+    """A run of the flow `deploy` that waits for a person; returns its id."""
+    put_flow(store, DEPLOY, "deploy")
+    run_id = start(store, "deploy")
+    asker = f"asker of {run_id}"
+    begin(store, asker)
+    for step in ("build", "ok"):
+        Advancer(store).step()
+        token = claim_steps(store, asker)[step].token
+        if step == "build":
+            settle(store, token)
+    assert store.transact(lambda tx: tx.attempts.ask_person(token, "Deploy?", timeout))
+    return run_id

@@ -22,7 +22,7 @@ import resource
 import signal
 import sys
 import threading
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,12 +37,9 @@ if TYPE_CHECKING:
 def main(place: str, options: dict[str, Any]) -> None:
     if "descriptors" in options:
         resource.setrlimit(resource.RLIMIT_NOFILE, (options["descriptors"],) * 2)
+    sys.path.insert(0, str(Path(__file__).parents[2]))
     if "clock" in options:
         _shift_clock(Path(options["clock"]))
-    sys.path.insert(0, str(Path(__file__).parents[2]))
-    from tests.support.quick_dataclasses import start_quickly
-
-    kept = start_quickly()
     from duebook.targets.command_setup import command_setup
     from duebook.targets.spawner import Spawner
 
@@ -56,21 +53,21 @@ def main(place: str, options: dict[str, Any]) -> None:
 
         if "clone" in options:
             _be_a_clone(options["clone"])
-        vars(engine)["STOP_WITHIN"] = options.get("stop_within", engine.STOP_WITHIN)
+        vars(engine)["END_WITHIN"] = options.get("stop_within", engine.END_WITHIN)
         store = _open(place, options)
         node_options = NodeOptions(
             slots=options.get("slots", 10),
             queues=tuple(options.get("queues", ["default"])),
             lease=timedelta(seconds=options["lease"]),
-            shutdown_grace=timedelta(seconds=options.get("shutdown_grace", 10)),
+            stop_within=timedelta(seconds=options.get("shutdown_grace", 10)),
             roles=tuple(options.get("roles", ["scheduler", "worker"])),
             coordination=options.get("coordination", "all"),
             http_allow=read_networks(options.get("http_allow", "")),
+            public_url=options.get("public_url"),
         )
         node = Node(store, spawner, node_options, _tasks(options), chores=_chores(store, options))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: node.stop())
-        kept.keep()
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         node.run()
@@ -113,7 +110,9 @@ def _open(place: str, options: dict[str, Any]) -> Store:
 
 
 def _database_clock(options: dict[str, Any]) -> Callable[[], datetime] | None:
-    return _shifted(Path(options["database_clock"])) if "database_clock" in options else None
+    from tests.support.clock_files import clock_of
+
+    return clock_of(Path(options["database_clock"])) if "database_clock" in options else None
 
 
 def _scale_timeouts(factor: float) -> None:
@@ -172,11 +171,9 @@ def _be_a_clone(name: str) -> None:
 
 def _shift_clock(file: Path) -> None:
     """Before anything else is imported: every module then gets this clock."""
-    vars(duebook.clock)["utc_now"] = _shifted(file)
+    from tests.support.clock_files import clock_of
 
-
-def _shifted(file: Path) -> Callable[[], datetime]:
-    return lambda: datetime.now(UTC) + timedelta(seconds=float(file.read_text()))
+    vars(duebook.clock)["utc_now"] = clock_of(file)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,10 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from duebook.api.computing import Computing
+from duebook.web.csrf import signed_address
 from duebook.web.forecast import Calendar
 from duebook.web.site import create_site
 from duebook.web.watching import Watches
@@ -89,6 +91,7 @@ class Browser:
     def __init__(self, app: App, token: str) -> None:
         self.client = SharingClient(app, BASE, headers={"Accept": "text/html"})
         self.client.cookies.set("duebook_session", token)
+        self._token = token
 
     def get(self, path: str, **query: Any) -> Page:
         return Page(self.client.get(path, params=query or None))
@@ -97,6 +100,14 @@ class Browser:
         page = self.get(path, **query)
         assert page.status == 200, page.text
         return page
+
+    def signed(self, address: str) -> str:
+        """An address as the site leads to it after something was done."""
+        return signed_address(self._token, address)
+
+    def told(self, path: str, **query: Any) -> Page:
+        """The page that tells what was done."""
+        return self.ok(self.signed(f"{path}?{urlencode(query, doseq=True)}"))
 
     def send(self, page: Page, action: str, /, **changes: Any) -> Page:
         """Fill in the form of a page, and press its button."""

@@ -114,7 +114,8 @@ def expected_end(plan: FlowPlan, base: str) -> tuple[str, list[str]]:
     """How the flow ends whose steps ended so, and the handlers that ran at its end."""
     if plan.check == "unmet" and base != "stopped":
         return "cancelled", []
-    words = {"succeeded": "success", "failed": "failure", "cancelled": "abort"}
+    words = {"succeeded": "success", "partial": "success", "failed": "failure"}
+    words["cancelled"] = "abort"
     status = "cancelled" if base == "stopped" else base
     ran = [event for event in (words[status], "exit") if event in plan.handlers]
     if any(plan.handlers[event] == "fails" for event in ran):
@@ -126,7 +127,12 @@ def base_of(plan: FlowPlan) -> str:
     """How a flow ends that nobody stops, but for its handlers."""
     if not begins(plan):
         return "failed"
-    return "failed" if "failed" in expected_states(plan).values() else "succeeded"
+    states = set(expected_states(plan).values())
+    if "failed" in states:
+        return "failed"
+    if "survived" in states:
+        return "partial" if "succeeded" in states else "failed"
+    return "succeeded"
 
 
 def state_of(plan: FlowPlan, step: str, state: str, reason: str | None) -> str:

@@ -70,6 +70,12 @@ class Told:
     def progress(self, progress: Progress) -> None:
         self.progresses.append(progress)
 
+    def secret(self, name: str) -> str:
+        return f"the {name}"
+
+    def shown(self, text: str) -> str:
+        return text
+
     def settle_in(self, connection: Any, outcome: Outcome) -> None:
         connection.append(outcome)
         self.settles = True

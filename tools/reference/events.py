@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["events_page"]
 
-_ENDED: Final = ("succeeded", "failed", "cancelled")
+_ENDED: Final = ("succeeded", "partial", "failed", "cancelled")
 
 
 def events_page() -> Iterator[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from starlette.responses import Response
 
 from duebook.api.compression import compress
 from duebook.client.use_cases import V1
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import encode
 
 if TYPE_CHECKING:

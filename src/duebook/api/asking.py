@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -24,6 +24,7 @@ from duebook.book import Book
 from duebook.book.idempotency import IdempotencyKey, perform_once
 from duebook.client.arguments import CURSOR, LIMIT
 from duebook.errors import NotFound, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.targets.task import Tasks
 
 if TYPE_CHECKING:

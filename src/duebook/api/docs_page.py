@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from duebook.lazy_dataclasses import dataclass
 
 __all__ = ["Group", "ShapeRow", "group_operations", "list_shapes"]
 

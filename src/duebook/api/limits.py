@@ -4,11 +4,11 @@ connections.py. Knows no sockets."""
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from duebook.descriptors import allow_descriptors
+from duebook.lazy_dataclasses import dataclass
 
 __all__ = ["WAITING", "Limits", "Stage", "limits_for"]
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from duebook.errors import DuebookError, Invalid, NotFound, Unavailable
 from duebook.private_folder import FOLDER, refuse_writable
-from duebook.settings import database_path, is_postgres
+from duebook.settings import database_path, is_file
 
 __all__ = [
     "LocalToken",
@@ -29,7 +29,7 @@ _TEXT: Final = re.compile(r"dbk_local_[A-Za-z0-9_-]{43}", re.ASCII)
 
 def local_token_path(database_url: str) -> Path:
     """In `.duebook` beside the file of the books; of books elsewhere, in the working directory."""
-    if is_postgres(database_url):
+    if not is_file(database_url):
         return Path(FOLDER) / "token"
     folder = database_path(database_url).parent
     return (folder if folder.name == FOLDER else folder / FOLDER) / "token"

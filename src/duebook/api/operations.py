@@ -3,7 +3,7 @@ a role, or openly."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,6 +11,7 @@ from duebook.api.calls import Call
 from duebook.api.parameters import Signature
 from duebook.client import TABLE
 from duebook.client.use_cases import UseCase
+from duebook.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from duebook.lazy_dataclasses import dataclass
 
 __all__ = ["Hosts", "is_loopback"]
 

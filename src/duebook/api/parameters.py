@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -28,6 +27,7 @@ from starlette.requests import Request
 from duebook.api.problems import InvalidParameters
 from duebook.client.arguments import Given
 from duebook.errors import Invalid, quoted
+from duebook.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

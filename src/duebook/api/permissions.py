@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duebook.errors import Forbidden, NotFound
 from duebook.ids import check_name
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.access import EVERYWHERE, Role
 from duebook.model.serving import Serving, serving_of
 

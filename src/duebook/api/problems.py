@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.exceptions import HTTPException
@@ -17,6 +17,7 @@ from duebook.errors import (
     NotFound,
     Unavailable,
 )
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.filters import InvalidFilter
 from duebook.model.schedule import InvalidSchedule
 

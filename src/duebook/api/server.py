@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from duebook.api.origins import Hosts, is_loopback
 from duebook.closing import Closing
 from duebook.errors import Invalid, Unavailable
+from duebook.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

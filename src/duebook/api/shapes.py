@@ -7,7 +7,6 @@ else.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from inspect import cleandoc
@@ -25,6 +24,7 @@ from typing import (
     is_typeddict,
 )
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import Part, Shown, alternatives, noted, parts_of, shown_as
 
 __all__ = ["Object", "Schemas", "items_of", "keys_of", "many", "requires"]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from duebook.balance.due_times import judge, judge_state, windows_of
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.finding import Finding
 from duebook.model.plan import KINDS
-from duebook.settings import RETENTION
 from duebook.store.sql.checks import RECENT
 from duebook.store.values import Records
 
@@ -53,7 +53,7 @@ def check_books(store: Store, deep: bool = False) -> Checked:
 
 
 def _check(tx: Tx, deep: bool) -> Checked:
-    since = tx.now - (RETENTION if deep else RECENT)
+    since = tx.now - (tx.history.keeps().longest if deep else RECENT)
     findings = list(tx.checks.check(deep))
     schedules = due_times = 0
     complete = True
@@ -63,7 +63,8 @@ def _check(tx: Tx, deep: bool) -> Checked:
         if not deep and due_times >= MOST:
             complete = False
             continue
-        for found, number, whole in _deep(tx, page, since) if deep else _recent(tx, page, since):
+        lows = _lows(tx, page, since)
+        for found, number, whole in _deep(tx, page, lows) if deep else _recent(tx, page, lows):
             findings += found
             due_times += number
             complete &= whole
@@ -78,13 +79,21 @@ def _pages(tx: Tx) -> Iterator[list[Account]]:
         after = page[-1].id
 
 
+def _lows(tx: Tx, page: list[Account], since: datetime) -> dict[str, datetime]:
+    """From where on the due times of each schedule can be judged: what is past its keep was
+    deleted, or may be at any time."""
+    histories = tx.history.of_many([account.id for account in page])
+    return {id_: max(since, history.since(tx.now)) for id_, history in histories.items()}
+
+
 Judged = tuple[list[Finding], int, bool]
 
 
-def _recent(tx: Tx, page: list[Account], low: datetime) -> Iterator[Judged]:
+def _recent(tx: Tx, page: list[Account], lows: dict[str, datetime]) -> Iterator[Judged]:
     """The newest due times of each, with one question for the whole page."""
     windows = {
-        account.id: [_newest(windows_of(account, low, kind)) for kind in KINDS] for account in page
+        account.id: [_newest(windows_of(account, lows[account.id], kind)) for kind in KINDS]
+        for account in page
     }
     firsts = {
         id_: min((cut[0].after for cut, _ in kinds if cut), default=None)
@@ -113,8 +122,9 @@ def _newest(windows: list[Window]) -> tuple[list[Window], bool]:
     return kept, True
 
 
-def _deep(tx: Tx, page: list[Account], low: datetime) -> Iterator[Judged]:
+def _deep(tx: Tx, page: list[Account], lows: dict[str, datetime]) -> Iterator[Judged]:
     for account in page:
+        low = lows[account.id]
         for window in (w for kind in KINDS for w in windows_of(account, low, kind)):
             for part in _parts(window):
                 asked = tx.checks.list_records([(account.id, part.after)], part.until)

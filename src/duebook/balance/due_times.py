@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duebook.explain.undue import raw_due_times
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.finding import Finding
 from duebook.model.flow_target import FlowTarget
 from duebook.model.plan import Reason

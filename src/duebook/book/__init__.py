@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from duebook.book.audit import Audit
+from duebook.book.alerts import Alerts
+from duebook.book.audit import PEOPLE, Audit, Auditor
 from duebook.book.calendars import Calendars
 from duebook.book.catchup import Catchup
 from duebook.book.events import Events
@@ -20,17 +21,20 @@ from duebook.book.readiness import GRACE, look, unable
 from duebook.book.rights import Rights
 from duebook.book.runs import Runs
 from duebook.book.schedules import Schedules
+from duebook.book.shadow import Shadow
 from duebook.book.templates import Templates
 from duebook.book.tokens import Tokens
+from duebook.book.waiting import stop_watching
 from duebook.book.windows import Windows
 from duebook.closing import Closing
-from duebook.errors import Conflict, shorten
 from duebook.ids import check_name, new_id
 from duebook.model.access import Role
 from duebook.model.enqueued import ENQUEUE_POLICIES, load_enqueued
+from duebook.model.run import EnqueuedRun
 from duebook.model.serving import ALL
 from duebook.model.target import TaskTarget
 from duebook.targets.task import Tasks
+from duebook.targets.trace_context import link_current_span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,12 +46,12 @@ if TYPE_CHECKING:
     from duebook.budget import Budget
     from duebook.model.policies import EnqueuePolicies
     from duebook.model.readiness import Readiness
-    from duebook.model.run import Run
     from duebook.model.serving import Serving
     from duebook.model.simulation import SimulationReport, SpreadProposal
     from duebook.store.base import Store, Tx
 
 __all__ = [
+    "Alerts",
     "Audit",
     "Book",
     "Catchup",
@@ -122,8 +126,16 @@ class Book(Closing):
         return Windows(self.store, self.namespace, self.by)
 
     @cached_property
+    def shadow(self) -> Shadow:
+        return Shadow(self.store, self.namespace, self.by)
+
+    @cached_property
     def feeds(self) -> Feeds:
         return Feeds(self.store, self.namespace, self.by)
+
+    @cached_property
+    def alerts(self) -> Alerts:
+        return Alerts(self.store, self.namespace, self.by, self.rights)
 
     @cached_property
     def runs(self) -> Runs:
@@ -137,7 +149,7 @@ class Book(Closing):
 
     @cached_property
     def nodes(self) -> Nodes:
-        return Nodes(self.store, self._sees)
+        return Nodes(self.store, self._sees, self.by)
 
     @cached_property
     def events(self) -> Events:
@@ -177,13 +189,19 @@ class Book(Closing):
         key: str | None = None,
         connection: Any = None,
         **policies: Unpack[EnqueuePolicies],
-    ) -> Run:
+    ) -> EnqueuedRun:
         """Queue a run of a task, now or after a `delay`, without a schedule.
 
-        Only the first call with a `key` creates a run; later calls return it. Policies that are not
-        given are those that the task was declared with, if this program knows it. With
-        `connection` (psycopg, sqlite3, Django's, or SQLAlchemy's connection or session, to the same
-        database), the run exists if and only if the caller's transaction commits.
+        While a run of the task has the `key`, other calls with that key return it: until a worker
+        claims it (`unique="pending"`), until it ends (`"active"`), for a time (`"1h"`), or always
+        (`"forever"`, the default). With `debounce` or `throttle`, they replace its payload as long
+        as it has not started. `result` of the returned run says what happened to the call, and its
+        `wait` waits until it has ended.
+
+        Policies that are not given are those that the task was declared with, if this program
+        knows it. With `connection` (psycopg, sqlite3, Django's, or SQLAlchemy's connection or
+        session, to the same database), the run exists if and only if the caller's transaction
+        commits.
 
         >>> import tempfile
         >>> from duebook import Duebook
@@ -192,8 +210,7 @@ class Book(Closing):
         >>> run.origin, run.status, run.task
         ('enqueue', 'queued', 'digest')
 
-        Raises Invalid if the payload does not match the task's arguments, and Conflict if the key
-        belongs to a run of another task.
+        Raises Invalid if the payload does not match the task's arguments.
         """
         name = task if isinstance(task, str) else self.tasks.name_of(task)
         declared = self.tasks.get(name).policies if name in self.tasks else {}
@@ -204,21 +221,25 @@ class Book(Closing):
         self.tasks.refuse_fenced(TaskTarget(name), self.namespace)
         self.tasks.check(TaskTarget(name), wanted.payload)
 
-        def work(tx: Tx) -> Run:
+        def work(tx: Tx) -> EnqueuedRun:
             self.rights.refuse(tx, TaskTarget(name))
             refuse_high_priority(tx, self.namespace, wanted.policies.priority)
-            run_id = tx.runs.enqueue(new_id(), self.namespace, wanted, self.by or None)
-            run = tx.runs.get_run(run_id)
-            if run.task != name:
-                raise Conflict(
-                    f'key "{shorten(key)}" is already used by run {run.id} of task {run.task}'
+            made = tx.enqueued.enqueue(new_id(), self.namespace, wanted, self.by or None)
+            run = tx.runs.get_run(made.run_id)
+            if self.by.startswith(PEOPLE):
+                after = {"status": run.status, "result": made.result}
+                Auditor(self.namespace, self.by).note(
+                    tx, "enqueue", "run", name, run.id, None, after
                 )
-            return run
+            return EnqueuedRun.of(run, made.result, self.runs.wait)
 
         if connection is None:
-            return self.store.transact(work)
-        with self.store.join(connection) as tx:
-            return work(tx)
+            run = self.store.transact(work)
+        else:
+            with self.store.join(connection) as tx:
+                run = work(tx)
+        link_current_span(run.id)
+        return run
 
     def simulate(
         self,
@@ -291,4 +312,5 @@ class Book(Closing):
 
     def close(self) -> None:
         if self._opened is not None:
+            stop_watching(self._opened)
             self._opened.close()

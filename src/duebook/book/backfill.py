@@ -10,7 +10,6 @@ from duebook.book.held import held_of
 from duebook.errors import Invalid
 from duebook.model.fields import whole
 from duebook.planner import DueTimes, ended_fire, instant_before, new_fire
-from duebook.settings import RETENTION
 from duebook.store.values import Filling
 from duebook.timetext import format_instant
 
@@ -34,11 +33,7 @@ def find_missing(
     """The due times of a range without a run, and the runs that shall be opened again."""
     if until > tx.now:
         raise Invalid(f"end {format_instant(until)} is in the future")
-    if since < (horizon := tx.now - RETENTION):
-        raise Invalid(
-            f"start {format_instant(since)} is before {format_instant(horizon)}, where history "
-            "starts; choose a later start"
-        )
+    _refuse_forgotten(tx, snapshot.schedule_id, since)
     spec = snapshot.spec.counting_from(None)  # as if it had always been in force
     due = DueTimes.of(replace(snapshot, spec=spec, windows=()), tx.now)
     decided = min(until, snapshot.decided_until(tx.now))
@@ -56,7 +51,20 @@ def find_missing(
         for at in due.among(instant_before(since), decided)
         if at not in have and not any(one.covers(at) for one in held)
     ]
+    # again, after a look at the runs: who deletes some puts down before that they are forgotten
+    _refuse_forgotten(tx, snapshot.schedule_id, since)
     return missing, [run for run in runs if _shall_run_again(run, reprocess)]
+
+
+def _refuse_forgotten(tx: Tx, schedule_id: str, since: datetime) -> None:
+    """A due time whose run may have been deleted must not run again."""
+    history = tx.history.of(schedule_id)
+    horizon = history.since(tx.now)
+    if since < horizon or since == history.forgotten_until:
+        raise Invalid(
+            f"start {format_instant(since)} is before {format_instant(horizon)}, where history "
+            f"starts ({history}); choose a later start"
+        )
 
 
 def read_filling(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.actions import STATES, act, refuse_past_end
@@ -20,6 +20,7 @@ from duebook.book.quotas import admit
 from duebook.book.templates import target_of
 from duebook.errors import Conflict, Invalid, NotFound, quoted, shorten
 from duebook.ids import new_id
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.acted import Acted
 from duebook.model.aliases import read_enabled
 from duebook.model.definition import load_changes
@@ -65,6 +66,8 @@ MOST_COUNTED: Final = 1_000
 """Problems after which the rest is not looked at."""
 BATCH: Final = 200
 """Schedules that one transaction acts on."""
+COUNTED: Final = 2_000
+"""Schedules that one look counts."""
 MOST_NAMED: Final = 20
 
 
@@ -239,6 +242,8 @@ def create_all(
     problems.refuse()
 
     def work(tx: Tx) -> None:
+        for one in wanted:
+            rights.refuse_secrets(one.spec)
         rights.refuse_all(tx, ((one.spec.target, one.template_target) for one in wanted))
         if not are_current(tx, namespace, (new.spec for new in made)):
             raise Conflict("a calendar has been changed in the meantime; try again")
@@ -331,21 +336,18 @@ def count_for(
     namespace: str,
     action: Action,
     wanted: ScheduleFilter,
-    most: int | None = None,
 ) -> Acted:
-    """To how many it would be done; with `most` no more batches are counted than reach that."""
+    """To how many it would be done."""
     count = 0
     names: list[str] = []
-    for found in _batches(store, namespace, action, wanted):
+    for found in _batches(store, namespace, action, wanted, COUNTED):
         count += len(found)
         names += list(found.values())[: MOST_NAMED - len(names)]
-        if most is not None and count >= most:
-            break
     return Acted(action, count, tuple(names), dry_run=True)
 
 
 def _batches(
-    store: Store, namespace: str, action: Action, wanted: ScheduleFilter
+    store: Store, namespace: str, action: Action, wanted: ScheduleFilter, size: int = BATCH
 ) -> Iterator[dict[str, str]]:
     """The names of those in the state for it, by their id."""
     state = STATES.get(action, wanted.status)
@@ -354,14 +356,14 @@ def _batches(
     wanted = replace(wanted, status=state)
     page: Found[tuple[str, str]] | None = None
     while page is None or page.last is not None:
-        page = _find(store, namespace, wanted, page.last if page else None)
+        page = _find(store, namespace, wanted, page.last if page else None, size)
         yield dict(page.rows)
 
 
 def _find(
-    store: Store, namespace: str, wanted: ScheduleFilter, after: PagePosition | None
+    store: Store, namespace: str, wanted: ScheduleFilter, after: PagePosition | None, size: int
 ) -> Found[tuple[str, str]]:
-    return store.read(lambda tx: tx.lists.find_schedules(namespace, wanted, "name", after, BATCH))
+    return store.read(lambda tx: tx.lists.find_schedules(namespace, wanted, "name", after, size))
 
 
 def _done(

@@ -139,6 +139,12 @@ def refuse_decided(tx: Tx, snapshot: Snapshot, moment: datetime) -> None:
         moment in (entry.due_from, entry.due_to)
         for entry in tx.ledger.list_ledger_between(snapshot.schedule_id, moment, moment, 10)
     )
+    forgotten = tx.history.of(snapshot.schedule_id).forgotten_until  # after a look for its run
+    if forgotten is not None and moment <= forgotten:
+        raise Conflict(
+            f"the due time {format_instant(moment)} may have run before, and its history is "
+            f"deleted; choose a time after {format_instant(forgotten)}"
+        )
     if any(held.covers(moment) for held in held_of(tx, snapshot.schedule_id)):
         raise Conflict(
             f"the due time {format_instant(moment)} is held; approve or reject it first: "

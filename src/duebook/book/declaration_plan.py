@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from duebook.book.declared_calendars import renewed, tell_calendar
+from duebook.book.calendar_changes import renewed
+from duebook.book.declared_calendars import tell_calendar
 from duebook.errors import OverBudget
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.declaration import Declaration, DeclaredSchedule, FieldChange, field_changes
 from duebook.model.note import Note
 from duebook.model.window import spans_for
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.book.bulk import Wanted
-    from duebook.book.declared_calendars import CalendarChange
+    from duebook.book.calendar_changes import CalendarChange
     from duebook.budget import Budget
     from duebook.model.plan import Snapshot, WindowSpan
     from duebook.model.schedule import Schedule, ScheduleSpec

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from duebook.book.checks import refuse_payload, refuse_templates
 from duebook.book.schedules import Schedules
 from duebook.errors import Conflict, Invalid, shorten
 from duebook.ids import check_name
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.definition import load_spec
 from duebook.targets.task import Tasks
 

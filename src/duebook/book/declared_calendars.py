@@ -1,15 +1,11 @@
-"""Calendars that are declared together with schedules: which change, and what their days become."""
+"""Calendars that are declared together with schedules: reads them, and says what changes."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from duebook.book.calendar_days import Resolver
+from duebook.book.calendar_changes import MOST_CALENDARS, read_calendar
 from duebook.errors import Invalid, counted, shorten
-from duebook.ids import check_name
-from duebook.model.calendar import Calendar, load_rule
 from duebook.model.calendar_days import LAST_DAY
 from duebook.model.declaration import MOST_LISTED, DeclaredCalendar, FieldChange
 from duebook.model.schedule import InvalidSchedule
@@ -18,23 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
+    from duebook.book.calendar_changes import CalendarChange
     from duebook.model.calendar import CalendarRule
-    from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["CalendarChange", "change_calendars", "read_calendars", "renewed", "tell_calendar"]
-
-MOST_CALENDARS: Final = 200
-"""Of a namespace."""
-
-
-class CalendarChange(NamedTuple):
-    """A calendar that is created, or gets another version."""
-
-    calendar: Calendar
-    """as it will be stored"""
-    former: Calendar | None
-    is_declared: bool
-    """False: it refers to one that changes"""
+__all__ = ["read_calendars", "tell_calendar"]
 
 
 def read_calendars(forms: Iterable[Mapping[str, Any]]) -> dict[str, CalendarRule]:
@@ -64,70 +47,8 @@ def read_calendars(forms: Iterable[Mapping[str, Any]]) -> dict[str, CalendarRule
 def _read(form: Any) -> tuple[str, CalendarRule]:
     if not isinstance(form, dict):
         raise Invalid(f"{shorten(form)} is not an object")
-    name = check_name(form.get("name"), "calendar")
-    return name, load_rule({key: value for key, value in form.items() if key != "name"})
-
-
-def change_calendars(
-    namespace: str,
-    known: Mapping[str, Calendar],
-    declared: Mapping[str, CalendarRule],
-    now: datetime,
-    by: str,
-) -> dict[str, CalendarChange]:
-    """What declaring does to calendars, in an order in which they can be saved.
-
-    A calendar whose definition stays, and the definitions it refers to, keeps its days: public
-    holidays are computed again only by saving it. Raises Invalid.
-    """
-    rules = {name: load_rule(found.definition) for name, found in known.items()} | dict(declared)
-    if len(rules) > max(MOST_CALENDARS, len(known)):
-        raise Invalid(
-            f'calendars: namespace "{namespace}" would have {len(rules)}, and may have at most '
-            f"{MOST_CALENDARS}; remove some that nothing uses"
-        )
-    days = {name: found.days for name, found in known.items()}
-    changes: dict[str, CalendarChange] = {}
-    resolver = Resolver()
-    for name in _in_order(rules):
-        former, form = known.get(name), rules[name].to_json()
-        same = former is not None and former.definition == form
-        if same and not changes.keys() & set(rules[name].names):
-            continue
-        try:
-            days[name] = resolver.resolve(rules[name], days)
-        except Invalid as error:
-            raise Invalid(f'calendar "{name}": {error}') from None
-        if former is None:
-            made = Calendar(namespace, name, 1, form, len(days[name]), now, by, days[name])
-        elif same and former.days == days[name]:
-            continue
-        else:
-            version = former.version + 1
-            made = replace(
-                former, version=version, definition=form, day_count=len(days[name]), days=days[name]
-            )
-        changes[name] = CalendarChange(made, former, name in declared)
-    return changes
-
-
-def _in_order(rules: Mapping[str, CalendarRule]) -> list[str]:
-    """Each after all that it refers to; raises Invalid for a circle."""
-    graph = {name: [o for o in rule.names if o in rules] for name, rule in sorted(rules.items())}
-    try:
-        return list(TopologicalSorter(graph).static_order())
-    except CycleError as error:
-        circle = " → ".join(error.args[1])
-        raise Invalid(f"calendars: these would refer to each other: {shorten(circle)}") from None
-
-
-def renewed(spec: ScheduleSpec, changes: Mapping[str, CalendarChange]) -> ScheduleSpec:
-    """A stored definition with the days that its calendar gets."""
-    use = spec.calendar
-    if use is None or use.name not in changes:
-        return spec
-    calendar = changes[use.name].calendar
-    return replace(spec, calendar=use.resolved(calendar.version, calendar.days))
+    given = {key: value for key, value in form.items() if key != "name"}
+    return form.get("name", ""), read_calendar(form.get("name"), given)
 
 
 def tell_calendar(change: CalendarChange, now: datetime) -> DeclaredCalendar:

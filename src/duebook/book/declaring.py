@@ -12,6 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.actions import delete_all
 from duebook.book.bulk import Problems, first_state
+from duebook.book.calendar_changes import (
+    CalendarsMoved,
+    change_calendars,
+    follow,
+    list_following,
+    prepare,
+    read_known,
+    store_changes,
+)
 from duebook.book.calendar_use import are_current, calendars_of, resolved
 from duebook.book.checks import refuse_circle, refuse_past
 from duebook.book.declaration_plan import (
@@ -21,7 +30,6 @@ from duebook.book.declaration_plan import (
     plan_declaration,
     whose,
 )
-from duebook.book.declared_calendars import change_calendars, renewed
 from duebook.book.editing import put_in_force
 from duebook.book.quotas import admit
 from duebook.book.widening import find_missed, widens
@@ -46,6 +54,7 @@ if TYPE_CHECKING:
 
     from duebook.book.audit import ScheduleAudit
     from duebook.book.bulk import Wanted
+    from duebook.book.calendar_changes import Prepared
     from duebook.book.declaration_plan import Asked
     from duebook.book.rights import Rights
     from duebook.model.calendar import Calendar, CalendarRule
@@ -62,8 +71,6 @@ MOST_WIDENED: Final = 100
 TRIES: Final = 3
 LONGEST: Final = 5.0
 """Seconds of processor time for comparing due times, in all tries."""
-MOST_FOLLOWING: Final = 10_000
-"""Schedules that use calendars which change."""
 NO_CALENDARS: Final[Mapping[str, CalendarRule]] = MappingProxyType({})
 AT_ONCE: Final = 500
 """Schedules that one statement reads."""
@@ -89,7 +96,15 @@ def read_days(days: Any) -> int:
 class Declaring:
     """One declaration in a namespace."""
 
-    def __init__(self, store: Store, audit: ScheduleAudit, rights: Rights, asked: Asked) -> None:
+    def __init__(
+        self,
+        store: Store,
+        audit: ScheduleAudit,
+        rights: Rights,
+        asked: Asked,
+        budget: Budget | None = None,
+    ) -> None:
+        """`budget` is for resolving the days of calendars."""
         if asked.prune and asked.owner == DEFAULT_OWNER:
             raise Invalid(
                 f'prune deletes what its owner no longer declares, and owner "{DEFAULT_OWNER}" is '
@@ -99,6 +114,7 @@ class Declaring:
         self._audit = audit
         self._rights = rights
         self._asked = asked
+        self._budget = budget
         self._namespace = audit.namespace
 
     def with_hidden(self, definitions: Iterable[Mapping[str, Any]]) -> list[Any]:
@@ -124,7 +140,7 @@ class Declaring:
         for _ in range(TRIES):
             try:
                 return self._try(wanted, calendars, budget)
-            except _Moved:
+            except (_Moved, CalendarsMoved):
                 continue
         raise Conflict("others keep changing these schedules; try again")
 
@@ -143,7 +159,9 @@ class Declaring:
             return told
         self._refuse_others(difference)
         if told.changes:
-            self._store.transact(lambda tx: self._apply(tx, difference))
+            ids = [one.id for one in difference.following]
+            prepared = prepare(self._store, ids, difference.calendars)
+            self._store.transact(lambda tx: self._apply(tx, difference, prepared))
         return replace(told, applied=True)
 
     # -- what would change: nothing is computed while a transaction is open
@@ -155,7 +173,7 @@ class Declaring:
         owner = self._asked.owner
         (now, known, gone, calendars), windows = self._store.read(
             lambda tx: (
-                self._read_known(tx, wanted, bool(declared)),
+                self._read_known(tx, wanted, declared),
                 tx.calendars.list_windows(self._namespace),
             )
         )
@@ -163,7 +181,7 @@ class Declaring:
         if declared:
             found.bases.update({name: one.version for name, one in calendars.items()})
             place = self._namespace, calendars, declared, now, self._audit.by
-            found.calendars.update(change_calendars(*place))
+            found.calendars.update(change_calendars(*place, self._budget))
             calendars |= {name: change.calendar for name, change in found.calendars.items()}
         problems = Problems()
         for number, one in enumerate(wanted):
@@ -191,28 +209,23 @@ class Declaring:
         return found
 
     def _read_following(self, tx: Tx, found: Difference) -> list[Schedule]:
-        """Schedules that use calendars which change, and are not changed or deleted themselves."""
-        users = tx.calendars.list_users(self._namespace, list(found.calendars))
-        if len(users) > MOST_FOLLOWING:
-            raise Invalid(
-                f"calendars: {len(users):,} schedules use them; at most {MOST_FOLLOWING:,} can "
-                "follow at once; change fewer calendars at a time"
-            )
+        """Schedules whose calendars get other days, and that are not changed or deleted."""
+        users = list_following(tx, self._namespace, found.calendars)
         others = {one.schedule.id for one in found.edits}
         others |= {one.id for one in found.gone} if self._asked.prune else set()
         return _schedules(tx, [id_ for id_ in users if id_ not in others])
 
     def _read_known(
-        self, tx: Tx, wanted: Sequence[Wanted], every_calendar: bool
+        self, tx: Tx, wanted: Sequence[Wanted], declared: Mapping[str, CalendarRule]
     ) -> tuple[datetime, dict[str, Schedule], list[Schedule], dict[str, Calendar]]:
         """The time, the schedules of these names, those of the owner that have other names, and the
-        calendars that are used, or all of them."""
+        calendars that are used; all of them, if some are declared."""
         known = self._named(tx, [one.name for one in wanted])
         owned = tx.schedules.list_owned(self._namespace, self._asked.owner)
         names = {one.name for one in wanted}
         gone = _schedules(tx, [id_ for name, id_ in owned.items() if name not in names])
-        if every_calendar:
-            calendars = {one.name: one for one in tx.calendars.list_calendars(self._namespace)}
+        if declared:
+            calendars = read_known(tx, self._namespace, declared)
         else:
             calendars = calendars_of(tx, self._namespace, [one.spec for one in wanted])
         return tx.now, known, sorted(gone, key=lambda one: one.name), calendars
@@ -223,6 +236,10 @@ class Declaring:
 
     def _read_facts(self, tx: Tx, difference: Difference) -> Facts:
         """Raises Forbidden, InvalidSchedule for circles, and _Moved."""
+        for _, new, _ in difference.created:
+            self._rights.refuse_secrets(new.spec)
+        for changed in difference.edits:
+            self._rights.refuse_secrets(changed.spec, changed.schedule.spec)
         self._rights.refuse_all(tx, _targets(difference))
         self._refuse_circles(tx, difference)
         if not self._asked.days:
@@ -274,17 +291,18 @@ class Declaring:
 
     # -- the change itself
 
-    def _apply(self, tx: Tx, found: Difference) -> None:
+    def _apply(self, tx: Tx, found: Difference, prepared: Mapping[str, Prepared]) -> None:
         """In parts: a database ends a transaction in which nothing happens for some seconds.
 
-        Raises _Moved when a schedule is no longer what it was compared with.
+        Raises _Moved when a schedule is no longer what it was compared with, and CalendarsMoved.
         """
         gone = found.gone if self._asked.prune else []
         following = {one.id: one for one in found.following}
         touched = {one.schedule.id: one.schedule for one in found.changed}
         touched |= {one.id: one for one in gone} | following
         tx.plans.lock(list(touched))
-        self._save_calendars(tx, found, touched)
+        if found.calendars:
+            store_changes(tx, self._audit, found.calendars, found.bases, touched)
         self._refuse_moved(tx, found, list(touched.values()))
         specs = [*(one.spec for one in found.edits), *(new.spec for _, _, new in found.created)]
         if not are_current(tx, self._namespace, specs):
@@ -295,8 +313,7 @@ class Declaring:
         written: list[tuple[str, ScheduleSpec, ScheduleSpec | None]] = []
         for part in _parts(list(edits)):
             written += self._edit(tx, [edits[id_] for id_ in part])
-        for part in _parts(list(following)):
-            self._follow(tx, [following[id_] for id_ in part], found)
+        follow(tx, list(following), found.calendars, self._audit.by, prepared)
         self._adopt(tx, found)
         made = sorted((new for _, _, new in found.created), key=lambda new: new.name)
         for first in range(0, len(made), AT_ONCE):
@@ -304,40 +321,6 @@ class Declaring:
         admit(tx, self._namespace, [*written, *((new.name, new.spec, None) for new in made)])
         done = {"created": len(made), "changed": len(found.changed), "removed": len(gone)}
         self._audit.note(tx, "declare", "declaration", self._asked.owner, after=done)
-
-    def _save_calendars(self, tx: Tx, found: Difference, touched: Mapping[str, Schedule]) -> None:
-        """Calendars are locked after the states of schedules, as by all who edit these. Raises
-        _Moved when any has been changed, or another schedule uses them, since."""
-        if not found.calendars:
-            return
-        tx.calendars.lock(self._namespace)
-        if tx.calendars.latest_versions(self._namespace) != found.bases:
-            raise _Moved
-        if not touched.keys() >= set(tx.calendars.list_users(self._namespace, [*found.calendars])):
-            raise _Moved
-        for name, (calendar, former, is_declared) in found.calendars.items():
-            place = self._namespace, name, calendar.version
-            try:
-                tx.calendars.save_calendar(
-                    *place, calendar.definition, calendar.days, self._audit.by
-                )
-            except Conflict:  # somebody else saved it just now
-                raise _Moved from None
-            if is_declared:
-                action, before = ("update", former.definition) if former else ("create", None)
-                after = calendar.definition
-                self._audit.note(tx, action, "calendar", name, "", before, after)
-
-    def _follow(self, tx: Tx, schedules: Sequence[Schedule], found: Difference) -> None:
-        """Give schedules the new days of their calendars, by the same rule as an edit."""
-        snapshots = _snapshots(tx, [one.id for one in schedules])
-        known = {one.id: one for one in schedules} | _paused(tx, snapshots)
-        edits = []
-        for id_, snapshot in snapshots.items():
-            spec = count_edit(snapshot, renewed(snapshot.spec, found.calendars), tx.now)
-            edits.append(Edit(known[id_], spec, plan_edit(snapshot, spec, tx.now), snapshot.spec))
-        if edits:
-            tx.schedules.update_schedules(edits, self._audit.by)
 
     def _adopt(self, tx: Tx, found: Difference) -> None:
         owner = self._asked.owner

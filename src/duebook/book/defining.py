@@ -19,6 +19,7 @@ from duebook.book.editing import current_spec, form_after, put_in_force
 from duebook.book.quotas import admit
 from duebook.book.rights import UNLIMITED, Rights
 from duebook.book.schedule_reader import LAST, ScheduleReader, read_edit, with_latest
+from duebook.book.secret_notes import unknown_secrets
 from duebook.book.templates import find_template, target_of
 from duebook.errors import Conflict
 from duebook.model.acted import Pause
@@ -134,16 +135,19 @@ class ScheduleDefiner(ScheduleReader):
             return self._store.transact(work)
 
     def _create(self, tx: Tx, wanted: Wanted, by: str, owner: str = "") -> Schedule:
+        self._rights.refuse_secrets(wanted.spec)
         self._rights.refuse(tx, wanted.spec.target, wanted.template_target)
         wanted = replaced(wanted, spec=put_to_use(tx, self._namespace, wanted.spec))
-        windows = tx.calendars.list_windows(self._namespace)
+        standing = tx.quotas.ask_standing(self._namespace)
+        windows, kept = tx.calendars.list_windows_and(standing, self._namespace)
         new = first_state(wanted, self._namespace, tx.now, owner, windows)
         refuse_circle(tx, self._namespace, new.name, new.spec)
         maker = by or self._audit.by
         tx.schedules.create_schedules([new], maker, tx.now)
-        admit(tx, self._namespace, [(new.name, new.spec, None)])
+        admit(tx, self._namespace, [(new.name, new.spec, None)], kept)
         self._audit.created(tx, [new], maker)
-        return as_made(new, tx.now, maker)
+        made = as_made(new, tx.now, maker)
+        return replaced(made, notes=unknown_secrets(tx, self._namespace, new.spec))
 
     def preview_create(self, name: str, count: int = 10, **definition: Any) -> Drafted:
         """Show what `create` would create, and its next due times, without creating it.
@@ -153,6 +157,7 @@ class ScheduleDefiner(ScheduleReader):
         spec = check_definition(name, definition, self._tasks, {}, self._namespace)
 
         def work(tx: Tx) -> Drafted:
+            self._rights.refuse_secrets(spec)
             self._rights.refuse(tx, spec.target)
             found = look_up(tx, self._namespace, spec)
             new = first_state(Wanted(name, found, enabled=True), self._namespace, tx.now)
@@ -210,7 +215,7 @@ class ScheduleDefiner(ScheduleReader):
         """
         how = Asked(check_owner(owner), prune, adopt, dry_run, expect, read_days(days))
         maker = ScheduleAudit(self._namespace, by) if by else self._audit
-        declaring = Declaring(self._store, maker, self._rights, how)
+        declaring = Declaring(self._store, maker, self._rights, how, self._budget)
         rules = read_calendars(calendars)
         forms = declaring.with_hidden(definitions)
         find = self._templates()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from duebook.book.calendar_use import put_to_use
 from duebook.book.checks import refuse_circle, refuse_past, refuse_payload, refuse_templates
 from duebook.book.quotas import admit
+from duebook.book.secret_notes import unknown_secrets
 from duebook.book.widening import find_missed
 from duebook.model.aliases import canonical
 from duebook.model.definition import load_changes
@@ -92,6 +93,7 @@ def put_in_force(
     if spec == snapshot.spec and salvaged is None:
         return schedule
     spec = count_edit(snapshot, put_to_use(tx, schedule.namespace, spec), tx.now)
+    rights.refuse_secrets(spec, snapshot.spec if salvaged is None else None)
     if spec.target != template_target:
         rights.refuse(tx, spec.target, target_in_force(snapshot, salvaged))
     refuse_templates(spec)
@@ -109,7 +111,8 @@ def put_in_force(
     audit.edited(tx, [(schedule, snapshot.spec, spec)])
     missed = find_missed(tx, schedule, snapshot, spec)
     edited = tx.schedules.get_schedule(schedule.id)
-    return replace(edited, notes=(missed.note,)) if missed else edited
+    notes = ((missed.note,) if missed else ()) + unknown_secrets(tx, schedule.namespace, spec)
+    return replace(edited, notes=notes) if notes else edited
 
 
 def _remedy(field: str) -> str:

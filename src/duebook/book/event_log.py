@@ -145,7 +145,8 @@ class EventLog(EventReader):
 
         def forward(tx: Tx, at: int, most: int) -> Batch:
             keys = None if only is None else [only]
-            return tx.events.read_events(self._namespace, at, most, topics, type_=kind, keys=keys)
+            types = None if kind is None else [kind]
+            return tx.events.read_events(self._namespace, at, most, topics, types=types, keys=keys)
 
         def back(tx: Tx, at: int, most: int) -> Batch:
             return tx.events.read_events_back(self._namespace, at, most, topics, kind, only)

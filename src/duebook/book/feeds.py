@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from dataclasses import dataclass
 from datetime import timedelta
 from heapq import merge
 from itertools import islice
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from duebook.book.audit import Auditor
 from duebook.errors import Invalid, NotFound, shorten
 from duebook.ids import check_name, new_id
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.access import digest_of, secret_text, split_secret
 from duebook.model.feed import Feed
 from duebook.model.fields import read_labels

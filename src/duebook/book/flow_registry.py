@@ -12,6 +12,7 @@ from duebook.book.actions import delete_all
 from duebook.book.audit import ScheduleAudit
 from duebook.book.schedules import Schedules
 from duebook.errors import Conflict, DuebookError, Unavailable, shorten
+from duebook.flows.flow_cache import FlowCache, NoFlow
 from duebook.flows.problems import Problem
 from duebook.flows.reconcile import Kept
 from duebook.flows.redacted_source import show_source
@@ -64,6 +65,7 @@ class FlowRegistry:
         self._store = store
         self._namespace = namespace
         self._lease = lease
+        self._flow_cache = FlowCache()
         self._session_id = new_id()
         self._terms: dict[str, int] = {}
         """of the directories that this node attends"""
@@ -130,6 +132,17 @@ class FlowRegistry:
     def release(self) -> None:
         self._terms = {}
         self._store.transact(lambda tx: tx.directories.release_directories(self._session_id))
+
+    def queues(self, roots: Collection[str]) -> set[str]:
+        """The queues of the flows of these directories that are in force."""
+
+        def work(tx: Tx) -> set[str]:
+            kept = [flow for flow, _ in tx.flows.list_flows(self._namespace)]
+            wanted = [(flow.name, flow.digest) for flow in kept if root_of(flow.place) in roots]
+            found = self._flow_cache.find_all(tx.flows, self._namespace, wanted)
+            return {flow.policies.queue for flow in found if not isinstance(flow, NoFlow)}
+
+        return self._store.read(work)
 
     def forget(self, tx: Tx, root: str) -> list[str]:
         """Delete the flows of a directory that no node attends, with their schedules; their

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from duebook.explain.flow_runs import FlowStanding
 from duebook.explain.words import length_text
 from duebook.flows.flow_cache import FlowCache, NoFlow
-from duebook.model.flow_target import FLOW_QUEUE
+from duebook.model.flow_target import FLOW_QUEUE, HUMAN_QUEUE
 from duebook.model.flow_view import waiting_for
 from duebook.model.serving import unserved
 from duebook.timetext import format_instant
@@ -31,10 +31,16 @@ def waits_of(tx: Tx, flow_cache: FlowCache, run: Run | None) -> tuple[str, ...]:
     steps = {each.id: "" if each.step is None else f'step "{each.step}": ' for each in runs}
     held = _held_up(tx, flow_cache, runs)
     told = [f"{steps[id_]}{why}" for id_, why in held.items()]
-    if not any(each.status == "queued" and each.queue != FLOW_QUEUE for each in runs):
+    told += [
+        f'step "{each.step}" waits for a person: {each.progress_text}'
+        for each in runs
+        if each.status == "queued" and each.queue == HUMAN_QUEUE
+    ]
+    owned = (FLOW_QUEUE, HUMAN_QUEUE)
+    if not any(each.status == "queued" and each.queue not in owned for each in runs):
         return tuple(told)
     nodes = tx.nodes.list_nodes()
-    workers = [node.namespaces for node in nodes if "worker" in node.roles]
+    workers = [node.namespaces for node in nodes if node.works]
     if (nobody := unserved(run.namespace, workers)) is not None:
         return (*told, nobody)
     found = [

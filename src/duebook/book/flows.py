@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
@@ -16,9 +17,9 @@ from duebook.flows.build import build
 from duebook.flows.files import default_name
 from duebook.flows.flow_cache import FlowCache, NoFlow
 from duebook.flows.lifecycle import again, from_step, retried
+from duebook.flows.param_values import check_params
 from duebook.flows.problems import Problem, did_you_mean
 from duebook.flows.redacted_source import with_lines
-from duebook.flows.render import check_params
 from duebook.ids import check_name, is_name, looks_like_prefix, new_id
 from duebook.model.fields import check_payload
 from duebook.model.filters import check_page
@@ -27,7 +28,9 @@ from duebook.model.flow_run import step_state
 from duebook.model.flow_target import FlowTarget
 from duebook.model.flow_view import FlowView, flow_view
 from duebook.model.listing import Listing, read_cursor, write_cursor
+from duebook.model.run import Outcome
 from duebook.model.schedule import InvalidSchedule
+from duebook.timetext import format_instant
 from duebook.triggers.zones import zone_name
 
 if TYPE_CHECKING:
@@ -265,6 +268,46 @@ class Flows:
 
         return self._store.transact(work)
 
+    def approve(self, run_id: str, step: str, comment: str | None = None) -> Run:
+        """Approve a step that waits for a person, so that the flow continues.
+
+        Return the run of the step, whose output says who approved it and when. Raises NotFound for
+        an unknown step, and Conflict if it does not wait for a person.
+        """
+        return self._answer(run_id, step, "approved", comment)
+
+    def reject(self, run_id: str, step: str, comment: str | None = None) -> Run:
+        """Reject a step that waits for a person: the step fails. As `approve` otherwise."""
+        return self._answer(run_id, step, "rejected", comment)
+
+    def _answer(self, run_id: str, step: str, decision: str, comment: str | None) -> Run:
+        if comment is not None and not isinstance(comment, str):
+            raise Invalid(f"comment {shorten(comment)} is not a string")
+
+        def work(tx: Tx) -> Run:
+            run = self._run(tx, run_id)
+            tx.flow_runs.lock_flow_run(run.id)
+            waiting = _step_of(tx, run, step)
+            by, is_good = self._audit.by or "unknown", decision == "approved"
+            form = {"decision": decision, "by": by, "at": format_instant(tx.now)}
+            form |= {"comment": comment} if comment else {}
+            told = None if is_good else f"rejected by {by}" + (f": {comment}" if comment else "")
+            outcome = Outcome(
+                "succeeded" if is_good else "failed",
+                None if is_good else "rejected",
+                told,
+                output=json.dumps(form, ensure_ascii=False),
+            )
+            if not tx.attempts.answer(waiting.id, outcome):
+                state = f"it is {waiting.state}"
+                raise Conflict(f'step "{step}" does not wait for a person: {state}')
+            name = "approve" if is_good else "reject"
+            after = {"step": step, "comment": comment}
+            self._audit.note(tx, name, FLOW, run.flow or "", run.id, None, after)
+            return tx.runs.get_run(waiting.id)
+
+        return self._store.transact(work)
+
     def steps(self, run_id: str) -> RunList:
         """Return the runs of a flow run's steps, in the order of their creation."""
         return self._store.read(lambda tx: tx.flow_runs.list_steps_of(self._run(tx, run_id).id))
@@ -348,6 +391,15 @@ class Flows:
 
     def _note(self, tx: Tx, action: str, name: str, run_id: str) -> None:
         self._audit.note(tx, action, FLOW, name, run_id)
+
+
+def _step_of(tx: Tx, run: Run, name: str) -> Run:
+    """The run of a step by its name; raises NotFound."""
+    rows = {row.step: row for row in tx.flow_runs.list_steps_of(run.id) if row.step is not None}
+    if not isinstance(name, str) or name not in rows:
+        hint = did_you_mean(str(name), rows) or f"it has {shorten(', '.join(rows) or 'none yet')}"
+        raise NotFound(f'run {run.id} has no step "{shorten(name)}" that has started; {hint}')
+    return rows[name]
 
 
 def _unread(tx: Tx, namespace: str) -> dict[str, str]:

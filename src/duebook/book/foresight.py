@@ -11,8 +11,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.book.bulk import read_all
+from duebook.book.calendar_changes import change_calendars, read_known, renewed
 from duebook.book.calendar_use import resolved
-from duebook.book.declared_calendars import change_calendars, read_calendars, renewed
+from duebook.book.declared_calendars import read_calendars
 from duebook.book.templates import find_template
 from duebook.errors import Invalid, shorten
 from duebook.foresight.entry import Entry
@@ -22,6 +23,7 @@ from duebook.foresight.spread import spread
 from duebook.ids import check_name
 from duebook.model.aliases import SHORT_FORMS, SWITCHES
 from duebook.model.plan import Snapshot
+from duebook.model.run import DONE
 from duebook.model.schedule import FIELDS, InvalidSchedule
 from duebook.model.simulation import Move, SpreadProposal
 from duebook.model.window import spans_for
@@ -31,9 +33,9 @@ from duebook.timetext import format_instant, parse_duration, parse_instant
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from duebook.book.declared_calendars import CalendarChange
+    from duebook.book.calendar_changes import CalendarChange
     from duebook.budget import Budget
-    from duebook.model.calendar import Calendar
+    from duebook.model.calendar import Calendar, CalendarRule
     from duebook.model.queue import QueueLimiter
     from duebook.model.schedule import ScheduleSpec, Status
     from duebook.model.simulation import SimulationReport, Source
@@ -185,7 +187,8 @@ class Foresight:
     def _cast(self, asked: Outlay) -> _Cast:
         _check(asked)
         wanted = [_definition(form) for form in asked.schedules]
-        known = self._read(asked, wanted)
+        rules = read_calendars(asked.calendars)
+        known = self._read(asked, wanted, rules)
         start = known.now if asked.start is None else parse_instant(asked.start)
         start = start.replace(second=0, microsecond=0) if asked.start is None else start
         if not FIRST_YEAR <= start.year <= LAST_YEAR:
@@ -194,9 +197,8 @@ class Foresight:
             )
         given = {name: _length(name, length) for name, length in (asked.takes or {}).items()}
         assumed = given.pop(OTHERS, ASSUMED)
-        changes = change_calendars(
-            self._namespace, known.calendars, read_calendars(asked.calendars), start, ""
-        )
+        place = self._namespace, known.calendars, rules, start, ""
+        changes = change_calendars(*place, self._budget)
         snapshots = {
             name: _following(_from_start(snapshot, start), changes, start)
             for name, snapshot in known.snapshots.items()
@@ -236,7 +238,12 @@ class Foresight:
 
         return read_all(forms, template, self._tasks, self._namespace) if forms else ()
 
-    def _read(self, asked: Outlay, wanted: Sequence[dict[str, Any]]) -> _Known:
+    def _read(
+        self,
+        asked: Outlay,
+        wanted: Sequence[dict[str, Any]],
+        rules: Mapping[str, CalendarRule],
+    ) -> _Known:
         """Schedules with their past; with `only`, nothing but the past of those that are given."""
         if asked.only and asked.start is not None:
             return _Known(parse_instant(asked.start), {}, {}, {}, [], {}, [])
@@ -244,10 +251,7 @@ class Foresight:
 
         def work(tx: Tx) -> _Known:
             limiters, windows = tx.queues.limiters(), tx.calendars.list_windows(self._namespace)
-            calendars = {}
-            if asked.schedules or asked.calendars:
-                listed = tx.calendars.list_calendars(self._namespace)
-                calendars = {one.name: one for one in listed}
+            calendars = read_known(tx, self._namespace, rules) if wanted or rules else {}
             found = _Known(tx.now, {}, {}, {}, limiters, calendars, windows)
             after: str | None = ""
             while after is not None:
@@ -267,7 +271,7 @@ class Foresight:
     def _add_past(self, tx: Tx, found: _Known, snapshots: Sequence[Snapshot]) -> None:
         names = {snapshot.schedule_id: snapshot.name for snapshot in snapshots}
         for id_, marks in tx.insights.list_marks(list(names), REMEMBERED).items():
-            ended = [mark for mark in marks if mark.status == "succeeded"]
+            ended = [mark for mark in marks if mark.status in DONE]
             took = [mark.took for mark in ended if mark.took is not None]
             if took:
                 found.took[names[id_]] = took

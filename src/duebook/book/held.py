@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duebook.errors import Conflict
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.held import CatchupDecision
 from duebook.model.plan import Reason, Skip
 from duebook.planner import Held

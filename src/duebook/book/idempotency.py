@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, quoted
+from duebook.lazy_dataclasses import dataclass
 from duebook.store.joined import JoinedStore
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +13,7 @@ from duebook.book.schedule_reader import with_problems
 from duebook.errors import NotFound, shorten
 from duebook.model.calendar import referred
 from duebook.model.filters import RunFilter, ScheduleFilter, load_schedule_filter
-from duebook.model.insight import CalendarInsight, Coming, Overview, Staff, fold_steps
+from duebook.model.insight import CalendarInsight, Coming, Overview, Planned, Staff, fold_steps
 from duebook.model.serving import ALL, Serving, unserved
 from duebook.model.window import spans_for
 from duebook.planner import DueTimes
@@ -22,16 +23,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from duebook.model.acted import Acted, Action
-    from duebook.model.insight import HourLoad, Planned, RunMark
-    from duebook.model.run import Run
-    from duebook.model.schedule import Schedule, ScheduleSpec
+    from duebook.model.insight import HourLoad, RunMark
+    from duebook.model.plan import DueException
+    from duebook.model.run import LogLine, Run
+    from duebook.model.schedule import Schedule
     from duebook.model.serving import StrandedTask
+    from duebook.model.step_history import AttemptMark, StepLine, StepMark
     from duebook.model.window import MaintenanceWindow
     from duebook.store.base import Store, Tx
+    from duebook.store.values import LogSize, Page
 
 __all__ = ["Insights"]
 
 DAY: Final = timedelta(days=1)
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 HOUR: Final = timedelta(hours=1)
 LATE: Final = timedelta(minutes=1)
 SHOWN: Final = 8
@@ -88,17 +93,18 @@ class Insights:
             tx.flows.list_broken_files(namespace, SHOWN),
             self._stranded(tx),
             unserved(namespace, tx.nodes.list_served()),
-            Staff.of(tx.nodes.list_nodes()),
+            Staff.of(tx.nodes.list_nodes(), namespace),
             tx.nodes.list_nodes(self._sees),
             tx.queues.list_queues(Serving((namespace,))),
             tx.held.list_held(namespace, "", None, SHOWN).rows,
             _soon(windows, now)[:SHOWN],
+            tx.alerts.count_open(namespace),
         )
 
     def _stranded(self, tx: Tx) -> list[StrandedTask]:
-        return [
-            task for task in tx.nodes.list_stranded_tasks() if task.namespace == self._namespace
-        ]
+        """Whether workers of other namespaces know them, only those learn who see all."""
+        own = [task for task in tx.nodes.list_stranded_tasks() if task.namespace == self._namespace]
+        return own if self._sees == ALL else [task._replace(elsewhere=False) for task in own]
 
     def _coming(
         self, tx: Tx, windows: Sequence[MaintenanceWindow]
@@ -107,13 +113,20 @@ class Insights:
         now, until = tx.now, tx.now + HOUR
         wanted = ScheduleFilter(due_before=until)
         page = tx.lists.list_schedules(self._namespace, wanted, "next_due_at", None, MOST_COMING)
-        if page.last is not None and page.rows:
-            until = min(until, max(filter(None, (s.next_due_at for s in page.rows))))
+        if page.last is not None:  # the look ended there: whoever wakes later was not seen
+            until = min(until, EPOCH + timedelta(microseconds=int(page.last[0])))
+        said = tx.schedules.list_exceptions_of([schedule.id for schedule in page.rows])
         found = [
             Coming(at, schedule.name, schedule.spec.tz)
             for schedule in page.rows
             if schedule.spec is not None and schedule.next_due_at is not None
-            for at in _from(schedule.name, schedule.spec, schedule.next_due_at, until, windows)
+            for at in _from(
+                Planned(schedule.id, schedule.name, schedule.spec),
+                schedule.next_due_at,
+                until,
+                said,
+                windows,
+            )
         ]
         return sorted(found, key=lambda coming: (max(coming.at, now), coming.schedule)), until
 
@@ -125,15 +138,39 @@ class Insights:
         """The zone that each of these runs was due in, by its id; without those of no schedule."""
         return self._store.read(lambda tx: _zones(tx, runs))
 
+    def last_errors(self, runs: Sequence[Run]) -> dict[str, str]:
+        """The last line that each of these runs printed to stderr, by the run's id."""
+        ids = [run.id for run in runs]
+        return self._store.read(lambda tx: tx.insights.list_last_errors(ids)) if ids else {}
+
+    def step_marks(self, runs: Sequence[Run]) -> list[StepMark]:
+        """The steps of these runs of flows that have begun, in any order."""
+        ids = [run.id for run in runs]
+        return self._store.read(lambda tx: tx.insights.list_step_marks(ids)) if ids else []
+
+    def attempts_of(self, runs: Sequence[Run]) -> list[AttemptMark]:
+        """The attempts of these runs that were followed by others."""
+        ids = [run.id for run in runs]
+        return self._store.read(lambda tx: tx.insights.list_attempts_of(ids)) if ids else []
+
+    def last_lines(self, runs: Sequence[Run], each: int) -> list[StepLine]:
+        """The last lines that these runs printed, so many of each, by time."""
+        ids = [run.id for run in runs]
+        return self._store.read(lambda tx: tx.insights.list_last_lines(ids, each)) if ids else []
+
     def living(self, names: Sequence[str]) -> dict[str, str]:
         """The ids of the schedules of these names; without those that are deleted."""
         return self._store.read(lambda tx: tx.schedules.list_taken(self._namespace, names))
 
-    def would_act(self, action: Action, filter: Mapping[str, Any], most: int) -> Acted:  # noqa: A002
-        """As a dry run of `schedules.act`, which ends soon after it has counted so many; raises
-        InvalidFilter."""
+    def dependents(self, schedule: Schedule, limit: int) -> list[str]:
+        """The names of schedules that depend on this one, in order."""
+        namespace, name = self._namespace, schedule.name
+        return self._store.read(lambda tx: tx.insights.list_dependents(namespace, name, limit))
+
+    def would_act(self, action: Action, filter: Mapping[str, Any]) -> Acted:  # noqa: A002
+        """As a dry run of `schedules.act`; raises InvalidFilter."""
         wanted = load_schedule_filter(dict(filter))
-        return count_for(self._store, self._namespace, action, wanted, most)
+        return count_for(self._store, self._namespace, action, wanted)
 
     def strips(self, schedules: Sequence[Schedule], each: int) -> dict[str, list[RunMark]]:
         """The newest runs of each of these schedules, by id, the oldest of them first."""
@@ -150,6 +187,18 @@ class Insights:
 
         return self._store.read(work)
 
+    def count_schedules(self) -> int:
+        """How many schedules the namespace has."""
+        return self._store.read(lambda tx: tx.quotas.count_schedules(self._namespace))
+
+    def log_end(self, run_id: str, limit: int) -> list[tuple[Page, LogLine]]:
+        """The last lines of a run's log, the oldest of them first; the id is a whole one."""
+        return self._store.read(lambda tx: tx.runs.list_log_end(run_id, limit))
+
+    def log_sizes(self, run_id: str) -> list[LogSize]:
+        """How much of what each attempt printed is kept; the id is a whole one."""
+        return self._store.read(lambda tx: tx.runs.measure_log(run_id))
+
     def hours(self, since: datetime, until: datetime) -> list[HourLoad]:
         """The hours in which runs ended."""
         return self._store.read(lambda tx: tx.insights.count_hours(self._namespace, since, until))
@@ -159,8 +208,16 @@ class Insights:
         return self._store.read(lambda tx: tx.insights.list_durations(self._namespace))
 
     def planned(self, after: str, limit: int) -> tuple[list[Planned], str | None]:
-        """Active schedules by name, and the name to go on after; None: these are all."""
-        return self._store.read(lambda tx: tx.insights.list_planned(self._namespace, after, limit))
+        """Active schedules by name, with what was said about single due times of theirs, and the
+        name to go on after; None: these are all."""
+
+        def work(tx: Tx) -> tuple[list[Planned], str | None]:
+            found, last = tx.insights.list_planned(self._namespace, after, limit)
+            said = tx.schedules.list_exceptions_of([planned.id for planned in found])
+            windows = tx.calendars.list_windows(self._namespace)
+            return [_as_said(planned, said, windows) for planned in found], last
+
+        return self._store.read(work)
 
     def windows(self, schedule: Schedule) -> list[MaintenanceWindow]:
         """The maintenance windows that pause a schedule now, or within a day."""
@@ -209,16 +266,27 @@ class Insights:
         return self._store.read(lambda tx: tx.now)
 
 
+def _as_said(
+    planned: Planned,
+    said: Mapping[str, Sequence[DueException]],
+    windows: Sequence[MaintenanceWindow],
+) -> Planned:
+    spans = spans_for(windows, dict(planned.spec.labels)) if windows else ()
+    return replace(planned, exceptions=tuple(said.get(planned.id, ())), windows=spans)
+
+
 def _from(
-    name: str,
-    spec: ScheduleSpec,
+    planned: Planned,
     first: datetime,
     until: datetime,
+    said: Mapping[str, Sequence[DueException]],
     windows: Sequence[MaintenanceWindow],
 ) -> list[datetime]:
-    """The next due time of a schedule, and those that follow it outside of maintenance windows."""
-    spans = spans_for(windows, dict(spec.labels)) if windows else ()
-    following = DueTimes(spec, (), first, name, windows=spans).among(first, until)
+    """The next due time of a schedule, and those that follow it outside of maintenance windows and
+    that nobody skipped or moved."""
+    known = _as_said(planned, said, windows)
+    due_times = DueTimes(known.spec, known.exceptions, first, known.name, windows=known.windows)
+    following = due_times.among(first, until)
     return [at for at in (first, *islice(following, EACH_COMING - 1)) if at <= until]
 
 

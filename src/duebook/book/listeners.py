@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from duebook.book.event_log import EventLog
 from duebook.errors import Conflict, Invalid, NotFound, quoted, shorten
 from duebook.model.codec import encode
-from duebook.model.consumer import new_consumer
+from duebook.model.consumer import SINKS, new_consumer
 from duebook.model.event import check_position
 from duebook.model.fields import whole
 from duebook.model.listing import Listing, read_cursor, write_cursor
+from duebook.model.ping import PING_TYPES, PINGS, with_ping
 from duebook.model.sink import ATTEMPTS, keep_options, load_options
 from duebook.timetext import parse_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from duebook.model.consumer import Consumer, DeadLetter, Lag, Partition
@@ -44,7 +45,7 @@ class Listeners(EventLog):
 
     def sinks(self) -> Consumers:
         """Return only the sinks; `encode` shows a sink without its secrets."""
-        return [one for one in self.consumers() if one.kind != "group"]
+        return [one for one in self.consumers() if one.kind in SINKS]
 
     def add_sink(
         self,
@@ -55,9 +56,15 @@ class Listeners(EventLog):
         start: str | int = "end",
         attempts: int = ATTEMPTS,
         partitions: int = SINK_PARTITIONS,
+        types: str | Sequence[str] | None = None,
+        labels: Mapping[str, str] | None = None,
         **options: Any,
     ) -> tuple[Consumer, str | None]:
         """Publish the events of a topic, or of all topics, from now on; relays deliver them.
+
+        With `types`, it gets only events of these types; life cycle types such as run.failed
+        need no topic. With `labels`, it gets only events of schedules that have all of them when
+        the event is delivered.
 
         A webhook has a `url` and a `secret`, which is created if it is not given. Kafka has
         `servers`, an optional `prefix` for its topics, and `config`, settings of librdkafka. If the
@@ -69,11 +76,12 @@ class Listeners(EventLog):
         def work(tx: Tx) -> tuple[Consumer, str | None]:
             known = {one.name: one for one in tx.consumers.list_consumers(self._namespace)}
             former = known.get(name)
-            if former is None and sum(one.kind != "group" for one in known.values()) >= MOST_SINKS:
-                raise Conflict(f"namespace {self._namespace} already has {MOST_SINKS} sinks")
+            self._refuse_more(former, known.values())
             given = keep_options(kind, options, former.options if former else {})
             kept = load_options(kind, given)
-            wanted = new_consumer(self._namespace, name, kind, topic, partitions, attempts, kept)
+            wanted = new_consumer(
+                *(self._namespace, name, kind, topic, partitions, attempts, kept, types, labels)
+            )
             made = self._save(tx, wanted, start)
             self._note_sink(tx, former, made)
             secret = kept.get("secret")
@@ -81,6 +89,52 @@ class Listeners(EventLog):
             return made, None if secret in told else secret
 
         return self._store.transact(work)
+
+    def _refuse_more(self, former: Consumer | None, known: Iterable[Consumer]) -> None:
+        """Raises Conflict when there are as many sinks as a namespace can have."""
+        if former is None and sum(one.kind in SINKS for one in known) >= MOST_SINKS:
+            raise Conflict(f"namespace {self._namespace} already has {MOST_SINKS} sinks")
+
+    def set_ping(self, name: str, url: str) -> None:
+        """Send a request to `url` whenever a run of a schedule ends; one before is replaced.
+
+        A success goes to the URL, a failure to the URL with /fail and the error as the body, as
+        Healthchecks expects it. Relays deliver them. Raises NotFound for a schedule that does not
+        exist, and Invalid.
+        """
+
+        def work(tx: Tx) -> None:
+            found = tx.schedules.find_schedule(self._namespace, name)
+            schedule = tx.schedules.get_schedule(found).name
+            self._save_pings(tx, lambda urls: with_ping(urls, schedule, url))
+
+        self._store.transact(work)
+
+    def remove_ping(self, name: str) -> None:
+        """Send no more pings about a schedule; raises NotFound when none were sent."""
+
+        def without(urls: dict[str, str]) -> dict[str, str]:
+            if name not in urls:
+                raise NotFound(f'schedule "{shorten(name)}" has no ping')
+            return {other: url for other, url in urls.items() if other != name}
+
+        self._store.transact(lambda tx: self._save_pings(tx, without))
+
+    def _save_pings(self, tx: Tx, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
+        known = {one.name: one for one in tx.consumers.list_consumers(self._namespace)}
+        former = known.get(PINGS)
+        self._refuse_more(former, known.values())
+        is_ping = former is not None and former.kind == "ping"
+        urls = change(former.options["urls"] if former is not None and is_ping else {})
+        if not urls:
+            self._remove(tx, PINGS)
+            return
+        wanted = new_consumer(
+            *(self._namespace, PINGS, "ping", None, SINK_PARTITIONS, ATTEMPTS),
+            options={"urls": urls},
+            types=PING_TYPES,
+        )
+        self._note_sink(tx, former, self._save(tx, wanted, "end"))
 
     def _save(self, tx: Tx, wanted: Consumer, start: str | int) -> Consumer:
         """In a SQLite file a consumer has one partition."""
@@ -116,12 +170,14 @@ class Listeners(EventLog):
     def remove(self, name: str) -> None:
         """Delete a group or sink, with its dead letters; raises NotFound."""
 
-        def work(tx: Tx) -> None:
-            former = tx.consumers.get_consumer(self._namespace, name)
-            tx.consumers.remove_consumer(self._namespace, name)
-            self._audit.note(tx, "delete", _kind(former), name, before=encode(former))
+        self._store.transact(lambda tx: self._remove(tx, name))
 
-        self._store.transact(work)
+    def _remove(self, tx: Tx, name: str) -> None:
+        former = tx.consumers.get_consumer(self._namespace, name)
+        if former.kind.startswith("alert_"):
+            raise Conflict(f'"{name}" serves alert rules; delete those: duebook alert rm RULE')
+        tx.consumers.remove_consumer(self._namespace, name)
+        self._audit.note(tx, "delete", _kind(former), name, before=encode(former))
 
     def replay(
         self, name: str, after: int | None = None, since: str | datetime | None = None

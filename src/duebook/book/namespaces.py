@@ -1,4 +1,5 @@
-"""What people do with namespaces: look at what they hold, limit it, lift the limits."""
+"""What people do with namespaces: look at what they hold, limit it, lift the limits, and say how
+long their runs are kept."""
 
 from __future__ import annotations
 
@@ -10,10 +11,13 @@ from duebook.errors import NotFound
 from duebook.ids import check_name
 from duebook.model.access import EVERYWHERE
 from duebook.model.codec import encode
+from duebook.model.history import read_keep
 from duebook.model.quota import NamespaceUse, Quota, check_quota_name, load_quota
+from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import timedelta
 
     from duebook.store.base import Store, Tx
 
@@ -30,14 +34,15 @@ class Namespaces:
         self._by = by
 
     def list(self) -> Uses:
-        """Return every namespace that has a quota or schedules, by name."""
+        """Return every namespace that has a quota, a keep or schedules, by name."""
 
         def work(tx: Tx) -> Uses:
             quotas = {quota.namespace: quota for quota in tx.quotas.list_quotas()}
             counts, kept = tx.quotas.count_by_namespace(), tx.quotas.count_use()
+            own = {n for n, known in tx.history.keeps().namespaces.items() if known.keep}
             return [
                 _use(tx, quotas.get(name, Quota(name)), counts.get(name, 0), _size_in(kept, name))
-                for name in sorted(quotas.keys() | counts.keys())
+                for name in sorted(quotas.keys() | counts.keys() | own)
             ]
 
         return self._store.read(work, patient=True)
@@ -93,6 +98,28 @@ class Namespaces:
 
         self._store.transact(work)
 
+    def keep(self, name: str, keep: str | timedelta | None = None) -> NamespaceUse:
+        """Set how long a namespace keeps its runs, with their logs and outputs; None: as long as
+        the others.
+
+        `*` sets it for every namespace without a keep of its own; the default is 90 days. What is
+        older is deleted within minutes, and cannot be brought back. Schedules may say otherwise.
+        Raises Invalid.
+        """
+        check_quota_name(name)
+        length = None if keep is None else read_keep("keep", keep)
+
+        def work(tx: Tx) -> NamespaceUse:
+            former = tx.history.keeps().own(name).keep
+            tx.history.set_keep(name, length)
+            before, after = ({"keep": _text(one)} for one in (former, length))
+            self._audited(name).note(tx, "keep", "namespace", name, "", before, after)
+            quota = tx.quotas.get_quota(name) or Quota(name)
+            count = 0 if name == EVERYWHERE else tx.quotas.count_schedules(name)
+            return _use(tx, quota, count, _size_in(tx.quotas.count_use(), name))
+
+        return self._store.transact(work)
+
     def recount(self, name: str) -> tuple[int, int]:
         """Count the schedules of a namespace and the bytes of their definitions again, if
         `duebook db check --deep` finds wrong counts; writers wait until it is done."""
@@ -101,13 +128,20 @@ class Namespaces:
 
     def _note(self, tx: Tx, action: str, was: Quota, is_now: Quota) -> None:
         name, before, after = is_now.namespace, encode(was), encode(is_now)
-        whose = SHARED if name == EVERYWHERE else name
-        Auditor(whose, self._by).note(tx, action, "namespace", name, "", before, after)
+        self._audited(name).note(tx, action, "namespace", name, "", before, after)
+
+    def _audited(self, name: str) -> Auditor:
+        return Auditor(SHARED if name == EVERYWHERE else name, self._by)
+
+
+def _text(length: timedelta | None) -> str | None:
+    return None if length is None else format_duration(length)
 
 
 def _use(tx: Tx, quota: Quota, schedules: int, size: int) -> NamespaceUse:
     fires = None if quota.fires_per_minute is None else fires_of(tx, quota.namespace)
-    return NamespaceUse(quota, schedules, fires, size)
+    keep = format_duration(tx.history.keeps().of(quota.namespace))
+    return NamespaceUse(quota, schedules, fires, size, keep)
 
 
 def _size_in(kept: Mapping[str, tuple[int, int]], name: str) -> int:

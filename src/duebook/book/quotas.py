@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from duebook.model.quota import Standing
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.base import Tx
+    from duebook.store.sql.statements import Row
 
     Written = tuple[str, ScheduleSpec, ScheduleSpec | None]
     """a name with the definition that it has, and the one it had; None: it is new"""
@@ -34,15 +35,15 @@ _ROUNDING: Final = 1e-6
 RATED_AT_ONCE: Final = 500
 
 
-def admit(tx: Tx, namespace: str, written: Sequence[Written]) -> None:
+def admit(tx: Tx, namespace: str, written: Sequence[Written], kept: Row | None = None) -> None:
     """Refuse schedules that were written just now when they are too much; raises QuotaReached.
 
     Whoever writes in a limited namespace counts after its lock, and so sees all who did before.
     What edits do not make worse passes. A namespace without a quota of its own costs one lookup,
     without a lock: of what others write at the same moment, the defaults of all namespaces see
-    nothing.
+    nothing. `kept` is its answer, if it was made before they were written.
     """
-    standing = tx.quotas.get_standing(namespace)
+    standing = tx.quotas.get_standing(namespace, kept)
     if standing.own is None:
         _refuse_beyond(replace(standing.default, namespace=namespace), standing, written)
         return

@@ -5,18 +5,23 @@ from __future__ import annotations
 
 import shlex
 from datetime import timedelta
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Conflict, Unavailable, counted, shorten
+from duebook.flows.problems import Problem as FlowProblem
+from duebook.model.node import why_unserved
 from duebook.model.readiness import CHECKS, NODE_CHECKS, Problem, Readiness
 from duebook.model.serving import StrandedTask, unserved
+from duebook.model.shadow import in_force
 from duebook.timetext import format_duration, format_instant, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from duebook.model.shadow import ShadowSwitch
     from duebook.store.base import Store
-    from duebook.store.values import Health, Overdue
+    from duebook.store.values import ChannelHealth, Health, Overdue
 
 __all__ = ["GRACE", "judge", "look", "look_here", "notes", "unable", "unreachable"]
 
@@ -72,7 +77,7 @@ def judge(health: Health) -> Iterator[Problem]:
             "scheduler",
             "no live node is a scheduler, so no due times are planned; start one: duebook up",
         )
-    served = {queue for node in health.nodes for queue in node.queues}
+    served = {queue for node in health.nodes if node.works for queue in node.queues}
     for queue in health.queues:
         if queue not in served:
             start = "duebook up" if queue == "default" else f"duebook up --queue {queue}"
@@ -126,8 +131,8 @@ def _unserved(health: Health, served: set[str]) -> Iterator[Problem]:
 
 def _unknown(health: Health) -> Iterator[Problem]:
     """Tasks of served namespaces that no worker of theirs knows."""
-    anywhere = {task for node in health.nodes for task in node.tasks}
-    served = [node.namespaces for node in health.nodes if "worker" in node.roles]
+    anywhere = {task for node in health.nodes if node.works for task in node.tasks}
+    served = [node.namespaces for node in health.nodes if node.works]
     told = set()
     for place in health.waiting:
         if unserved(place.namespace, served) is not None:
@@ -144,6 +149,9 @@ def notes(health: Health) -> Iterator[Problem]:
     """What stops nothing, but needs attention."""
     yield from _waits_for_approval(health)
     yield from _windows(health)
+    yield from _shadow(health)
+    yield from _channels(health)
+    yield from _files(health)
     for directory in health.directories:
         if directory.unread is not None and not directory.waiting:
             yield Problem("flows", directory.unread)
@@ -186,6 +194,74 @@ def _windows(health: Health) -> Iterator[Problem]:
             f"{format_instant(window.end_at)}; to end it: duebook {where}window rm "
             f"{shlex.quote(window.name)}",
         )
+
+
+def _shadow(health: Health) -> Iterator[Problem]:
+    for namespace, group in groupby(health.switches, key=lambda switch: switch.namespace):
+        known = in_force(list(group), health.now)
+        default = namespace == "default"
+        place = "" if default else f" of namespace {namespace}"
+        where = "" if default else f"--namespace {namespace} "
+        for number, switch in enumerate(known):
+            if not switch.shadow:
+                continue
+            live = [later.selected for later in known[number + 1 :] if not later.shadow]
+            rest = f", but for {', '.join(live[:MOST_NAMED])}" if live else ""
+            yield Problem(
+                "shadow",
+                f"shadow mode is on for {switch.selected}{place}{rest}, since "
+                f"{format_instant(switch.at)}: due times are recorded, not run; to run them: "
+                f"duebook {where}shadow off{_options(switch)}",
+            )
+
+
+def _options(switch: ShadowSwitch) -> str:
+    """How the command line selects the same schedules."""
+    words = [switch.schedule] if switch.schedule else []
+    words += [f"--label {shlex.quote(f'{n}={value}')}" for n, value in switch.labels.items()]
+    return "".join(f" {word}" for word in words)
+
+
+def _channels(health: Health) -> Iterator[Problem]:
+    """Channels at which alerts do not arrive."""
+    if health.channels and not any("relay" in node.roles for node in health.nodes):
+        message = "no live node has the role relay, so no alerts are found or sent"
+        yield Problem("alerts", f"{message}; start one: duebook up")
+    told = [message for channel in health.channels if (message := _channel(health, channel))]
+    for message in told[:MOST_NAMED]:
+        yield Problem("alerts", message)
+    if (more := len(told) - MOST_NAMED) > 0:
+        others = f"alerts do not arrive at {counted(more, 'more channel')}"
+        yield Problem("alerts", f"{others}; list them with: duebook alert ls")
+
+
+def _channel(health: Health, channel: ChannelHealth) -> str:
+    """Why alerts do not arrive, and what to do; empty: they do."""
+    where = "" if channel.namespace == "default" else f"--namespace {channel.namespace} "
+    unserved = why_unserved(health.nodes, channel.namespace, channel.name)
+    refused = f"{counted(channel.dead, 'alert')} refused" if channel.dead else ""
+    error = channel.error and shorten(channel.error, 200)
+    cannot = unserved and f"no live node can send them: {shorten(unserved, 200)}"
+    if not (told := ", ".join(filter(None, (cannot, error, refused)))):
+        return ""
+    message = f"alerts do not arrive at {channel.address}: {told}"
+    message += f"; its rules are failing in: duebook {where}alert ls"
+    if not channel.dead:
+        return message
+    look = f"duebook {where}events dlq {channel.name}"
+    return f"{message}; list what was refused: {look}; send it again: {look} --replay"
+
+
+def _files(health: Health) -> Iterator[Problem]:
+    for file in health.files[:MOST_NAMED]:
+        kept = "the last valid version stays in use" if file.in_use else "it defines no flow"
+        place = "" if file.namespace == "default" else f" in namespace {file.namespace}"
+        yield Problem(
+            "flows", f"a flow file is broken{place}, so {kept}: {FlowProblem(**file.problem)}"
+        )
+    if (more := len(health.files) - MOST_NAMED) > 0:
+        listed = "list them with: duebook flow ls"
+        yield Problem("flows", f"{counted(more, 'more broken flow file')}; {listed}")
 
 
 def _lag(health: Health, overdue: Overdue) -> str:

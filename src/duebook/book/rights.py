@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Final
 from duebook.errors import Forbidden, shorten
 from duebook.model.access import Role
 from duebook.model.flow_target import FlowTarget
+from duebook.model.secret_values import names_in
 from duebook.model.target import TaskTarget
 from duebook.targets.task import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
+    from duebook.model.channel import Channel
+    from duebook.model.schedule import ScheduleSpec
     from duebook.model.target import Target
     from duebook.store.base import Store, Tx
 
@@ -35,15 +38,30 @@ class Rights:
         self._by = by
         self._role = role
 
-    def allow(self, store: Store, target: Target, current: Target | None = None) -> bool:
-        """Whether a target may replace the `current` one, for pages that offer it."""
-        if self._role >= Role.ADMIN or target == current:
+    def allow(self, store: Store, spec: ScheduleSpec, current: ScheduleSpec | None = None) -> bool:
+        """Whether a definition may replace the `current` one, for pages that offer it."""
+        if self._role >= Role.ADMIN:
             return True
+        was = None if current is None else current.target
         try:
-            store.read(lambda tx: self.refuse(tx, target, current))
+            self.refuse_secrets(spec, current)
+            if spec.target != was:
+                store.read(lambda tx: self.refuse(tx, spec.target, was))
         except Forbidden:
             return False
         return True
+
+    def refuse_secrets(self, spec: ScheduleSpec, current: ScheduleSpec | None = None) -> None:
+        """Raises Forbidden for a payload that names secrets, unless it goes where the `current`
+        one goes: whoever chooses the payload, or who gets it, could have them printed."""
+        if self._role >= Role.ADMIN or not names_in(spec.payload):
+            return
+        if current is None or (spec.payload, spec.target) != (current.payload, current.target):
+            kind, _, name = self._by.partition(":")
+            raise Forbidden(
+                f'{kind} "{name}" is {self._role}; only an admin may define a payload that names '
+                "secrets, or choose what receives it"
+            )
 
     def refuse(self, tx: Tx, target: Target, current: Target | None = None) -> None:
         """Raises Forbidden for a target that may not replace the `current` one."""
@@ -67,6 +85,16 @@ class Rights:
             if target != current:
                 refuse_target(f'{kind} "{name}" is {self._role}', target, known, has_flow)
 
+    def refuse_channels(self, channels: Iterable[Channel], current: Iterable[Channel] = ()) -> None:
+        """Raises Forbidden for a channel that is not among the `current` ones: it sends data
+        elsewhere, or runs a command, which only admins define."""
+        known = list(current)
+        if self._role < Role.ADMIN and any(channel not in known for channel in channels):
+            kind, _, name = self._by.partition(":")
+            raise Forbidden(
+                f'{kind} "{name}" is {self._role}; only an admin may define where alerts go'
+            )
+
 
 UNLIMITED: Final = Rights()
 
@@ -85,7 +113,9 @@ def refuse_target(
         if not has_flow(target.name):
             raise Forbidden(f'flow "{target.name}" does not exist; only an admin may refer to it')
     elif not isinstance(target, TaskTarget):
-        raise Forbidden(f"{who}; only an admin may define commands, requests and events")
+        raise Forbidden(
+            f"{who}; only an admin may define commands, requests, events and Celery tasks"
+        )
     elif target.name not in known():
         raise Forbidden(
             f'no live worker knows task "{shorten(target.name)}"; only an admin may refer to it'

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING
 
 from duebook.book.audit import Auditor
+from duebook.book.waiting import not_in_time, read_timeout, wait_in_turn, watch_of
 from duebook.errors import Invalid, NotFound, shorten
 from duebook.ids import looks_like_prefix, new_id
 from duebook.model.filters import check_page, load_run_filter
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Unpack
 
+    from duebook.book.waiting import Timeout
     from duebook.model.filters import RunsWanted
     from duebook.model.run import Attempt, LogLine, Run
     from duebook.store.base import Store, Tx
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     Attempts = list[Attempt]
     Lines = list[tuple[Page, LogLine]]
     RunList = Listing[Run]
+    Ended = list[Run]
 
 __all__ = ["Runs"]
 
@@ -102,6 +106,42 @@ class Runs:
             return tx.runs.get_run(run.id)
 
         return self._store.transact(work)
+
+    def wait(self, run_id: str, timeout: Timeout = None) -> Run:
+        """Wait until a run has ended, however it ended, and return it.
+
+        `timeout` is a number of seconds or a duration such as `30s`; by default it waits for as
+        long as it takes.
+        Raises WaitTimeout if the run has not ended by then (it continues), and NotFound.
+
+        >>> import tempfile
+        >>> from duebook import Duebook
+        >>> book = Duebook(f"{tempfile.mkdtemp()}/books.db")
+        >>> @book.task
+        ... def double(number: int) -> int:
+        ...     return 2 * number
+        >>> with book.running():
+        ...     run = book.enqueue(double, {"number": 21})
+        ...     run.wait("1m").output
+        42
+        """
+        seconds = read_timeout(timeout)
+        run = self.get(run_id)
+        if not run.is_active:
+            return run
+        ended = watch_of(self._store).when_ended(run.id)
+        try:
+            return ended.result(seconds)
+        except (TimeoutError, CancelledError):
+            if ended.done() and not ended.cancelled():  # it ended at the last moment, or failed
+                return ended.result()
+            raise not_in_time(run.id, seconds or 0.0) from None
+        finally:
+            ended.cancel()
+
+    def wait_all(self, run_ids: Sequence[str], timeout: Timeout = None) -> Ended:
+        """As `wait`, until all of several runs have ended; returns them in the given order."""
+        return wait_in_turn(self.wait, run_ids, timeout)
 
     def output(self, run_id: str) -> Any:
         """Return what it returned, however large; None if it returned nothing."""

@@ -18,6 +18,7 @@ from duebook.book.widening import find_missed
 from duebook.errors import Invalid, shorten
 from duebook.explain import Explanation, explain_at, explain_between
 from duebook.model.aliases import read_enabled
+from duebook.model.celery_target import unknown_task
 from duebook.model.definition import load_changes, load_spec
 from duebook.model.due_time import DueTime
 from duebook.model.edited import Edited
@@ -36,7 +37,8 @@ from duebook.model.schedule import InvalidSchedule
 from duebook.model.secret import keep_secrets
 from duebook.model.serving import unserved
 from duebook.model.statistics import MEASURED, Statistics, measure
-from duebook.model.target import TaskTarget
+from duebook.model.target import worker_task
+from duebook.model.window import spans_for
 from duebook.planner import (
     DueTimes,
     control_due_times,
@@ -132,10 +134,10 @@ class ScheduleReader:
 
         Filters: `status`, `label` ("team:sales", or an object, or several), `text` (part of the
         name or title, or the start of the name: "etl-*"), `due_before`, `target` (task, task:NAME,
-        flow, flow:NAME, command, http or event) and `problem`. Sort by `name`, `-name`,
-        `created_at`, `-created_at` or `next_due_at`, which puts schedules without a next due time
-        last. Pass `next_cursor` for the next page; a page may be short and still have a next one.
-        Raises InvalidFilter with every wrong filter, and BadCursor.
+        flow, flow:NAME, celery, celery:NAME, command, http or event) and `problem`. Sort by `name`,
+        `-name`, `created_at`, `-created_at` or `next_due_at`, which puts schedules without a next
+        due time last. Pass `next_cursor` for the next page; a page may be short and still have a
+        next one. Raises InvalidFilter with every wrong filter, and BadCursor.
         """
         check_page(limit)
         found, order = load_schedule_filter(dict(wanted)), load_sort(sort)
@@ -197,15 +199,18 @@ class ScheduleReader:
             snapshot = tx.plans.snapshot(schedule.id) if salvaged is None else salvaged.snapshot
             current, form = form_after(tx, schedule, changes)
             spec, _ = read_edit(form, current, schedule.name)
+            self._rights.refuse_secrets(spec, snapshot.spec if salvaged is None else None)
             self._rights.refuse(tx, spec.target, target_in_force(snapshot, salvaged))
             spec = look_up(tx, self._namespace, spec.anchored(schedule.created_at))
             spec = count_edit(snapshot, spec, tx.now)
             refuse_templates(spec)
             refuse_payload(self._tasks, spec, self._namespace)
             place = upcoming_after(snapshot, tx.now)
+            labels, known = dict(spec.labels), tx.calendars.list_windows(self._namespace)
+            edited = replace(snapshot, spec=spec, windows=spans_for(known, labels))
             was, will = (
                 list(islice(DueTimes.of(of, tx.now, self._budget).among(place, LAST), count))
-                for of in (snapshot, replace(snapshot, spec=spec))
+                for of in (snapshot, edited)
             )
             missed = find_missed(tx, schedule, snapshot, spec)
             notes = (missed.note,) if missed else ()
@@ -352,8 +357,9 @@ def _problem(schedule: Schedule, served: Sequence[Serving], known: set[str]) -> 
         return None
     if (told := unserved(schedule.namespace, served)) is not None:
         return told
-    if isinstance(target, TaskTarget) and target.name not in known:
-        return f'no live worker knows task "{target.name}"'
+    needed = None if target is None else worker_task(target)
+    if needed is not None and needed not in known:
+        return f"no live worker {unknown_task(needed)}"
     return None
 
 

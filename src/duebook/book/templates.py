@@ -54,6 +54,7 @@ class Templates:
         form = defaults_form(given, spec)
 
         def work(tx: Tx) -> ScheduleTemplate:
+            self._rights.refuse_secrets(spec)
             if "target" in given:
                 self._rights.refuse(tx, spec.target)
             former = tx.schedules.get_template(self._namespace, name)

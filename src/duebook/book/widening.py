@@ -6,6 +6,7 @@ What was decided stays decided, so only a backfill runs them.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.book.backfill import find_missing
@@ -15,8 +16,6 @@ from duebook.model.plan import Reason
 from duebook.settings import RETENTION
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from duebook.model.plan import Snapshot
     from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.store.base import Tx
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["find_missed", "widens"]
 
 MOST_ENTRIES: Final = 1_000
+_TICK: Final = timedelta(microseconds=1)
 RECORDED: Final = (Reason.MISSED, Reason.EXPIRED, Reason.COALESCED)
 
 
@@ -48,7 +48,7 @@ def find_missed(
     """
     if not widens(snapshot.spec, spec):
         return None
-    since = tx.now - _window(spec)
+    since = max(tx.now - _window(spec), tx.history.of(schedule.id).since(tx.now) + _TICK)
     entries = [
         entry
         for entry in tx.ledger.list_ledger_between(schedule.id, since, tx.now, MOST_ENTRIES)

@@ -31,6 +31,7 @@ __all__ = ["main"]
             "diff": "declarations:diff_command",
             "apply": "declarations:apply_command",
             "export": "declarations:export_command",
+            "import": "imports:import_group",
             "ls": "schedules:ls_command",
             "show": "schedules:show_command",
             "rm": "schedules:rm_command",
@@ -50,11 +51,14 @@ __all__ = ["main"]
             "template": "templates:template_group",
             "calendar": "calendars:calendar_group",
             "window": "windows:window_group",
+            "shadow": "shadow:shadow_group",
             "feed": "feeds:feed_group",
             "next": "times:next_command",
             "describe": "times:describe_command",
         },
         "Runs": {
+            "enqueue": "enqueue:enqueue_command",
+            "wait": "enqueue:wait_command",
             "runs": "runs:runs_command",
             "logs": "logs:logs_command",
             "output": "runs:output_command",
@@ -66,13 +70,17 @@ __all__ = ["main"]
             "status": "status:status_command",
             "doctor": "doctor:doctor_command",
             "nodes": "nodes:nodes_command",
+            "drain": "nodes:drain_command",
+            "undrain": "nodes:undrain_command",
             "queue": "queues:queue_group",
+            "alert": "alerts:alert_group",
             "events": "events:events_group",
             "namespace": "namespaces:namespace_group",
             "token": "tokens:token_group",
             "audit": "audit:audit_command",
             "db": "db:db_group",
             "zones": "zones:zones_group",
+            "mcp": "mcp_command:mcp_command",
             "completion": "completion:completion_command",
         },
     },
@@ -94,6 +102,7 @@ def main(ctx: click.Context, /, as_json: bool, **_: Any) -> None:
       3  not found
       4  the database or server cannot be reached
       5  the run that was waited for did not succeed
+      7  the run that was waited for has not ended in time
     """
     ctx.obj = {**(ctx.obj or {}), "as_json": as_json}
 

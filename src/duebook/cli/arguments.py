@@ -121,6 +121,20 @@ def read_pair(item: str, flag: str = "--env") -> tuple[str, str]:
     return name, value
 
 
+def read_params(params: Sequence[str], words: Sequence[str]) -> dict[str, str]:
+    """The params of a flow: those of --param, and the words behind `--`, by name or by place."""
+    given = dict(read_pair(param, "--param") for param in params)
+    place = 0
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals and name.isidentifier():
+            given[name] = value
+        else:
+            place += 1
+            given[str(place)] = word
+    return given
+
+
 def read_json(flag: str, text: str) -> Any:
     try:
         return json.loads(text)

@@ -16,7 +16,7 @@ from duebook.cli.due_times import zone_of
 from duebook.cli.instants import read_past
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, when
-from duebook.cli.run import INTERRUPTED, RUN_FAILED
+from duebook.cli.run import INTERRUPTED, exit_by
 from duebook.errors import counted
 from duebook.model.acted import BackfillProgress, Withdrawn
 from duebook.model.codec import encode
@@ -195,7 +195,7 @@ def _report(book: Client, filled: Filled, follow: bool, as_json: bool) -> None:
         found = _progress(book, filled)
     print_json(encode(found)) if as_json else click.echo(progress_line(found))
     if follow and found.succeeded < found.total:
-        click.get_current_context().exit(RUN_FAILED)
+        exit_by("partial" if found.succeeded + found.partial == found.total else "failed")
 
 
 def _progress(book: Client, filled: Filled) -> BackfillProgress:
@@ -228,7 +228,7 @@ def progress_line(found: BackfillProgress, each: timedelta | None = None) -> str
     if not found.total:
         return "no runs: there was no backfill of that period at that instant"
     parts = [f"{found.ended} of {counted(found.total, 'run')} ended"]
-    states = ("failed", "cancelled", "running", "queued")
+    states = ("partial", "failed", "cancelled", "running", "queued")
     parts += [f"{number} {status}" for status in states if (number := getattr(found, status))]
     if each is not None and found.left:
         left = timedelta(seconds=round((each * found.left).total_seconds()))

@@ -76,10 +76,10 @@ _VERBS: Final = {
 }
 
 
-def agreed() -> bool:
+def agreed(question: str = "continue?") -> bool:
     """Whether the person at the terminal says yes; raises UsageError when nobody can be asked."""
     try:
-        return click.confirm("continue?", err=True)
+        return click.confirm(question, err=True)
     except click.Abort:
         raise click.UsageError("cannot ask for confirmation here; add --yes") from None
 

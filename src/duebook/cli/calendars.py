@@ -81,12 +81,9 @@ def add_command(name: str, dry_run: bool, yes: bool, as_json: bool, **options: A
         if dry_run:
             _print_edit(edit, as_json)
             return
-        if edit.moved and not yes:
+        if (edit.moved or edit.compared < edit.schedules) and not yes:
             _print_edit(edit, as_json=False)
-            raise Invalid(
-                f"saving moves due times of {counted(len(edit.moved), 'schedule')}; "
-                "repeat the command with --yes to save the calendar"
-            )
+            raise Invalid(f"{_warning(edit)}; repeat the command with --yes to save the calendar")
         version = edit.version or None
         saved = book.calendars.save(name, version=version, **definition)
     if as_json:
@@ -200,11 +197,27 @@ def _print_edit(edit: CalendarEdit, as_json: bool) -> None:
     for sign, days in (("+", edit.added), ("-", edit.removed)):
         if days:
             click.echo(wrapped(f"{sign} {first_of(list(days))}"))
+    if edit.schedules:
+        click.echo(wrapped(_compared(edit)))
     for moved in edit.moved:
         click.echo(f"{moved.schedule}:")
         for sign, times in (("+", moved.new), ("-", moved.gone)):
             if times:
                 click.echo(wrapped(f"  {sign} {first_of([_time(at) for at in times])}", 4))
+
+
+def _warning(edit: CalendarEdit) -> str:
+    if edit.moved:
+        return f"saving moves due times of {counted(len(edit.moved), 'schedule')}"
+    return "saving may move due times of schedules that were not compared"
+
+
+def _compared(edit: CalendarEdit) -> str:
+    """How far, and of which schedules, due times were compared."""
+    some = f"{edit.compared:,} of " if edit.compared < edit.schedules else ""
+    schedules, until = counted(edit.schedules, "schedule"), format_instant(edit.until)
+    found = "" if edit.moved else "; none moves"
+    return f"compared the due times of {some}{schedules} up to {until}{found}"
 
 
 def _time(at: datetime) -> str:

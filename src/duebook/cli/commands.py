@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FILTERS",
     "GLOBAL",
+    "LIMITS",
     "SECTION_STARTS",
     "WHAT",
     "WHEN",

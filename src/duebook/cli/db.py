@@ -1,4 +1,4 @@
-"""The commands about the database itself: migrate, status, check, backup, copy, reopen."""
+"""The commands about the database itself: migrate, status, check, backup, restore, copy, reopen."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from duebook.balance import check_books
 from duebook.cli.commands import group
 from duebook.cli.db_backup import backup_command
 from duebook.cli.db_copy import copy_command, reopen_command
+from duebook.cli.db_restore import restore_command
 from duebook.cli.db_status import status_command
 from duebook.cli.opening import open_database
 from duebook.cli.output import json_option, print_json, wrapped
 from duebook.errors import printable
-from duebook.store.sqlite.migrate import available
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -29,11 +29,12 @@ MOST_PRINTED: Final = 20
 
 @group("db")
 def db_group() -> None:
-    """Create, check and move the database."""
+    """Create, check, back up and move the database."""
 
 
 db_group.add_command(status_command)
 db_group.add_command(backup_command)
+db_group.add_command(restore_command)
 db_group.add_command(copy_command)
 db_group.add_command(reopen_command)
 
@@ -41,8 +42,9 @@ db_group.add_command(reopen_command)
 @db_group.command("migrate")
 def migrate_command() -> None:
     """Create the database, or bring its schema up to date."""
-    with open_database(create=True):
-        click.echo(f"the database has schema {available()[-1].number}")
+    with open_database(create=True) as book:
+        schema = book.store.read(lambda tx: tx.status.schema())
+    click.echo(f"the database has schema {schema}")
 
 
 @db_group.command("check")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from duebook.cli.bulk import agreed
 from duebook.cli.commands import command
 from duebook.cli.opening import database_settings
 from duebook.cli.output import json_option, print_json, wrapped
@@ -99,8 +100,9 @@ def reopen_command(yes: bool, as_json: bool) -> None:
             "Stop the nodes there first."
         )
         click.echo(wrapped(warning), err=True)
-        if not yes:
-            click.confirm(f"reopen {old.path}?", abort=True, err=True)
+        if not yes and not agreed(f"reopen {old.path}?"):
+            click.echo("cancelled; nothing was changed", err=True)
+            return
         old.reopen()
     if as_json:
         closed_at = format_instant(move.at)

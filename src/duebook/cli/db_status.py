@@ -39,7 +39,8 @@ def status_command(as_json: bool) -> None:
                 missing = f"there is no database at {about['file']} yet"
             click.echo(f"{missing}; create it: duebook up, or duebook db migrate")
         return
-    inventory, closed = _look(url) if about["schema"] == about["newest_schema"] else (None, None)
+    migrated = about["schema"] >= about["newest_schema"]  # a look would migrate an older one
+    inventory, closed = _look(url) if migrated else (None, None)
     if as_json:
         print_json(about | {"closed": closed} | (_as_json(inventory) if inventory else {}))
         return

@@ -8,7 +8,7 @@ import re
 import sys
 import tomllib
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, datetime, time
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.errors import Invalid, json_problem, quoted, shorten
 from duebook.flows.parse import Node, parse, plain
 from duebook.flows.problems import Refused
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.forms import definition_of
 from duebook.model.schedule import InvalidSchedule
 
@@ -210,7 +211,7 @@ def _read(document: Any, file: str) -> tuple[str | None, list[Entry], list[Entry
     """The owner, if it is named, the calendars and the schedules."""
     value = document.value if isinstance(document, Node) else document
     if isinstance(value, list):
-        return None, [], [_entry(item, file) for item in value]
+        return _only_owner(_plain(document)), [], [_entry(item, file) for item in value]
     if not isinstance(value, dict):
         raise Invalid(f"{file}: it is not a list of schedules, or an object with `schedules`")
     value = {"schedules" if key == "items" else key: item for key, item in value.items()}
@@ -231,6 +232,14 @@ def _read(document: Any, file: str) -> tuple[str | None, list[Entry], list[Entry
         list(_entries(key, value.get(key), file)) for key in ("calendars", "schedules")
     )
     return owner, calendars, schedules
+
+
+def _only_owner(forms: list[Any]) -> str | None:
+    """The owner of all schedules of a list, as `ls --json` prints it; None if they have several, or
+    if programs or flow directories declare them."""
+    owners = {form.get("owner") for form in forms if isinstance(form, dict)}
+    owner = owners.pop() if len(owners) == 1 else None
+    return owner if isinstance(owner, str) and owner and ":" not in owner else None
 
 
 def _entries(key: str, found: Any, file: str) -> Iterator[Entry]:

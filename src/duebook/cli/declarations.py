@@ -368,12 +368,23 @@ def export_command(
                 f"{shorten(known, LONGEST)}"
             )
         calendars = [] if as_json else _calendars(book, chosen)
+        rules = _alert_rules(book, chosen)
     if as_json:
         print_json([encode(one) | _definition(one, secrets) for one in chosen])
     else:
         _print_export(chosen, calendars, kind, owner, secrets)
-    for note in _left_out(found, chosen, owner, secrets):
+    for note in (*_left_out(found, chosen, owner, secrets), *rules):
         click.echo(wrapped(f"note: {note}"), err=True)
+
+
+def _alert_rules(book: Client, chosen: Sequence[Schedule]) -> list[str]:
+    """That alert rules of these schedules are not part of the file."""
+    exported = {one.name for one in chosen}
+    names = [rule.name for rule in book.alerts.list() if rule.schedule in exported]
+    if not names:
+        return []
+    told = f"{counted(len(names), 'alert rule')} of these schedules left out"
+    return [f"{told}: {shorten(', '.join(names), LONGEST)}; see duebook alert ls"]
 
 
 def _is_wanted(one: Schedule, owner: str | None, everything: bool) -> bool:

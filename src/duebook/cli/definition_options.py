@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from duebook.cli.arguments import read_object, read_pair
+from duebook.cli.celery_options import celery_decorators, read_celery
 from duebook.cli.commands import SECTION_STARTS, WHAT, in_section, option
 from duebook.cli.event_options import event_decorators, read_event
 from duebook.cli.http_options import http_decorators, read_http
@@ -70,9 +71,12 @@ RETRY_HELP: Final = (
 )
 
 ONE_TARGET: Final = (
-    "give exactly one of: a COMMAND after --, --shell TEXT, --http URL, --task NAME or "
-    "--event TOPIC"
+    "give exactly one of: a COMMAND after --, --shell TEXT, --http URL, --task NAME, "
+    "--event TOPIC or --celery TASK"
 )
+
+
+_TARGETS: Final = ("shell", "http", "task", "event", "celery")
 
 
 def _policy_options() -> Iterator[Callable[[Any], Any]]:
@@ -149,7 +153,8 @@ def _decorators() -> list[Callable[[Any], Any]]:
         ),
         option("--task", metavar="NAME", help="Run a Python task instead of a COMMAND."),
     )
-    return [*commands, *http_decorators(), *event_decorators(), *_policy_options()]
+    kinds = (*http_decorators(), *event_decorators(), *celery_decorators())
+    return [*commands, *kinds, *_policy_options()]
 
 
 def definition_options(command: Command) -> Command:
@@ -231,21 +236,23 @@ def _failure(text: str) -> int | str:
 def read_target(
     command: tuple[str, ...], options: dict[str, Any], former: Target | None = None
 ) -> dict[str, Any] | None:
-    """The target that COMMAND, --shell, --http, --task or --event defines; None when none is given.
+    """The target that COMMAND, --shell, --http, --task, --event or --celery defines; None when none
+    is given.
 
-    Details alone change a `former` request or event. Raises UsageError.
+    Details alone change a `former` request, event or Celery task. Raises UsageError.
     """
     shell, cwd, env = options["shell"], options["cwd"], options["env"]
-    named = [name for name in ("shell", "http", "task", "event") if options[name] is not None]
+    named = [name for name in _TARGETS if options[name] is not None]
     if len(named) + bool(command) > 1:
         raise click.UsageError(ONE_TARGET)
     if command or named:
         former = None  # of another kind: its details do not apply
-    request, event = read_http(options, former), read_event(options, former)
+    readers = (read_http, read_event, read_celery)
+    found = next(filter(None, (read(options, former) for read in readers)), None)
     if not command and shell is None:
         if cwd is not None or env:
             raise click.UsageError("--cwd and --env need a COMMAND after --, or --shell TEXT")
-        return {"task": options["task"]} if named == ["task"] else request or event
+        return {"task": options["task"]} if named == ["task"] else found
     target: dict[str, Any] = {"command": list(command)} if command else {"shell": shell}
     if cwd is not None:
         target["cwd"] = cwd

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 
+from duebook.cli.alert_options import alert_options, read_alerts, save_alerts
 from duebook.cli.arguments import complete_template, name_argument
 from duebook.cli.commands import command
 from duebook.cli.definition_options import (
@@ -40,6 +41,7 @@ MOST_NOTED: Final = 5
 @click.argument("name", required=False)
 @trigger_options(cron_option=True)
 @definition_options
+@alert_options
 @click.option(
     "--template",
     metavar="NAME",
@@ -75,7 +77,9 @@ def add_command(
       duebook add load --every 1h --depends-on extract:1h --retry 3 -- ./load
       duebook add digest --daily 07:00 --task email_digest
       duebook add hook --daily 07:00 --http https://example.com/hook --method POST
+      duebook add sum --every 1h --celery proj.tasks.add --args "[1, 2]"
       duebook add orders --template nightly -- pg_dump orders
+      duebook add dump --daily 03:00 --on-failure mailto:me@example.com -- ./dump
       duebook add --file schedules.json
     """
     if file is not None:
@@ -85,6 +89,7 @@ def add_command(
         return
     if name is None:
         raise click.UsageError("give a NAME, or --file with a list of schedules")
+    alerts = read_alerts(options)
     definition = read_policies(options) | read_retry(options, None) | _active(options)
     target = read_target(command, options)
     if target is not None:
@@ -95,11 +100,13 @@ def add_command(
         definition |= trigger_fields(options)
     with open_book(create=True) as book:
         schedule = book.schedules.create(name, template=template, **definition)
+        save_alerts(book, schedule.name, alerts)
         if as_json:
             print_json(encode(schedule))
             return
         click.echo(_added(schedule))
         click.echo(f"next due {when(schedule.next_due_at)}")
+        _print_notes(schedule.notes)
         print_notes(book, schedule)
 
 
@@ -162,6 +169,7 @@ def _left_out(forms: list[Any]) -> Iterator[str]:
 @name_argument
 @trigger_options(cron_option=True)
 @definition_options
+@alert_options
 @click.option(
     "--reset",
     metavar="POLICY",
@@ -191,6 +199,7 @@ def update_command(
       duebook update backup --overlap queue --retry 3 --reset timeout
       duebook update backup -- pg_dump --format=custom mydb
     """
+    alerts = read_alerts(options)
     with open_book() as book:
         former = book.schedules.get(name)
         retry = former.spec.retry.to_json() if former.spec and former.spec.retry else None
@@ -201,17 +210,20 @@ def update_command(
             changes["target"] = target
         if names_trigger(options):
             changes |= trigger_fields(options)
-        if not changes:
+        if not changes and not alerts:
             raise click.UsageError("give at least one option to change")
         if dry_run:
             edit = book.schedules.preview_update(former.id, **changes)
             print_json(encode(edit)) if as_json else _print_edit(edit)
             return
-        schedule = book.schedules.update(former.id, version=former.version, **changes)
+        schedule = former
+        if changes:
+            schedule = book.schedules.update(former.id, version=former.version, **changes)
+        save_alerts(book, schedule.name, alerts, saved=bool(changes))
         if as_json:
             print_json(encode(schedule))
             return
-        fields = ", ".join(changes)
+        fields = ", ".join([*changes, *(f"on_{kind}" for kind in alerts)])
         click.echo(wrapped(f"updated {schedule.name} to version {schedule.version}: {fields}"))
         if schedule.status == "active":
             click.echo(f"next due {when(schedule.next_due_at)}")

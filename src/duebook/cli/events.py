@@ -17,6 +17,7 @@ from duebook.cli.output import json_option, print_json, print_table, when
 from duebook.clock import utc_now
 from duebook.errors import counted, printable
 from duebook.model.codec import encode
+from duebook.model.hook_url import show_url
 from duebook.model.secret import show_payload
 from duebook.model.sink import ATTEMPTS
 from duebook.timetext import relative
@@ -157,6 +158,20 @@ def sink_group() -> None:
     "--topic", metavar="NAME", multiple=True, help="Only this topic; repeatable. [default: all]"
 )
 @click.option(
+    "--type",
+    "types",
+    metavar="TYPE",
+    multiple=True,
+    help="Only events of this type, such as run.failed; repeatable. [default: all]",
+)
+@click.option(
+    "--label",
+    "labels",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Only events of schedules with this label; repeatable.",
+)
+@click.option(
     "--start",
     default="end",
     show_default=True,
@@ -180,6 +195,8 @@ def sink_add_command(
     prefix: str | None,
     config: tuple[str, ...],
     topic: tuple[str, ...],
+    types: tuple[str, ...],
+    labels: tuple[str, ...],
     start: str,
     attempts: int,
     as_json: bool,
@@ -189,6 +206,8 @@ def sink_add_command(
     \b
     Examples:
       duebook events sink add hooks --webhook https://example.com/hooks
+      duebook events sink add failures --webhook https://example.com/failed \\
+          --type run.failed --label team=data
       duebook events sink add bus --kafka kafka-1:9092,kafka-2:9092 --topic orders
     """
     if (webhook is None) == (kafka is None):
@@ -201,10 +220,18 @@ def sink_add_command(
         settings = dict(read_pair(item, "--config") for item in config)
         options = {"servers": kafka, "prefix": prefix, "config": settings or None}
     given = {key: value for key, value in options.items() if value is not None}
+    labelled = dict(read_pair(label, "--label") for label in labels)
     with open_book(create=True) as book:
         known = {one.name for one in book.events.sinks()}
         sink, made = book.events.add_sink(
-            name, kind, topic or None, start=place, attempts=attempts, **given
+            name,
+            kind,
+            topic or None,
+            start=place,
+            attempts=attempts,
+            types=types or None,
+            labels=labelled or None,
+            **given,
         )
         if as_json:
             print_json(encode(sink) | ({} if made is None else {"secret": made}))
@@ -230,11 +257,74 @@ def sink_ls_command(as_json: bool) -> None:
                     sink["name"],
                     sink["kind"],
                     ", ".join(sink["topics"] or ["all topics"]),
-                    sink["options"].get("url") or sink["options"].get("servers") or "",
+                    _filters(sink),
+                    _address(sink["options"]),
                 )
                 for sink in sinks
             ]
-            print_table(("NAME", "KIND", "TOPICS", "ADDRESS"), rows)
+            if any(row[3] for row in rows):
+                print_table(("NAME", "KIND", "TOPICS", "ONLY", "ADDRESS"), rows)
+            else:
+                fewer = [(name, kind, topics, place) for name, kind, topics, _, place in rows]
+                print_table(("NAME", "KIND", "TOPICS", "ADDRESS"), fewer)
+
+
+def _filters(sink: dict[str, Any]) -> str:
+    """The types and labels that a sink asks for."""
+    labels = [f"{name}={value}" for name, value in sink["labels"].items()]
+    return ", ".join([*(sink["types"] or []), *labels])
+
+
+def _address(options: dict[str, Any]) -> str:
+    if "urls" in options:
+        return counted(len(options["urls"]), "schedule")
+    return options.get("url") or options.get("servers") or ""
+
+
+@events_group.command("ping")
+@click.argument("schedule", required=False)
+@click.argument("address", metavar="[URL]", required=False)
+@click.option("--off", is_flag=True, help="Send no more pings about SCHEDULE.")
+@json_option
+def ping_command(schedule: str | None, address: str | None, off: bool, as_json: bool) -> None:
+    """Ping URL whenever a run of SCHEDULE ends.
+
+    For services such as Healthchecks, which alert people when no ping comes: a
+    success is sent to URL, a failure to URL/fail with the error. Without
+    arguments, lists the schedules that have a ping. URLs are secret: only their
+    hosts are shown.
+
+    \b
+    Examples:
+      duebook events ping backup https://hc-ping.com/eb095278-…
+      duebook events ping backup --off
+    """
+    if schedule is not None and (address is None) != off:
+        raise click.UsageError("give either URL or --off")
+    with open_book() as book:
+        if schedule is None:
+            _print_pings(_pings(book), as_json)
+        elif address is None:
+            book.events.remove_ping(schedule)
+            click.echo(f"no more pings about {schedule}")
+        else:
+            book.events.set_ping(schedule, address)
+            click.echo(f"{schedule} pings {show_url(address)}")
+
+
+def _pings(book: Any) -> dict[str, str]:
+    """The URLs by schedule, as they may be shown."""
+    shown = [encode(sink)["options"] for sink in book.events.sinks() if sink.kind == "ping"]
+    return {name: url for options in shown for name, url in options["urls"].items()}
+
+
+def _print_pings(urls: dict[str, str], as_json: bool) -> None:
+    if as_json:
+        print_json([{"schedule": name, "url": url} for name, url in sorted(urls.items())])
+    elif not urls:
+        click.echo("no pings")
+    else:
+        print_table(("SCHEDULE", "URL"), sorted(urls.items()))
 
 
 @events_group.command("rm")

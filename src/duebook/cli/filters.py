@@ -79,7 +79,8 @@ def filter_options(command: Command) -> Command:
         option(
             "--target",
             metavar="KIND",
-            help="Only these: task, task:NAME, flow, flow:NAME, command, http or event.",
+            help="Only these: task, task:NAME, flow, flow:NAME, celery, celery:NAME, command, "
+            "http or event.",
         ),
         option(
             "--problem/--no-problem",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from duebook.cli.arguments import read_pair
+from duebook.cli.arguments import read_params
 from duebook.cli.commands import command
 from duebook.cli.opening import open_book
 from duebook.cli.output import (
@@ -21,46 +21,64 @@ from duebook.cli.output import (
     when,
     wrapped,
 )
-from duebook.cli.run import RUN_FAILED, until_interrupted
+from duebook.cli.run import exit_by, until_interrupted
 from duebook.clock import utc_now
 from duebook.errors import NotFound, printable
 from duebook.flows.problems import Problem
 from duebook.model.codec import encode
+from duebook.model.flow_target import FLOW_QUEUE
 from duebook.timetext import relative
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from duebook.client import Client
     from duebook.model.flow_view import FlowView
     from duebook.model.run import Run
 
-__all__ = ["COMMANDS"]
+__all__ = ["COMMANDS", "print_end", "watch"]
 
 PAGE: Final = 1_000
 POLL: Final = 0.2
-CHECK_EVERY: Final = 3.0
-"""Seconds between two checks whether steps wait for a missing worker."""
+CHECK_EVERY: Final = 2.0
+"""Seconds between two looks at what the run waits for."""
 _wait_option = click.option(
     "--wait",
     is_flag=True,
-    help="Print each step until the run ends; exit code 5 unless it succeeded.",
+    help="Print each step until the run ends; exit code 5 unless it succeeded, 6 if partial.",
 )
 
 
 @command("ls")
+@click.option(
+    "--label",
+    "labels",
+    metavar="NAME[=VALUE]",
+    multiple=True,
+    help="Only flows with this label or tag; repeatable.",
+)
 @json_option
-def ls_command(as_json: bool) -> None:
-    """List flows, each with its latest run."""
+def ls_command(labels: tuple[str, ...], as_json: bool) -> None:
+    """List flows, each with its latest run, and broken files.
+
+    With --json, a file that defines no flow has no name, only place and problem.
+    """
+    wanted = dict(label.partition("=")[::2] for label in labels)
     with open_book() as book:
-        views = page = book.flows.list(PAGE)
+        page = book.flows.list(PAGE)
+        found = list(page)
         while page.next_cursor is not None:
             page = book.flows.list(PAGE, cursor=page.next_cursor)
-            views += page
-        if as_json:
-            print_json([encode(view) for view in views])
-            return
+            found += page
+        views = [view for view in found if _has(view, wanted)]
+        if not views and wanted:
+            raise NotFound(f"no flow has the label {', '.join(labels)}; duebook flow ls lists all")
         problems = book.flows.problems()
+        flowless = [] if wanted else list(_flowless(found, problems))
+        if as_json:
+            broken = [{"name": None, "place": file, "problem": told} for file, told in flowless]
+            print_json([*map(encode, views), *broken])
+            return
         if not views and not problems:
             click.echo("no flows yet; start a node that reads some: duebook up --flows DIR")
             return
@@ -69,10 +87,22 @@ def ls_command(as_json: bool) -> None:
             run = view.last_run
             last = "" if run is None else f"{run.state} {relative(run.created_at - now)}"
             rows.append((view.name, view.starts or "manually", last, view.problem or ""))
+        rows += [(file, "", "", told.removeprefix(f"{file}:").lstrip()) for file, told in flowless]
         if rows:
             print_table(("FLOW", "STARTS", "LAST RUN", "PROBLEM"), rows, shrinks=1, states=2)
         for told in problems:
             print_problem(Problem(**told), err=True)
+
+
+def _flowless(
+    views: Iterable[FlowView], problems: Iterable[dict[str, Any]]
+) -> Iterator[tuple[str, str]]:
+    """The broken files that define no flow, each with its first problem."""
+    told = {view.place for view in views}
+    for problem in (Problem(**each) for each in problems):
+        if problem.file not in told:
+            told.add(problem.file)
+            yield problem.file, str(problem)
 
 
 @command("show")
@@ -105,22 +135,34 @@ def show_command(name: str, as_json: bool) -> None:
             click.echo(f"to see what each step waits for: duebook explain {view.name}")
 
 
+def _has(view: FlowView, wanted: Mapping[str, str]) -> bool:
+    """Whether a flow has all labels; one that is asked for without a value may have any."""
+    own = view.labels or {}
+    return all(name in own and value in ("", own[name]) for name, value in wanted.items())
+
+
 @command("start")
 @click.argument("name")
+@click.argument("words", metavar="[-- VALUE...]", nargs=-1)
 @click.option(
     "--param", "params", metavar="NAME=VALUE", multiple=True, help="A parameter; repeatable."
 )
 @_wait_option
 @json_option
-def start_command(name: str, params: tuple[str, ...], wait: bool, as_json: bool) -> None:
+def start_command(
+    name: str, words: tuple[str, ...], params: tuple[str, ...], wait: bool, as_json: bool
+) -> None:
     """Start a flow now.
+
+    Values after -- are its params: NAME=VALUE by name, others by their place.
 
     \b
     Examples:
       duebook flow start etl --param DAY=2026-02-07
       duebook flow start etl --wait
+      duebook flow start copy -- in.csv out.csv
     """
-    given = dict(read_pair(param, "--param") for param in params)
+    given = read_params(params, words)
     with open_book() as book:
         run = book.flows.start(name, given)
         if (unread := book.flows.get(name).unread) is not None:
@@ -198,6 +240,40 @@ def retry_command(run: str, step: str | None, wait: bool, as_json: bool) -> None
         _follow(book, again, wait, as_json, "continues", before)
 
 
+_step_arguments = (click.argument("run", metavar="RUN|NAME"), click.argument("step"))
+_comment_option = click.option("--comment", metavar="TEXT", help="Why; kept with the answer.")
+
+
+@command("approve")
+@_step_arguments[0]
+@_step_arguments[1]
+@_comment_option
+@json_option
+def approve_command(run: str, step: str, comment: str | None, as_json: bool) -> None:
+    """Approve a step that waits for a person.
+
+    NAME means the latest run of that flow, which continues.
+    """
+    with open_book() as book:
+        done = book.flows.approve(_latest(book, run) or run, step, comment)
+        print_json(encode(done)) if as_json else click.echo(f"approved step {step}")
+
+
+@command("reject")
+@_step_arguments[0]
+@_step_arguments[1]
+@_comment_option
+@json_option
+def reject_command(run: str, step: str, comment: str | None, as_json: bool) -> None:
+    """Reject a step that waits for a person.
+
+    NAME means the latest run of that flow. The step fails.
+    """
+    with open_book() as book:
+        done = book.flows.reject(_latest(book, run) or run, step, comment)
+        print_json(encode(done)) if as_json else click.echo(f"rejected step {step}")
+
+
 def _print_newer(book: Client, run: Run) -> None:
     """A run keeps the file that it started with, which may surprise."""
     name = run.flow or ""
@@ -227,24 +303,37 @@ def _follow(
         click.echo(f"run {run.id} of flow {run.flow} {told}")
     if wait:
         with until_interrupted(run.id):
-            run = _watch(book, run, {step.id: _progress(step) for step in before}, quiet=as_json)
+            run = watch(book, run, {step.id: _progress(step) for step in before}, quiet=as_json)
     if as_json:
         print_json(encode(run))
     if wait:
         if not as_json:
-            why = f": {run.why}" if run.why else ""
-            click.echo(wrapped(printable(f"{run.flow} {run.state}{why}")))
-        if run.status != "succeeded":
-            raise SystemExit(RUN_FAILED)
+            print_end(run)
+        exit_by(run.status)
 
 
-def _watch(book: Client, run: Run, seen: dict[str, tuple[str, int]], quiet: bool) -> Run:
-    """Print each step as it starts and ends, until the run has ended; returns the run."""
+def print_end(run: Run) -> None:
+    why = f": {run.why}" if run.why else ""
+    click.echo(wrapped(printable(f"{run.flow} {run.state}{why}")))
+
+
+def watch(
+    book: Client,
+    run: Run,
+    seen: dict[str, tuple[str, int]],
+    quiet: bool,
+    look: Callable[[], None] = lambda: None,
+) -> Run:
+    """Print each step as it starts and ends, until the run has ended; returns the run.
+
+    `seen` has what was printed of each, and `look` is called each time.
+    """
     told: set[str] = set()
     looked_at = time.monotonic()
     while True:
         current = book.runs.get(run.id)
         ended = not current.is_active
+        look()
         for step in book.flows.steps(run.id):
             if step.step is None or seen.get(step.id) == _progress(step):
                 continue
@@ -253,13 +342,27 @@ def _watch(book: Client, run: Run, seen: dict[str, tuple[str, int]], quiet: bool
                 click.echo(wrapped(printable(_line(step)), 4))
         if ended:
             return current
-        if not quiet and run.flow is not None and time.monotonic() - looked_at > CHECK_EVERY:
+        if not quiet and time.monotonic() - looked_at > CHECK_EVERY:
             looked_at = time.monotonic()
-            waits = set(book.flows.get(run.flow).waits)
-            for line in sorted(waits - told):
-                click.echo(wrapped(printable(f"  {line}"), 4))
-            told |= waits
+            for line in _waits(book, run.id):
+                if line not in told:
+                    click.echo(wrapped(printable(f"  {line}"), 4))
+                told.add(line)
         time.sleep(POLL)
+
+
+def _waits(book: Client, run_id: str, within: str = "") -> Iterator[str]:
+    """What a run and its steps wait for, also those of flows that it called; without the times,
+    which would be others a moment later."""
+    found = book.flows.explain(run_id)
+    if found.verdict == "queued":
+        yield f"{within or found.flow}  waits: {found.text.partition(': ')[2] or found.text}"
+    for step in found.steps:
+        if step.verdict == "queued":
+            yield f"{within}{step.step}  waits: {step.text.partition(': ')[2] or step.text}"
+    for called in book.flows.steps(run_id):
+        if called.step is not None and called.queue == FLOW_QUEUE and called.status == "running":
+            yield from _waits(book, called.id, f"{within}{called.step}/")
 
 
 def _progress(step: Run) -> tuple[str, int]:
@@ -319,5 +422,7 @@ COMMANDS: Final = (
     stop_command,
     restart_command,
     retry_command,
+    approve_command,
+    reject_command,
     forget_command,
 )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from duebook.cli.arguments import read_pair, user
+from duebook.cli.arguments import read_params, user
 from duebook.cli.commands import group
+from duebook.cli.flow_run_file import run_file_command
 from duebook.cli.flow_runs import COMMANDS
+from duebook.cli.opening import settings_of
 from duebook.cli.output import cut, json_option, print_json, print_problem, wrapped
 from duebook.cli.terminal import table_width
 from duebook.clock import utc_now
@@ -20,9 +23,11 @@ from duebook.flows.check import Checked, check_files, unknown_calls
 from duebook.flows.drawing import draw_lines, draw_svg
 from duebook.flows.dry_run import DryStep, dry_run
 from duebook.flows.problems import did_you_mean
+from duebook.flows.render import flow_secrets
 from duebook.ids import new_id
 from duebook.model.flow import FlowTarget
 from duebook.model.target import CommandTarget, HttpTarget
+from duebook.secret_sources import read_sources
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +47,7 @@ def flow_group() -> None:
     """Check, start and stop flows: graphs of steps in YAML files."""
 
 
-for _command in COMMANDS:
+for _command in (run_file_command, *COMMANDS):
     flow_group.add_command(_command)
 
 
@@ -57,13 +62,28 @@ def check_command(files: tuple[Path, ...], as_json: bool) -> None:
       duebook flow check etl.yaml
       duebook flow check flows/ --json
     """
-    checked = check_files(files)
+    checked = [_with_secrets(each) for each in check_files(files)]
     if as_json:
         print_json([_form(each) for each in checked])
     else:
         _print_checked(checked)
     if any(each.problems for each in checked):
         raise SystemExit(2)
+
+
+def _with_secrets(checked: Checked) -> Checked:
+    """With a note about secrets that a node with the settings of this machine would not have."""
+    named = {name for flow in checked.flows for name in flow_secrets(flow)}
+    if not named:
+        return checked
+    settings = settings_of()
+    known = read_sources(settings.secrets).get(settings.namespace, {})
+    told = tuple(
+        f'secret "{name}" is not in [secrets.{settings.namespace}] of the settings here; '
+        "a node that executes the flow must have it there"
+        for name in sorted(named - set(known))
+    )
+    return replace(checked, notes=(*checked.notes, *told))
 
 
 def _form(checked: Checked) -> dict[str, Any]:
@@ -137,12 +157,15 @@ def graph_command(file: Path, name: str | None, svg: bool) -> None:
 
 @flow_group.command("dry")
 @_file_argument
+@click.argument("words", metavar="[-- VALUE...]", nargs=-1)
 @_name_option
 @click.option(
     "--param", "params", metavar="NAME=VALUE", multiple=True, help="A parameter; repeatable."
 )
 @json_option
-def dry_command(file: Path, name: str | None, params: tuple[str, ...], as_json: bool) -> None:
+def dry_command(
+    file: Path, words: tuple[str, ...], name: str | None, params: tuple[str, ...], as_json: bool
+) -> None:
     """Show what would run, with its values, without running it.
 
     What only a run knows is shown by its name: the output of a step, and the
@@ -151,9 +174,10 @@ def dry_command(file: Path, name: str | None, params: tuple[str, ...], as_json: 
     \b
     Example:
       duebook flow dry etl.yaml --param DAY=2026-02-07
+      duebook flow dry copy.yaml -- in.csv out.csv
     """
     flow = _find(file, name)
-    given = dict(read_pair(param, "--param") for param in params)
+    given = read_params(params, words)
     steps = dry_run(flow, given, utc_now(), new_id(), user())
     if as_json:
         print_json([step.to_json() for step in steps])

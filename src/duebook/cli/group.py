@@ -10,11 +10,24 @@ from typing import Any, Final, NoReturn
 import click
 
 from duebook.cli.commands import Group
-from duebook.errors import DuebookError, Invalid, NotFound, Unavailable, counted, printable
+from duebook.errors import (
+    DuebookError,
+    Invalid,
+    NotFound,
+    Unavailable,
+    WaitTimeout,
+    counted,
+    printable,
+)
 
 __all__ = ["DuebookGroup"]
 
-_EXIT_CODES: Final[dict[type[DuebookError], int]] = {Invalid: 2, NotFound: 3, Unavailable: 4}
+_EXIT_CODES: Final[dict[type[DuebookError], int]] = {
+    Invalid: 2,
+    NotFound: 3,
+    Unavailable: 4,
+    WaitTimeout: 7,
+}
 
 MOST_PROBLEMS: Final = 5
 """How many problems are printed when there are several."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from duebook.settings import Settings
 
-__all__ = ["load_app"]
+__all__ = ["imported", "load_app"]
 
 OURS: Final = Path(duebook.__file__).parent
 _MISSING: Final = object()
@@ -38,12 +38,13 @@ def load_app(text: str | None, settings: Settings) -> Duebook:
     module, colon, name = text.partition(":")
     if not (module and colon and name):
         raise Invalid(f"app {quoted(text)} is not in the form MODULE:BOOK, such as reports:book")
-    book = _find(_imported(module), name)
+    book = _find(imported(module), name)
     book.move(given.get("database_url"), given.get("namespace"))
     return book
 
 
-def _imported(module: str) -> ModuleType:
+def imported(module: str) -> ModuleType:
+    """A module of the current directory, or an installed one; raises Invalid."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

@@ -1,4 +1,4 @@
-"""The commands about namespaces: ls, limit, free, recount."""
+"""The commands about namespaces: ls, limit, free, keep, recount."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from duebook.cli.bulk import agreed
 from duebook.cli.commands import group
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_table, wrapped
 from duebook.errors import counted
 from duebook.model.access import EVERYWHERE
 from duebook.model.codec import encode
+from duebook.model.history import read_keep
+from duebook.settings import RETENTION
+from duebook.timetext import parse_duration
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from duebook.client import Client
     from duebook.model.quota import NamespaceUse
 
 __all__ = ["namespace_group"]
@@ -22,22 +29,22 @@ __all__ = ["namespace_group"]
 
 @group("namespace")
 def namespace_group() -> None:
-    """List namespaces and set their quotas."""
+    """List namespaces, set their quotas and how long runs are kept."""
 
 
 @namespace_group.command("ls")
 @json_option
 def ls_command(as_json: bool) -> None:
-    """List the namespaces that have schedules or a quota."""
+    """List the namespaces that have schedules, a quota or a keep."""
     with open_book() as book:
         uses = book.namespaces.list()
     if as_json:
         print_json([encode(use) for use in uses])
     elif uses:
-        head = ("NAMESPACE", "SCHEDULES", "BYTES", "FIRES/MIN", "PAYLOAD", "PRIORITY")
+        head = ("NAMESPACE", "SCHEDULES", "BYTES", "FIRES/MIN", "PAYLOAD", "PRIORITY", "KEEP")
         print_table(head, [_row(use) for use in uses], shrinks=0)
     else:
-        click.echo("no namespaces have schedules or a quota")
+        click.echo("no namespaces have schedules, a quota or a keep")
 
 
 @namespace_group.command("limit")
@@ -82,8 +89,8 @@ def limit_command(name: str, as_json: bool, **limits: Any) -> None:
     click.echo(wrapped(f"limited {_whom(name)}: {', '.join(_limits(use))}"))
 
 
-def _whom(name: str) -> str:
-    return "all namespaces without a limit of their own" if name == EVERYWHERE else name
+def _whom(name: str, what: str = "limit") -> str:
+    return f"all namespaces without a {what} of their own" if name == EVERYWHERE else name
 
 
 def _limits(use: NamespaceUse) -> list[str]:
@@ -115,6 +122,51 @@ def free_command(name: str) -> None:
     click.echo(f"removed the quota of {_whom(name)}{then}")
 
 
+@namespace_group.command("keep")
+@click.argument("name")
+@click.argument("length", required=False)
+@click.option("--default", "unset", is_flag=True, help="Keep runs as long as the others do.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@json_option
+def keep_command(name: str, length: str | None, unset: bool, yes: bool, as_json: bool) -> None:
+    """Set how long a namespace keeps its runs.
+
+    NAME is a namespace, or '*' for all that have no keep of their own; they keep
+    runs for 90 days. Older runs are deleted within minutes, with their logs and
+    outputs. A schedule can keep its runs for another time (--keep), or only the
+    newest (--keep-last).
+
+    \b
+    Examples:
+      duebook namespace keep shop 30d
+      duebook namespace keep '*' 365d
+      duebook namespace keep shop --default
+    """
+    if (length is None) != unset:
+        raise click.UsageError("give either a LENGTH, such as 30d, or --default")
+    keep = None if length is None else read_keep("LENGTH", length)
+    with open_book(create=True) as book:
+        if not yes and _shortens(book, name, keep):
+            than = length or "the default"
+            question = f"delete runs of {_whom(name, 'keep')} that are older than {than}?"
+            if not agreed(question):
+                click.echo("cancelled; nothing was changed", err=True)
+                return
+        use = book.namespaces.keep(name, keep)
+    if as_json:
+        print_json(encode(use))
+        return
+    click.echo(f"runs of {_whom(name, 'keep')} are kept for {use.keep}")
+
+
+def _shortens(book: Client, name: str, keep: timedelta | None) -> bool:
+    """Whether runs go that would stay."""
+    known = {use.quota.namespace: parse_duration(use.keep) for use in book.namespaces.list()}
+    default = known.get(EVERYWHERE, RETENTION)
+    now = known.get(name, default)
+    return (default if keep is None else keep) < now
+
+
 @namespace_group.command("recount")
 @click.argument("name")
 def recount_command(name: str) -> None:
@@ -139,4 +191,4 @@ def _row(use: NamespaceUse) -> tuple[str, ...]:
     if quota.definition_bytes is not None:
         size += f" of {quota.definition_bytes:,}"
     priority = "-" if quota.max_priority is None else f"up to {quota.max_priority}"
-    return quota.namespace, schedules, size, fires, payload, priority
+    return quota.namespace, schedules, size, fires, payload, priority, use.keep

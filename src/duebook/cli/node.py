@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,12 +20,17 @@ from duebook.cli.web import open_socket, open_web, start_web
 from duebook.descriptors import allow_descriptors
 from duebook.errors import Invalid, printable, shorten
 from duebook.ids import check_name
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.fields import read_labels
+from duebook.model.node_times import read_lease, read_stop_within
 from duebook.model.serving import choose_serving
-from duebook.settings import COORDINATIONS, LOG_FORMATS
+from duebook.model.smtp_server import load_smtp_url
+from duebook.secret_sources import read_sources
+from duebook.settings import COORDINATIONS, LOG_FORMATS, is_memory
 from duebook.settings import ROLES as NODE_ROLES
 from duebook.store.opening import place_of
 from duebook.targets.addresses import read_networks
+from duebook.targets.celery_link import load_celery_app
 from duebook.targets.command_setup import command_setup
 from duebook.targets.printing import keeping_prints
 from duebook.targets.spawner import Spawner
@@ -102,6 +106,18 @@ _node_options = _with(
         "DUEBOOK_SERVE; default: the namespace of the program or of --namespace, else all]",
     ),
     click.option(
+        "--stop-within",
+        metavar="LENGTH",
+        help="How long to wait for running runs when told to stop, such as 5m. [env: "
+        "DUEBOOK_STOP_WITHIN; default: 10s]",
+    ),
+    click.option(
+        "--lease",
+        metavar="LENGTH",
+        help="How long the node may be out of touch with the database before others take over "
+        "its runs, from 30s to 10m. [env: DUEBOOK_LEASE; default: 30s]",
+    ),
+    click.option(
         "--prune", is_flag=True, help="Delete schedules that the program no longer declares."
     ),
     click.option(
@@ -117,10 +133,20 @@ _node_options = _with(
         help="Run commands as this user; the node must be root. [env: DUEBOOK_RUN_AS]",
     ),
     click.option(
+        "--celery",
+        metavar="MODULE:APP",
+        help="Send tasks to the workers of this Celery app. [env: DUEBOOK_CELERY_APP]",
+    ),
+    click.option(
         "--http-allow",
         metavar="NETWORKS",
         help="Private networks that requests may reach, such as 10.0.0.0/8. "
         "[env: DUEBOOK_HTTP_ALLOW]",
+    ),
+    click.option(
+        "--tracing",
+        is_flag=True,
+        help="Write OpenTelemetry spans of runs. [env: DUEBOOK_TRACING; default: off]",
     ),
     _quiet_option,
     *_log_options,
@@ -237,6 +263,9 @@ class _Wanted:
     http_allow: str | None = None
     pass_env: tuple[str, ...] = ()
     run_as: str | None = None
+    celery: str | None = None
+    stop_within: str | None = None
+    lease: str | None = None
     prune: bool = False
     quiet: bool = False
     verbose: bool = False
@@ -245,18 +274,23 @@ class _Wanted:
     port: str | None = None
     max_connections: str | None = None
     flows: tuple[Path, ...] = ()
+    tracing: bool = False
 
     def settings(self) -> Settings:
         return database_settings(
             coordination=self.coordination,
             http_allow=self.http_allow,
+            celery_app=self.celery,
             serve=self.serve,
             pass_env=",".join(self.pass_env),
             run_as=self.run_as,
+            stop_within=self.stop_within,
+            lease=self.lease,
             host=self.host,
             port=self.port,
             max_connections=self.max_connections,
             log_format=self.log_format,
+            tracing="on" if self.tracing else None,
         )
 
     def check(self) -> None:
@@ -267,12 +301,26 @@ class _Wanted:
             check_name(name, "--queue")
         self._labels()
 
+    def serves_apart(self, database_url: str) -> bool:
+        """Whether the API has a process of its own, as far as the command line tells."""
+        return self.roles != ("web",) and not is_memory(database_url)
+
+    def refuse_part(self, database_url: str) -> None:
+        """Raises Invalid for a node that needs others, if they could not see its database."""
+        missing = [role for role in ("scheduler", "worker") if role not in self.roles]
+        if missing and is_memory(database_url):
+            raise Invalid(
+                f"{database_url} is in the memory of one process, and this node would have no "
+                f"{' and no '.join(missing)}; use duebook up, or a file or PostgreSQL"
+            )
+
     def _labels(self) -> Labels:
         pairs = (read_pair(label, "--label") for label in self.labels)
         return read_labels("--label", dict(pairs))
 
     def options(self, settings: Settings, namespace: str) -> NodeOptions:
         from duebook.engine.node import NodeOptions
+        from duebook.engine.node_options import load_tracing
 
         return NodeOptions(
             slots=self.slots,
@@ -280,13 +328,20 @@ class _Wanted:
             namespaces=choose_serving(
                 settings.serve,
                 namespace,
-                program=self.app is not None,
+                program=self.app is not None or bool(settings.celery_app),
                 named="namespace" in settings.given,
             ),
             labels=self._labels(),
             roles=self.roles,
             coordination=settings.coordination,
             http_allow=read_networks(settings.http_allow),
+            stop_within=read_stop_within(settings.stop_within),
+            lease=read_lease(settings.lease),
+            secrets=read_sources(settings.secrets),
+            smtp=load_smtp_url(settings.smtp_url),
+            public_url=settings.public_url,
+            celery=load_celery_app(settings.celery_app) if "worker" in self.roles else None,
+            tracing=load_tracing(settings.tracing),
         )
 
 
@@ -296,6 +351,9 @@ def _serve(wanted: _Wanted) -> None:
     level = log_level(wanted.quiet, wanted.verbose)
     announce = begin_log(level, settings.log_format)
     read_networks(settings.http_allow)  # so that mistakes are reported now
+    read_stop_within(settings.stop_within)
+    read_lease(settings.lease)
+    load_smtp_url(settings.smtp_url)
     setup = command_setup(settings.pass_env, settings.run_as)
     allow_descriptors(wanted.slots * 8 + 256)  # a run needs five
     with ExitStack() as stack:
@@ -304,22 +362,24 @@ def _serve(wanted: _Wanted) -> None:
             stack.callback(listening.socket.close)
         stack.enter_context(keeping_prints())
         spawner = stack.enter_context(Spawner(setup))  # before any thread
-        process = None
-        if listening is not None and wanted.roles != ("web",):
+        children, process = stack.enter_context(ExitStack()), None
+        if listening is not None and wanted.serves_apart(settings.database_url):
             from duebook.cli.web_supervisor import WebProcess
 
-            process = stack.enter_context(WebProcess(listening.socket))  # it imports meanwhile
+            process = children.enter_context(WebProcess(listening.socket))  # it imports meanwhile
         from duebook.engine.garbage import collect_seldom
         from duebook.engine.measures import Measures
 
         book = stack.enter_context(load_app(wanted.app, settings))
         options = wanted.options(settings, book.namespace)
-        measures = Measures()
+        measures, in_memory = Measures(), is_memory(book.database_url)
+        wanted.refuse_part(book.database_url)
         web = None
-        if process is not None and listening is not None:
+        if listening is not None and process is not None and not in_memory:
             web = start_web(process, book, settings, listening, measures, level)
         elif listening is not None:
-            web = stack.enter_context(open_web(book, settings, listening))
+            children.close()  # no other process could see the memory of this one
+            web = stack.enter_context(open_web(book, settings, listening, measures))
 
         def ready() -> None:
             for line in _greeting(book, options, setup.user):
@@ -330,23 +390,33 @@ def _serve(wanted: _Wanted) -> None:
             announce("ready; press Ctrl-C to stop")
 
         book.serve(spawner, options, wanted.prune, ready, measures, wanted.flows)
-    announce("stopped; the next start continues where this one ended")
+    announce(
+        "stopped; the database in memory is gone"
+        if in_memory
+        else "stopped; the next start continues where this one ended"
+    )
 
 
 def _greeting(book: Duebook, options: NodeOptions, user: CommandUser | None) -> Iterator[str]:
     place = place_of(book.database_url).removeprefix("database ")
     yield f"duebook {__version__}, database {printable(place)}"
+    if is_memory(book.database_url):
+        yield "this database is lost when the node stops; use a file or PostgreSQL to keep it"
     if "worker" in options.roles:
         yield f"serves {options.namespaces}"
         if user is not None:
             yield f"runs commands as {user.name}"
+    if options.celery is not None:
+        waits = "" if options.celery.waits else ", which has no result backend"
+        yield f"sends tasks to Celery{waits}"
     if book.tasks.names:
         yield f"tasks: {', '.join(book.tasks.names)}"
     for schedule in book.schedules.list(status="active", sort="next_due_at", limit=3):
         yield f"next: {schedule.name} {when(schedule.next_due_at)}"
     if not book.tasks.names and not book.schedules.list(limit=1):
         yield "no schedules yet; add one in another terminal:"
-        yield "  duebook add hello --every 10s -- echo hello"
+        where = "--url ADDRESS " if is_memory(book.database_url) else ""
+        yield f"  duebook {where}add hello --every 10s -- echo hello"
 
 
 def read_roles(text: str) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 from duebook.errors import printable
+from duebook.targets.log_fields import fields_of
+from duebook.targets.printing import claim_at_work
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -61,7 +63,8 @@ class _TextFormatter(logging.Formatter):
 
 
 class _JsonFormatter(logging.Formatter):
-    """One object a line: at, level, logger, message, and traceback where there is one."""
+    """One object a line: at, level, logger, message, the run it is about, and a traceback where
+    there are such."""
 
     def format(self, record: logging.LogRecord) -> str:
         form = {
@@ -70,6 +73,7 @@ class _JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        form |= fields_of(record, claim_at_work())
         if record.exc_info:
             form["traceback"] = self.formatException(record.exc_info)
         return json.dumps(form)

@@ -1,4 +1,4 @@
-"""The command about nodes: nodes."""
+"""The commands about nodes: nodes, drain, undrain."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_table
 from duebook.cli.terminal import show_page, watch_option
 from duebook.clock import utc_now
+from duebook.errors import counted, printable
 from duebook.model.codec import encode
 from duebook.timetext import relative
 
 if TYPE_CHECKING:
     from duebook.model.node import LiveNode
 
-__all__ = ["nodes_command"]
+__all__ = ["drain_command", "nodes_command", "undrain_command"]
 
 RIGHT: Final = timedelta(seconds=1)
 """A clock that is off by less than this is shown as right."""
@@ -44,6 +45,49 @@ def nodes_command(watch: bool, as_json: bool) -> None:
         show_page(render, watch, as_json)
 
 
+@command("drain")
+@click.argument("node")
+@click.option("--stop", is_flag=True, help="Stop the node when its last run has finished.")
+@json_option
+def drain_command(node: str, stop: bool, as_json: bool) -> None:
+    """Let a node start no more runs, and finish those it is running.
+
+    NODE is a name, or NAME:PID or an id if several live nodes have that name; see
+    duebook nodes. Other nodes take over the queued work. The node continues to
+    plan and to serve the dashboard; with --stop it exits once it is idle.
+
+    \b
+    Examples:
+      duebook drain worker-3
+      duebook drain worker-3:4711 --stop
+    """
+    with open_book() as book:
+        found = book.nodes.drain(node, stop)
+    if as_json:
+        print_json(encode(found))
+        return
+    then = "; it stops when idle" if stop else ""
+    click.echo(f"draining {_named(found)}: {counted(found.running, 'run')} running{then}")
+    click.echo(f"undo: duebook undrain {_named(found)}")
+
+
+@command("undrain")
+@click.argument("node")
+@json_option
+def undrain_command(node: str, as_json: bool) -> None:
+    """Let a node that is draining start runs again."""
+    with open_book() as book:
+        found = book.nodes.undrain(node)
+    if as_json:
+        print_json(encode(found))
+        return
+    click.echo(f"{_named(found)} starts runs again")
+
+
+def _named(node: LiveNode) -> str:
+    return printable(f"{node.node}:{node.pid}")
+
+
 def _row(node: LiveNode) -> tuple[str, ...]:
     roles = ",".join(node.roles) + (" (leader)" if node.leads else "")
     started = relative(node.started_at - utc_now())
@@ -52,7 +96,11 @@ def _row(node: LiveNode) -> tuple[str, ...]:
 
 
 def _serves(node: LiveNode) -> str:
-    return ",".join(node.namespaces.to_json()) if "worker" in node.roles else "-"
+    if "worker" not in node.roles:
+        return "-"
+    if node.draining_at is not None:
+        return "draining, stops" if node.stops_when_idle else "draining"
+    return ",".join(node.namespaces.to_json())
 
 
 def _clock(node: LiveNode) -> str:

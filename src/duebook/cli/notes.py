@@ -13,9 +13,10 @@ import click
 from duebook.cli.output import wrapped
 from duebook.errors import Forbidden, NotFound, printable
 from duebook.flows.problems import did_you_mean
+from duebook.model.celery_target import CELERY, unknown_task
 from duebook.model.event_target import EventTarget
 from duebook.model.serving import unserved
-from duebook.model.target import CommandTarget, TaskTarget
+from duebook.model.target import CommandTarget, worker_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,13 +70,13 @@ def _notes(book: Client, namespace: str, spec: ScheduleSpec) -> Iterator[str]:
         yield missing
     if isinstance(target, EventTarget):  # it needs no worker
         return
-    told = unserved(namespace, [node.namespaces for node in nodes if "worker" in node.roles])
+    told = unserved(namespace, [node.namespaces for node in nodes if node.works])
     if told is not None:
         yield told
         return
     workers = [node for node in nodes if node.serves(namespace)]
-    if isinstance(target, TaskTarget):
-        yield from _unknown_task(target.name, workers)
+    if (task := worker_task(target)) is not None:
+        yield from _unknown_task(task, workers)
     yield from _unserved_queue(spec.queue, workers)
 
 
@@ -107,9 +108,12 @@ def _missing_files(target: CommandTarget) -> Iterator[str]:
 
 def _unknown_task(name: str, workers: list[LiveNode]) -> Iterator[str]:
     known = sorted({task for node in workers for task in node.tasks})
-    if name not in known:
-        hint = did_you_mean(name, known) or "start one: duebook worker MODULE:BOOK"
-        yield f'no live worker knows task "{name}"; {hint}'
+    if name in known:
+        return
+    hint = did_you_mean(name, known) or "start one: duebook worker MODULE:BOOK"
+    if name == CELERY:
+        hint = "start one: duebook up --celery MODULE:APP"
+    yield f"no live worker {unknown_task(name)}; {hint}"
 
 
 def _unserved_queue(queue: str, workers: list[LiveNode]) -> Iterator[str]:

@@ -9,7 +9,8 @@ import click
 
 from duebook.book import Book
 from duebook.cli.arguments import user
-from duebook.settings import Settings, load_settings
+from duebook.errors import Invalid
+from duebook.settings import Settings, is_memory, load_settings
 from duebook.store.opening import open_store
 
 if TYPE_CHECKING:
@@ -64,6 +65,11 @@ def open_database(create: bool = False) -> Iterator[Book]:
 
 
 def _database(settings: Settings, create: bool) -> Book:
+    if is_memory(settings.database_url):
+        raise Invalid(
+            f"{settings.database_url} is in the memory of the process that opened it, and no other "
+            "command can see it; ask its node with --url, or use a file: --database books.db"
+        )
     store = open_store(settings.database_url, settings.listen_url, create)
     return Book(store, settings.namespace, by=f"cli:{user()}")
 

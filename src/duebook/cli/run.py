@@ -19,20 +19,23 @@ from duebook.clock import utc_now
 from duebook.errors import printable
 from duebook.model.codec import encode
 from duebook.model.hidden import load_shown
+from duebook.model.run import DONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from duebook.client import Client
-    from duebook.model.run import Run
+    from duebook.model.run import Run, RunStatus
 
-__all__ = ["INTERRUPTED", "RUN_FAILED", "run_command", "until_interrupted"]
+__all__ = ["INTERRUPTED", "exit_by", "run_command", "until_interrupted"]
 
 POLL: Final = 0.1
 HINT_AFTER: Final = 2.0
 """Seconds that a run waits before a hint why."""
 RUN_FAILED: Final = 5
 """The exit code when a run that was waited for did not succeed."""
+RUN_PARTIAL: Final = 6
+"""The exit code when it ended partial: a flow that continued after a failure."""
 INTERRUPTED: Final = 130
 
 
@@ -40,7 +43,9 @@ INTERRUPTED: Final = 130
 @name_argument
 @click.option("--payload", metavar="JSON", help="Use this payload instead of the schedule's.")
 @click.option(
-    "--wait", is_flag=True, help="Print its log until it ends; exit code 5 unless it succeeded."
+    "--wait",
+    is_flag=True,
+    help="Print its log until it ends; exit code 5 unless it succeeded, 6 if partial.",
 )
 @click.option(
     "--dry-run", is_flag=True, help="Show what would run, with its values, without running it."
@@ -72,8 +77,14 @@ def run_command(name: str, payload: str | None, wait: bool, dry_run: bool, as_js
         else:
             why = f": {run.error or run.reason}" if run.reason else ""
             click.echo(printable(f"run {run.id} ") + painted(run.status) + printable(why))
-        if run.status != "succeeded":
-            click.get_current_context().exit(RUN_FAILED)
+        exit_by(run.status)
+
+
+def exit_by(*ends: RunStatus) -> None:
+    """Exit unless all of the runs that were waited for succeeded."""
+    if set(ends) <= {"succeeded"}:
+        return
+    click.get_current_context().exit(RUN_PARTIAL if set(ends) <= {*DONE} else RUN_FAILED)
 
 
 @contextmanager

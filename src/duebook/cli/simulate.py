@@ -387,7 +387,7 @@ def _print_proposal(proposal: SpreadProposal) -> None:
     for name, why in list(proposal.fixed.items())[:5]:
         click.echo(wrapped(printable(f'note: "{name}" cannot move: {why}')))
     if not proposal.movable:
-        click.echo(wrapped("no schedule may move; label some with may-move=true, or use --name"))
+        click.echo(wrapped("no schedule may move: none has the label, or is named by --name"))
     elif not proposal.moves:
         click.echo("no move would lower the peak")
     else:

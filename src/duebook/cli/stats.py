@@ -55,7 +55,9 @@ def _print(found: Statistics) -> None:
     since = f", since {when(found.since, tz=found.tz)}" if found.since else ""
     took = (total.median_duration, total.p95_duration, total.longest_duration)
     late = (total.median_lateness, total.p95_lateness, total.highest_lateness)
-    ends = f"{total.succeeded:,} succeeded, {total.failed:,} failed, {total.cancelled:,} cancelled"
+    partial = f"{total.partial:,} partial, " if total.partial else ""
+    rest = f"{partial}{total.failed:,} failed, {total.cancelled:,} cancelled"
+    ends = f"{total.succeeded:,} succeeded, {rest}"
     print_pairs(
         [
             ("schedule", found.schedule),

@@ -17,8 +17,8 @@ from duebook.api.local_token import keep_local_token, local_token_path
 from duebook.api.login_links import LoginLinks
 from duebook.api.server import DEFAULT_PORT, bind
 from duebook.errors import Invalid, Unavailable
-from duebook.settings import is_postgres
-from duebook.store.opening import open_store
+from duebook.settings import is_file
+from duebook.store.opening import open_beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,7 +88,7 @@ class Entrance:
 def _link_command() -> str:
     """The command that finds the same files."""
     database = click.get_current_context().find_root().obj.get("database_url")
-    if database is None or is_postgres(database):
+    if database is None or not is_file(database):
         return "duebook token link"
     return f"duebook token link --database {shlex.quote(database)}"
 
@@ -131,20 +131,23 @@ def start_web(
 
 
 @contextmanager
-def open_web(book: Duebook, settings: Settings, listening: ListeningSocket) -> Iterator[Web]:
+def open_web(
+    book: Duebook, settings: Settings, listening: ListeningSocket, measures: Measures | None = None
+) -> Iterator[Web]:
     """The API in this process, with connections of its own; as `start_web`."""
     from duebook.api.authenticator import authenticator_of
     from duebook.api.limits import limits_for
     from duebook.api.server import Server
     from duebook.web.site import create_site
 
-    store = open_store(book.database_url, settings.listen_url)
+    store = open_beside(book.store, book.database_url, settings.listen_url)
     try:
         entrance = _entrance(store, book.database_url, listening)
         app = create_site(
             store,
             authenticator_of(store, None if entrance is None else entrance.path),
             tasks=book.tasks,
+            measures=None if measures is None else lambda: measures,
             trouble=book.node_trouble,
             hosts=listening.hosts(settings.allowed_hosts, settings.cors_origins),
         )

@@ -60,7 +60,7 @@ def diff_command(new: str, ahead: str, as_json: bool) -> None:
     2026c, which pip downloads without installing it.
 
     It compares the active and paused schedules of all namespaces, and changes
-    nothing.
+    nothing. It needs the database itself, not a server.
 
     \b
     Examples:

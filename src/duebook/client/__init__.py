@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, Unpack
 
 from duebook.book.readiness import GRACE
 from duebook.client.access import (
@@ -19,6 +19,7 @@ from duebook.client.access import (
     TemplatesClient,
     TokensClient,
 )
+from duebook.client.alerts import AlertsClient
 from duebook.client.arguments import NOT_SENT, Given
 from duebook.client.calendars import CalendarsClient, FeedsClient, WindowsClient
 from duebook.client.catchup import CatchupClient
@@ -26,19 +27,21 @@ from duebook.client.events import EventsClient
 from duebook.client.flows import FlowsClient
 from duebook.client.runs import RunsClient
 from duebook.client.schedules import SchedulesClient
-from duebook.client.use_cases import V1, UseCase, declared, needs_database, operation
+from duebook.client.shadow import ShadowClient
+from duebook.client.use_cases import V1, UseCase, declared, operation
+from duebook.errors import Invalid, shorten
 from duebook.model.access import Role
+from duebook.model.policies import EnqueuePolicies
 from duebook.model.readiness import Readiness
-from duebook.model.run import Run
+from duebook.model.run import EnqueuedRun
 from duebook.model.simulation import SimulationReport, SpreadProposal
 from duebook.timetext import format_duration, parse_duration
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Self, Unpack
+    from typing import Self
 
     from duebook.book import Book
-    from duebook.model.policies import EnqueuePolicies
 
 __all__ = ["PARTS", "TABLE", "Client"]
 
@@ -93,6 +96,12 @@ def _lengths(takes: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _task_name(task: object) -> str:
+    if isinstance(task, str):
+        return task
+    raise Invalid(f"task {shorten(task)} is not the name of a task; a server takes names only")
+
+
 class Client(Protocol):
     """One namespace, in a database or on a server."""
 
@@ -119,7 +128,11 @@ class Client(Protocol):
     @property
     def windows(self) -> WindowsClient: ...
     @property
+    def shadow(self) -> ShadowClient: ...
+    @property
     def feeds(self) -> FeedsClient: ...
+    @property
+    def alerts(self) -> AlertsClient: ...
     @property
     def audit(self) -> AuditClient: ...
     @property
@@ -208,16 +221,34 @@ class Client(Protocol):
     def problems(self) -> list[str]:
         """What keeps queued runs of this namespace from starting, in words; usually nothing."""
 
-    @needs_database("enqueue()")
+    @operation(
+        *("enqueue_run", "POST", "/runs", Role.OPERATOR, "enqueue"),
+        status=201,
+        also=(200,),
+        errors=(409,),
+    )
     def enqueue(
         self,
-        task: str | Callable[..., Any],
-        payload: Mapping[str, Any] | None = None,
+        task: Annotated[
+            str | Callable[..., Any], Given("The name of a task.", json=str, send=_task_name)
+        ],
+        payload: Annotated[
+            Mapping[str, Any] | None, Given("Its arguments.", json=dict[str, Any])
+        ] = None,
         *,
-        key: str | None = None,
-        connection: Any = None,
+        key: Annotated[
+            str | None, Given("While a run of the task has this key, it is returned.")
+        ] = None,
+        connection: Annotated[Any, NOT_SENT] = None,
         **policies: Unpack[EnqueuePolicies],
-    ) -> Run: ...
+    ) -> EnqueuedRun:
+        """Queue a run of a task, without a schedule.
+
+        Returns 201 for a new run, and 200 with the run that has the `key`; `result` says what
+        happened to the payload. `unique` says until when a run keeps its key: `pending` (a worker
+        claims it), `active` (it ends), `forever` or a duration. `debounce` and `throttle` replace
+        the payload of a run that has not started.
+        """
 
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
@@ -241,7 +272,9 @@ PARTS: Final[Mapping[str, type[Any]]] = MappingProxyType(
         "templates": TemplatesClient,
         "calendars": CalendarsClient,
         "windows": WindowsClient,
+        "shadow": ShadowClient,
         "feeds": FeedsClient,
+        "alerts": AlertsClient,
         "audit": AuditClient,
         "namespaces": NamespacesClient,
         "tokens": TokensClient,

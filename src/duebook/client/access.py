@@ -4,7 +4,7 @@ tokens."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Protocol
 
 from duebook.client.arguments import JUDGED, By, Cursor, Given, Limit, QueueName, named
@@ -14,12 +14,13 @@ from duebook.model.access import AccessToken, Role, read_namespaces, read_role
 from duebook.model.change import KINDS, Change
 from duebook.model.diagnosis import Diagnosis
 from duebook.model.fields import read_instant, whole
+from duebook.model.history import read_keep
 from duebook.model.listing import Listing
 from duebook.model.node import LiveNode
 from duebook.model.queue import MOST, Queue, QueueLoad, Rate, read_rate
 from duebook.model.quota import NamespaceUse, check_quota_name
 from duebook.model.template import ScheduleTemplate
-from duebook.timetext import parse_instant
+from duebook.timetext import parse_duration, parse_instant
 
 __all__ = [
     "AuditClient",
@@ -39,8 +40,13 @@ TemplateList = list[ScheduleTemplate]
 TokenList = list[AccessToken]
 Uses = list[NamespaceUse]
 
+_Node = Annotated[str, named("node", 1)]
 _Template = Annotated[str, named("template")]
 _Namespace = Annotated[str, Given(send=check_quota_name)]
+
+
+def _read_keep(key: str, value: Any) -> timedelta | None:
+    return None if value is None else read_keep(key, value)
 
 
 class NodesClient(Protocol):
@@ -51,6 +57,33 @@ class NodesClient(Protocol):
         A token for some namespaces sees the nodes that serve at least one of them, and only its own
         runs are counted.
         """
+
+    @operation(
+        *("drain_node", "POST", "/nodes/{node}/drain", Role.ADMIN, "drain"),
+        errors=(409,),
+        everywhere=True,
+        keyless=True,
+    )
+    def drain(
+        self,
+        node: _Node,
+        stop: Annotated[bool, Given("Stop the node when its last run has finished.")] = False,
+    ) -> LiveNode:
+        """Let a node start no more runs; those that it is running finish.
+
+        What it had claimed and not started is returned to the queue. The node continues to plan
+        and to serve the API until it stops. It is named by its id, by its name if no other live
+        node has that, or by name and process id, such as `worker-3:4711`.
+        """
+
+    @operation(
+        *("undrain_node", "POST", "/nodes/{node}/undrain", Role.ADMIN, "undrain"),
+        errors=(409,),
+        everywhere=True,
+        keyless=True,
+    )
+    def undrain(self, node: _Node) -> LiveNode:
+        """Let a node that is draining start runs again."""
 
 
 class DoctorClient(Protocol):
@@ -182,6 +215,29 @@ class NamespacesClient(Protocol):
     )
     def free(self, name: _Namespace) -> None:
         """Remove the quota of a namespace."""
+
+    @operation(
+        *("keep_namespace", "PUT", "/namespaces/{name}/keep", Role.ADMIN, "namespace keep"),
+        everywhere=True,
+    )
+    def keep(
+        self,
+        name: _Namespace,
+        keep: Annotated[
+            str | timedelta | None,
+            Given(
+                "Such as `30d`, from `1h` to `3650d`; null: as long as the others.",
+                read=_read_keep,
+                send=lambda value: None if value is None else parse_duration(value),
+            ),
+        ] = None,
+    ) -> NamespaceUse:
+        """Set how long a namespace keeps its runs, with their logs and outputs.
+
+        What is older is deleted within minutes. The name `*` stands for every namespace without a
+        keep of its own; the default is 90 days. Schedules can say otherwise with `keep` and
+        `keep_last`.
+        """
 
     @needs_database("recounting a namespace")
     def recount(self, name: str) -> tuple[int, int]: ...

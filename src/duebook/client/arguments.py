@@ -4,11 +4,12 @@ remote client sends them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from duebook.errors import Invalid, NotFound, shorten
 from duebook.ids import check_name, looks_like_prefix, new_id
+from duebook.lazy_dataclasses import dataclass
+from duebook.model.fields import read_labels
 from duebook.timetext import parse_instant
 
 __all__ = [
@@ -28,7 +29,9 @@ __all__ = [
     "QueueName",
     "RunId",
     "ScheduleName",
+    "check_run_id",
     "labels_in_query",
+    "labels_read",
     "named",
 ]
 
@@ -74,7 +77,17 @@ def named(what: str, least: int = 0) -> Given:
     return Given(send=check)
 
 
-def _run_id(value: object) -> str:
+def labels_read(description: str) -> Given:
+    """An object of labels in a body."""
+    return Given(
+        description,
+        json=dict[str, str],
+        read=lambda key, value: dict(read_labels(key, value)),
+    )
+
+
+def check_run_id(value: object) -> str:
+    """An id, or the beginning of one; raises NotFound."""
     if isinstance(value, str) and looks_like_prefix(value):
         return value
     raise NotFound(f'run "{shorten(value)}" does not exist; an id looks like {new_id()}')
@@ -90,7 +103,7 @@ def labels_in_query(value: Any) -> Any:
 By = Annotated[str, NOT_SENT]
 """The author of the change; with a server, the owner of the token."""
 ScheduleName = Annotated[str, named("name")]
-RunId = Annotated[str, Given(send=_run_id)]
+RunId = Annotated[str, Given(send=check_run_id)]
 FlowName = Annotated[str, named("flow", 1)]
 QueueName = Annotated[str, Given(send=lambda value: check_name(value, "queue"))]
 Payload = Annotated[dict[str, Any] | None, Given("Replaces the payload of the schedule.")]

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Annotated, Any, Final, Protocol
 
-from duebook.client.arguments import AT_ONCE, By, Given, named
+from duebook.client.arguments import AT_ONCE, By, Given, labels_read, named
 from duebook.client.use_cases import operation
 from duebook.model.access import Role
 from duebook.model.calendar import Calendar, CalendarEdit
 from duebook.model.feed import Feed
-from duebook.model.fields import read_labels
 from duebook.model.window import MaintenanceWindow
 
 __all__ = ["CalendarsClient", "FeedsClient", "WindowsClient"]
@@ -24,11 +23,7 @@ WindowList = list[MaintenanceWindow]
 
 _Calendar = Annotated[str, named("calendar", 1)]
 _Feed = Annotated[str, named("feed", 1)]
-_LABELS: Final = Given(
-    "All of which a schedule must have.",
-    json=dict[str, str],
-    read=lambda key, value: dict(read_labels(key, value)),
-)
+_LABELS: Final = labels_read("The schedule must have all of these labels.")
 _Window = Annotated[str, named("window", 1)]
 
 
@@ -62,8 +57,8 @@ class CalendarsClient(Protocol):
     def preview(self, name: _Calendar, **definition: Any) -> CalendarEdit:
         """Show what saving this definition would change, without saving it.
 
-        The days that the calendar gains and loses, and the due times of the next 400 days that
-        appear and disappear.
+        The days that the calendar gains and loses, and the due times that appear and disappear, of
+        up to 1,000 schedules; `until` is how far they were compared.
         """
 
     @operation(

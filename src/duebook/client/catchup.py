@@ -32,7 +32,7 @@ _RejectRest = Annotated[bool, Given("Reject all others that are held.")]
 _Labels = Annotated[
     Mapping[str, str] | None,
     Given(
-        "All of which a schedule must have; by default all schedules.",
+        "The schedule must have all of these labels; by default all schedules.",
         json=dict[str, str],
         read=lambda key, value: dict(read_labels(key, value)),
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Protocol, TypeVar
@@ -33,6 +33,7 @@ TopicList = list[TopicUse]
 
 F = TypeVar("F", bound=Callable[..., object])
 _Reader = Annotated[str, named("name")]
+_Schedule = Annotated[str, named("schedule")]
 _Letter = Annotated[str | None, Given("Only this one; by default all of them.", alias="event")]
 
 
@@ -154,18 +155,41 @@ class EventsClient(EventReader, Protocol):
         start: Annotated[str | int, JUDGED] = "end",
         attempts: Annotated[int, JUDGED] = ATTEMPTS,
         partitions: Annotated[int, JUDGED] = SINK_PARTITIONS,
+        types: Annotated[str | Sequence[str] | None, JUDGED] = None,
+        labels: Annotated[Mapping[str, str] | None, JUDGED] = None,
         **options: Annotated[Any, Given(alias="options", read=_read_options)],
     ) -> tuple[Consumer, str | None]:
         """Create or change a sink, which publishes events to a webhook or to Kafka.
 
-        It gets the events of its namespace. An existing sink continues where it is. A webhook
+        It gets the events of its namespace; with `types` only those, and with `labels` only those
+        of schedules that have all of them. An existing sink continues where it is. A webhook
         without a secret is given one, which is shown only this once. `***` keeps a secret, as long
         as no endpoint changes: the URL, or Kafka's servers, token endpoint and protocol.
         """
 
     @operation(
+        *("set_ping", "PUT", "/events/pings/{name}", Role.ADMIN, "events ping"),
+        status=204,
+        errors=(409,),
+    )
+    def set_ping(self, name: _Schedule, url: Annotated[str, JUDGED]) -> None:
+        """Send a request to a URL whenever a run of a schedule ends.
+
+        A success goes to the URL, a failure to the URL with /fail and the error as the body, as
+        Healthchecks expects it. The sink `pings` of the namespace sends them.
+        """
+
+    @operation(
+        *("remove_ping", "DELETE", "/events/pings/{name}", Role.ADMIN, "events ping"),
+        status=204,
+    )
+    def remove_ping(self, name: _Schedule) -> None:
+        """Send no more pings about a schedule."""
+
+    @operation(
         *("remove_consumer", "DELETE", "/events/consumers/{name}", Role.ADMIN, "events rm"),
         status=204,
+        errors=(409,),
     )
     def remove(self, name: _Reader) -> None:
         """Delete a group or sink, with its positions and dead letters."""

@@ -35,6 +35,10 @@ def _read_directory(key: str, value: Any) -> str:
 _FROM_STEP = replace(JUDGED, description="Start from this step; by default, where it failed.")
 
 
+_HUMAN_STEP = replace(JUDGED, description="The step that waits.")
+_COMMENT = replace(JUDGED, description="Why; kept with the answer.")
+
+
 class FlowsClient(Protocol):
     """Every method takes the name of a flow, or the id of a run of one; raises NotFound."""
 
@@ -138,6 +142,30 @@ class FlowsClient(Protocol):
     )
     def retry(self, run_id: FlowName, step: Annotated[str | None, _FROM_STEP] = None) -> Run:
         """Continue a finished run, from where it failed or from a given step."""
+
+    @operation(
+        *("approve_step", "POST", "/flows/runs/{run_id}/approve", Role.OPERATOR, "flow approve"),
+        errors=(409,),
+    )
+    def approve(
+        self,
+        run_id: FlowName,
+        step: Annotated[str, _HUMAN_STEP],
+        comment: Annotated[str | None, _COMMENT] = None,
+    ) -> Run:
+        """Approve a step that waits for a person; the output of its run says who did and when."""
+
+    @operation(
+        *("reject_step", "POST", "/flows/runs/{run_id}/reject", Role.OPERATOR, "flow reject"),
+        errors=(409,),
+    )
+    def reject(
+        self,
+        run_id: FlowName,
+        step: Annotated[str, _HUMAN_STEP],
+        comment: Annotated[str | None, _COMMENT] = None,
+    ) -> Run:
+        """Reject a step that waits for a person; the step fails."""
 
     @needs_database("source()")
     def source(self, name: str) -> str: ...

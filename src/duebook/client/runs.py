@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Protocol
 
 from duebook.client.arguments import Cursor, Given, Limit, RunId
@@ -20,6 +20,7 @@ __all__ = ["RunsClient"]
 Attempts = list[Attempt]
 Lines = list[tuple[Page, LogLine]]
 RunList = Listing[Run]
+Ended = list[Run]
 
 
 def _place_text(place: Page) -> str | None:
@@ -60,6 +61,29 @@ class RunsClient(Protocol):
     @operation("get_run", "GET", "/runs/{run_id}", Role.VIEWER, "show", errors=(409,))
     def get(self, run_id: RunId) -> Run:
         """Get a run with its earlier attempts; a unique prefix of its id is enough."""
+
+    @operation(
+        *("wait_run", "GET", "/runs/{run_id}/wait", Role.VIEWER, "wait"),
+        errors=(409, 429),
+    )
+    def wait(
+        self,
+        run_id: RunId,
+        timeout: Annotated[
+            str | timedelta | float | None,
+            Given("How long to wait: a duration, or seconds; 30s by default, at most 1m."),
+        ] = None,
+    ) -> Run:
+        """Wait until a run has ended; returns it as it is then, or when the time is up.
+
+        The `status` says whether it has ended; if not, send the request again. Programs that use
+        the Python client get a WaitTimeout instead when their own timeout is over.
+        """
+
+    def wait_all(
+        self, run_ids: Sequence[str], timeout: str | timedelta | float | None = None
+    ) -> Ended:
+        """As `wait`, until all of several runs have ended; returns them in the given order."""
 
     @operation(
         "cancel_run", "POST", "/runs/{run_id}/cancel", Role.OPERATOR, "cancel", errors=(409,)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 from duebook.client.arguments import NOT_SENT, Given
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.access import Role
 from duebook.model.listing import Listing
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -25,6 +25,7 @@ from duebook.delivery.moves import (
 from duebook.delivery.sharing import share
 from duebook.errors import DuebookError
 from duebook.ids import new_id
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.consumer import Cursor, Delivery, Report
 from duebook.model.event import slot_of
 
@@ -168,10 +169,17 @@ class Courier:
         consumer, parts = self.consumer, [cursor.part for cursor in cursors]
         after = min(self._seen[part] for part in parts)
         batch = tx.events.read_events(
-            consumer.namespace, after, self._batch, consumer.topics, parts, consumer.partitions
+            consumer.namespace,
+            after,
+            self._batch,
+            consumer.topics,
+            parts,
+            consumer.partitions,
+            types=consumer.types,
+            keys=consumer.keys,
         )
         deliveries = []
-        for event in batch.events:
+        for event in self._wanted(tx, batch.events):
             part = self._part(event)
             if (event.position or 0) > self._seen[part] and event.key not in self._held[part]:
                 deliveries.append(self._delivery(event))
@@ -189,12 +197,13 @@ class Courier:
             consumer.topics,
             parts,
             consumer.partitions,
-            keys=sorted({held.key for held in due}),
+            types=consumer.types,
+            keys=sorted({held.key for held in due if self._follows(held.key)}),
         )
         until = max(batch.after, first)
         retried = {held.key: held for held in due if held.position <= until}
         deliveries = []
-        for event in batch.events:
+        for event in self._wanted(tx, batch.events):
             held, position = retried.get(event.key), event.position or 0
             if held and held.position <= position <= self._seen[held.part]:
                 deliveries.append(self._delivery(event))
@@ -202,6 +211,14 @@ class Courier:
         seen = {cursor.part: self._seen[cursor.part] for cursor in cursors}
         waiting = list(retried.values())
         return Round(deliveries, cursors, until, tx.now, True, retried=waiting, seen=seen)
+
+    def _wanted(self, tx: Tx, events: list[Event]) -> list[Event]:
+        """What the labels of schedules leave; the cursor goes on past the rest."""
+        labels = self.consumer.labels
+        return tx.events.with_labels(events, labels) if labels and events else events
+
+    def _follows(self, key: str) -> bool:
+        return self.consumer.keys is None or key in self.consumer.keys
 
     def _delivery(self, event: Event) -> Delivery:
         part = self._part(event)

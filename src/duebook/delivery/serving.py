@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from duebook.backoff import backoff
@@ -24,15 +25,19 @@ LONGEST: Final = 1.0
 """Seconds after which it is seen that it shall stop, when nothing comes."""
 
 
-def serve(store: Store, courier: Courier, stop: threading.Event) -> None:
-    """Step until `stop` is set, and leave the partitions to others then."""
+def serve(store: Store, courier: Courier, stop: threading.Event, lingers: float = inf) -> None:
+    """Step until `stop` is set, or for `lingers` seconds nothing came; then leave the partitions to
+    others."""
     seen = failures = 0
+    busy_at = time.monotonic()
     courier.begin_beating()
     try:
-        while not stop.is_set():
+        while not stop.is_set() and time.monotonic() - busy_at < lingers:
             try:
-                wait = courier.step()
+                wait = min(courier.step(), lingers)
                 failures = 0
+                if not wait:
+                    busy_at = time.monotonic()
                 if wait:
                     seen = _wait(store, seen, wait, stop)
             except Exception as error:

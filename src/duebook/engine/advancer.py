@@ -16,20 +16,31 @@ from duebook.engine.flow_controls import FlowControls
 from duebook.engine.flow_limits import FlowLimits, Limits
 from duebook.errors import Invalid, shorten
 from duebook.flows.advance import advance
+from duebook.flows.each import is_each, results_of
 from duebook.flows.flow_cache import FlowCache, NoFlow
-from duebook.flows.render import check_params
+from duebook.flows.lifecycle import retried
+from duebook.flows.param_values import check_params
 from duebook.ids import new_id
 from duebook.model.enqueued import run_options, step_spec
 from duebook.model.fate import TriedAgain, fate_of
 from duebook.model.flow import CHECK, MOST_OUTPUT_SIZE
-from duebook.model.flow_run import Apart, FlowEnd, FlowMove, NewStep, Standing, step_state
-from duebook.model.run import Outcome
-from duebook.model.target import TaskTarget
+from duebook.model.flow_run import (
+    Apart,
+    FlowEnd,
+    FlowMove,
+    NewStep,
+    Standing,
+    StepState,
+    step_state,
+)
+from duebook.model.run import DONE, Outcome
+from duebook.model.target import worker_task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from duebook.engine.tracing import Tracing
     from duebook.model.flow import Flow
     from duebook.model.flow_run import FlowParent
     from duebook.store.base import Store, Tx
@@ -57,13 +68,20 @@ class Advancer:
     """One per scheduler node."""
 
     def __init__(
-        self, store: Store, flow_cache: FlowCache | None = None, batch: int = BATCH
+        self,
+        store: Store,
+        flow_cache: FlowCache | None = None,
+        batch: int = BATCH,
+        tracing: Tracing | None = None,
     ) -> None:
         self._store = store
         self._flow_cache = FlowCache() if flow_cache is None else flow_cache
         self._limits = FlowLimits(self._flow_cache)
         self._controls = FlowControls(self._flow_cache)
         self._limit = self._batch = batch
+        self._tracing = tracing
+        self._ended: list[str] = []
+        """runs that the last batch ended"""
         self.begun = 0
         """how many steps it began; who counts them learns that there is work"""
         self.advanced = 0
@@ -91,10 +109,13 @@ class Advancer:
             self._limit = max(self._limit // 2, 1)  # perhaps one of them spoils it
             raise
         self._limit = min(self._limit * 2, self._batch)
+        if self._tracing is not None and self._ended:
+            self._tracing.flow_ended(self._ended)
         return taken
 
     def advance(self, tx: Tx) -> int:
         """A batch of what waits, in a transaction of the caller; how many that were."""
+        self._ended = []
         parents = tx.flow_runs.take_flows(self._limit)
         if not parents:
             return 0
@@ -103,6 +124,7 @@ class Advancer:
         begun = tx.flow_runs.begin_flows([parent.run_id for parent in beginning], limits.most)
         moves = self._with_outputs(tx, [self._move(tx, p, begun, limits) for p in parents])
         tx.flow_runs.commit_flows(moves)
+        self._ended = [move.parent.run_id for move in moves if move.end is not None]
         self.begun += sum(len(move.start) for move in moves)
         self.advanced += len(parents)
         return len(parents)
@@ -127,7 +149,7 @@ class Advancer:
             flow = self._flow_cache.find(tx.flows, parent.namespace, parent.flow, parent.digest)
             if not parent.steps:
                 check_params(flow, parent.params)
-            return _or_again(_decided(flow, parent, tx.now), tx.now)
+            return _or_again(_decided(flow, parent, tx.now), flow, tx.now)
         except Invalid as error:  # whoever called it, or a schedule, gave other params
             end, limited = FlowEnd("failed", "invalid"), parent.run_id in limits.most
             return FlowMove(parent, end=end, error=str(error), is_limited=limited)
@@ -140,24 +162,29 @@ class Advancer:
     def _with_outputs(self, tx: Tx, moves: Sequence[FlowMove]) -> list[FlowMove]:
         """Flows that end return what their steps printed into variables."""
         names: dict[str, dict[str, str]] = {}
+        each: dict[str, Flow] = {}
         for move in moves:
             parent = move.parent
             if move.end is not None and move.end.reason not in NEVER_BEGUN:
                 flow = self._flow_cache.find(tx.flows, parent.namespace, parent.flow, parent.digest)
-                if kept := {s.name: s.output for s in flow.steps if s.output is not None}:
+                if is_each(flow):
+                    each[parent.run_id] = flow
+                elif kept := {s.name: s.output for s in flow.steps if s.output is not None}:
                     names[parent.run_id] = kept
-        outputs = tx.flow_runs.flow_outputs(list(names)) if names else {}
-        return [
-            _returning(tx, move, names[move.parent.run_id], outputs[move.parent.run_id])
-            if move.parent.run_id in names
-            else move
-            for move in moves
-        ]
+        wanted = [*names, *each]
+        outputs = tx.flow_runs.flow_outputs(wanted) if wanted else {}
+
+        def returning(move: FlowMove) -> FlowMove:
+            id_ = move.parent.run_id
+            if id_ in each:
+                return _returning_each(tx, move, each[id_], outputs[id_])
+            return _returning(tx, move, names[id_], outputs[id_]) if id_ in names else move
+
+        return list(map(returning, moves))
 
 
 def _decided(flow: Flow, parent: FlowParent, now: datetime) -> FlowMove:
-    states = {row.step: step_state(row.status, row.reason, row.exit_code) for row in parent.steps}
-    standing = Standing(parent.begun_at or now, states, parent.stop_asked)
+    standing = Standing(parent.begun_at or now, _states(parent), parent.stop_asked)
     found = advance(flow, standing, now)
     runs = {row.step: row.run_id for row in parent.steps}
     return FlowMove(
@@ -191,17 +218,27 @@ def _held_up(parent: FlowParent, begun: Begun, now: datetime) -> FlowMove:
     return FlowMove(parent, wake_at=now + soon)
 
 
-def _or_again(move: FlowMove, now: datetime) -> FlowMove:
-    """A flow that was called by a step with a retry_policy is run once more when it failed."""
+def _or_again(move: FlowMove, flow: Flow, now: datetime) -> FlowMove:
+    """A flow that failed is run once more by the retry_policy of the step that called it, and goes
+    on where it failed by its own."""
     parent, end = move.parent, move.end
-    if end is None or end.status != "failed" or parent.options is None or parent.stop_asked:
+    if end is None or end.status != "failed" or parent.stop_asked:
         return move
-    retry = step_spec(None, parent.options).retry
+    called = None if parent.options is None else step_spec(None, parent.options).retry
+    retry = called or flow.retry
     outcome = Outcome("failed", end.reason, move.error)
     fate = fate_of(outcome, retry, parent.failures, parent.run_id)
     if not isinstance(fate, TriedAgain):
         return move
-    return replace(move, again_at=now + fate.after, wake_at=now + fate.after)
+    again_at, forgotten = now + fate.after, None
+    if called is None:
+        ended = {skip.step: StepState("skipped", skip.reason) for _, skip in move.skip}
+        forgotten = retried(flow, {**_states(parent), **ended})
+    return replace(move, again_at=again_at, wake_at=again_at, forgotten=forgotten)
+
+
+def _states(parent: FlowParent) -> dict[str, StepState]:
+    return {row.step: step_state(row.status, row.reason, row.exit_code) for row in parent.steps}
 
 
 def _told(end: FlowEnd, parent: FlowParent) -> str | None:
@@ -214,9 +251,16 @@ def _told(end: FlowEnd, parent: FlowParent) -> str | None:
         return "it took longer than its timeout_sec"
     if end.failed:
         return shorten(f"{_steps(end.failed)} failed", 500)
-    if end.warnings:
-        return shorten(f"{_steps(end.warnings)} failed, and the flow continued", 500)
-    return None
+    return shorten(_continued(end.warnings, parent), 500) if end.warnings else None
+
+
+def _continued(names: Sequence[str], parent: FlowParent) -> str:
+    """Which steps failed, and which flows that it called ended partial."""
+    calls = {row.step for row in parent.steps if row.status == "partial"}
+    failed, called = ([n for n in names if (n in calls) is is_call] for is_call in (False, True))
+    told = [f"{_steps(failed)} failed"] if failed else []
+    told += [f"{_steps(called)} ended partial"] if called else []
+    return f"{' and '.join(told)}, and the flow continued"
 
 
 def _steps(names: Sequence[str]) -> str:
@@ -231,10 +275,23 @@ def _new_step(flow: Flow, name: str) -> NewStep:
         new_id(),
         name,
         flow.policies.queue,
-        step.target.name if isinstance(step.target, TaskTarget) else None,
+        worker_task(step.target),
         json.dumps(dict(step.workers)) if step.workers else None,
         run_options({"retry": step.retry, "timeout": step.timeout}),
     )
+
+
+def _returning_each(tx: Tx, move: FlowMove, flow: Flow, outputs: dict[str, Any]) -> FlowMove:
+    """Where they are too large to be returned, the runs of the items have them."""
+    size = sum(end.size for end in outputs.values() if isinstance(end, Apart))
+    if size > MOST_OUTPUT_SIZE:
+        outputs = {step: end for step, end in outputs.items() if not isinstance(end, Apart)}
+    read = {
+        step: tx.runs.get_output(end.run_id) if isinstance(end, Apart) else end
+        for step, end in outputs.items()
+    }
+    found = results_of(flow, move.parent.steps, move.parent.params, read)
+    return replace(move, output=json.dumps(found, ensure_ascii=False))
 
 
 def _returning(tx: Tx, move: FlowMove, names: dict[str, str], outputs: dict[str, Any]) -> FlowMove:
@@ -245,7 +302,7 @@ def _returning(tx: Tx, move: FlowMove, names: dict[str, str], outputs: dict[str,
         kept |= {variable: tx.runs.get_output(end.run_id) for variable, end in apart.items()}
     elif move.parent.caller is None:  # nobody waits for them, and the steps have them
         kept = {variable: value for variable, value in kept.items() if variable not in apart}
-    elif move.end is not None and move.end.status == "succeeded":
+    elif move.end is not None and move.end.status in DONE:
         told = f"its steps printed {size:,} bytes into {', '.join(apart)}"
         told = f"{told}; at most {MOST_OUTPUT_SIZE:,} are returned to the flow that calls it"
         return replace(move, end=FlowEnd("failed", "output"), error=told)

@@ -52,7 +52,7 @@ class Dispatcher:
         store: Store,
         slots: Places,
         session_id: str,
-        queues: tuple[str, ...],
+        queues: Sequence[str],
         tasks: Callable[[], Sequence[str]] = tuple,
         monotonic: Callable[[], float] = time.monotonic,
         measures: Measures | None = None,
@@ -103,7 +103,9 @@ class Dispatcher:
 
     def worker(self, free: int) -> FreeWorker:
         """What this node's slots can begin."""
-        return FreeWorker(self.session_id, free, self._queues, self._tasks(), self._namespaces)
+        return FreeWorker(
+            self.session_id, free, tuple(self._queues), self._tasks(), self._namespaces
+        )
 
     def took(self, claims: Sequence[Claim], seconds: float | None = None) -> None:
         """Count what was claimed; a tick that did so counts its own time."""

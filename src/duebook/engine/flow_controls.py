@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.flows.flow_cache import FlowCache, NoFlow
 from duebook.flows.lifecycle import restart_step, starts_at
 from duebook.ids import new_id
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.flow_target import FlowTarget
 
 if TYPE_CHECKING:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from duebook.errors import shorten
 from duebook.flows.flow_cache import FlowCache, NoFlow
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.flow_target import FlowTarget
 
 if TYPE_CHECKING:

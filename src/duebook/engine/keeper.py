@@ -15,6 +15,7 @@ from duebook.engine.gone_nodes import TAKE_OVER_BATCH, find_gone
 from duebook.engine.healing import wake_asleep
 from duebook.engine.measures import Measures
 from duebook.machine import process_is_gone
+from duebook.model.node_times import LONGEST_PULSE
 from duebook.model.serving import ALL
 from duebook.store.values import CLOCK_BEHIND
 from duebook.timetext import format_duration
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.engine.slots import Places
+    from duebook.model.node import Drain
     from duebook.model.run import Token
     from duebook.model.serving import Serving
     from duebook.store.base import Store, Tx
@@ -42,7 +44,8 @@ SAFETY: Final = 0.8
 
 
 class Keeper:
-    """One per node; `step()` often, it renews only when a third of the lease has passed."""
+    """One per node; `step()` often, it renews only when a third of the lease has passed, or ten
+    seconds."""
 
     def __init__(
         self,
@@ -52,7 +55,7 @@ class Keeper:
         slots: Places | None,
         renewed: Callable[[float, float], None],
         monotonic: Callable[[], float] = time.monotonic,
-        queues: tuple[str, ...] = (),
+        queues: Sequence[str] = (),
         namespaces: Serving = ALL,
         leads: bool = False,
         cursor: DueCursor | None = None,
@@ -84,6 +87,9 @@ class Keeper:
         """what it saw when it renewed last"""
         self.changes = 0
         """how many runs of others it took over or ended"""
+        self.drain: Drain | None = None
+        """that this node takes on nothing more, as far as it has heard"""
+        self._drain_hinted = False
         self.lost = False
 
     @property
@@ -103,7 +109,8 @@ class Keeper:
         """Seconds until it wants to renew."""
         if self._hurried:
             return 0.0
-        due_in = self._lease.total_seconds() / 3 - (self._monotonic() - self._renewed_at)
+        every = min(self._lease / 3, LONGEST_PULSE).total_seconds()
+        due_in = every - (self._monotonic() - self._renewed_at)
         pulse, now = self.pulse, self.now
         if pulse is None or now is None:
             return due_in
@@ -119,6 +126,10 @@ class Keeper:
     def hurry(self) -> None:
         """Renew at the next step: something may have got lost, or nobody leads."""
         self._hurried = True
+
+    def ask_drain(self) -> None:
+        """At the next step see whether this node is to take on nothing more."""
+        self._drain_hinted = True
 
     def step(self) -> None:
         """Renew when it is time, and look after the dead; otherwise stop what was cancelled."""
@@ -161,6 +172,7 @@ class Keeper:
         self._notice_interruption(pulse.now)
         self._notice_leadership(pulse.term)
         self.pulse = pulse
+        self.drain = pulse.drain
         self._notice_clock(pulse.behind)
         self._note_steps()
         self._stop_cancelled(pulse.own)
@@ -200,13 +212,15 @@ class Keeper:
     def _bury(self, gone: Sequence[str]) -> None:
         """Declare nodes dead, if this one may judge, and take over what the dead left behind.
 
-        Whose process is gone is dead, whatever its lease says.
+        Whose process is gone is dead, whatever its lease says. A node with a longer lease than this
+        one is judged only when this one has renewed for that long.
         """
 
         def bury(tx: Tx) -> tuple[int, int]:
             dead = tx.nodes.bury_gone(gone)
-            if self._monotonic() - self._trusted_since >= self._lease.total_seconds():
-                dead += tx.nodes.bury()
+            trusted = timedelta(seconds=self._monotonic() - self._trusted_since)
+            if trusted >= self._lease:
+                dead += tx.nodes.bury(trusted)
             for session_id in dead:
                 log.warning("node session %s is dead; its runs are being taken over", session_id)
             return tx.attempts.take_over(TAKE_OVER_BATCH), len(dead)
@@ -267,9 +281,17 @@ class Keeper:
         self._healed_at = self._monotonic()
 
     def obey(self) -> None:
-        """Stop the runs of this node that were cancelled."""
-        if self._slots is not None and self._slots.working():
-            self._stop_cancelled(self._store.read(lambda tx: tx.claims.own_runs(self.session_id)))
+        """Stop the runs of this node that were cancelled, and see whether it is to drain."""
+        hinted, self._drain_hinted = self._drain_hinted, False
+        works = self._slots is not None and bool(self._slots.working())
+        if not works and not hinted:
+            return
+
+        def look(tx: Tx) -> tuple[list[OwnRun], Drain | None]:
+            return tx.claims.own_runs(self.session_id), tx.nodes.get_drain(self.session_id)
+
+        own, self.drain = self._store.read(look)
+        self._stop_cancelled(own)
 
     def _stop_cancelled(self, own: Iterable[OwnRun]) -> None:
         for run in own:

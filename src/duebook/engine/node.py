@@ -5,9 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.backoff import backoff
 from duebook.engine.advancer import Advancer
@@ -16,25 +14,29 @@ from duebook.engine.books_clock import BooksClock
 from duebook.engine.clock_watch import notice_since_last_seen
 from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.due_cursor import DueCursor
+from duebook.engine.ending import Ending
 from duebook.engine.keeper import Keeper
 from duebook.engine.measures import Measures
+from duebook.engine.node_options import Chore, NodeOptions
 from duebook.engine.outage_log import OutageLog
 from duebook.engine.performer import TargetPerformer
-from duebook.engine.relay import Relay
+from duebook.engine.relay import Relay, RelaySetup
 from duebook.engine.retention import Retention
 from duebook.engine.sequencer import Sequencer
+from duebook.engine.served_queues import ServedQueues
 from duebook.engine.session import new_session
 from duebook.engine.slots import Slots
 from duebook.engine.starting import Starter
+from duebook.engine.step_places import FlowPlaces
 from duebook.engine.step_threads import StepThreads
 from duebook.engine.stranded import Stranded
 from duebook.engine.ticker import Ticker
 from duebook.errors import Conflict, DuebookError, Unavailable, counted
 from duebook.flows.flow_cache import FlowCache
-from duebook.model.serving import ALL, NONE
+from duebook.model.serving import NONE
 from duebook.randomness import fraction
-from duebook.settings import ROLES
 from duebook.store.values import News
+from duebook.targets.node_secrets import offered_names
 from duebook.targets.spawner import lease_clock
 from duebook.targets.task import Tasks
 
@@ -42,10 +44,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from duebook.model.serving import Serving
+    from duebook.engine.slots import Performer
+    from duebook.model.node import Drain
     from duebook.store.base import Store, Tx
-    from duebook.store.values import Labels, Pulse
-    from duebook.targets.addresses import Network
+    from duebook.store.values import Pulse
     from duebook.targets.spawner import Spawner
 
 __all__ = ["Chore", "Node", "NodeOptions"]
@@ -58,45 +60,11 @@ LONGEST_WAIT: Final = 3600.0
 """For loops that the keeper's pulse and the news of others wake."""
 SHORTEST_WAIT: Final = 0.02
 """Between two renewals of a keeper that has much to do."""
-STOP_WITHIN: Final = 10.0
+END_WITHIN: Final = 10.0
+"""Seconds for work that was told to stop."""
 _WORN_OUT: Final = "every slot is held by a task that does not stop; restart the node"
 SPAWNER_PART: Final = 0.9
 """The part of a lease after which the spawner kills whatever the node has not stopped itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeOptions:
-    slots: int = 10
-    queues: tuple[str, ...] = ("default",)
-    namespaces: Serving = ALL
-    """whose runs its worker executes"""
-    labels: Labels = ()
-    """of its worker, for steps that ask for them"""
-    lease: timedelta = timedelta(seconds=30)
-    shutdown_grace: timedelta = timedelta(seconds=10)
-    roles: tuple[str, ...] = ROLES
-    coordination: str = "all"
-    """`leader`: of the schedulers one at a time plans"""
-    http_allow: tuple[Network, ...] = ()
-    """networks that are not public but that requests may go to"""
-
-
-class Chore(Protocol):
-    """Work of a node that is no run, in a thread of its own."""
-
-    @property
-    def name(self) -> str: ...
-
-    def owned_by(self, session_id: str) -> None:
-        """The session under which its node goes on from now on, called before it begins, too."""
-
-    def start(self, ring: Callable[[], None]) -> None:
-        """It begins; `ring` has it step early."""
-
-    def step(self) -> float:
-        """Returns after how many seconds it wants to be called again."""
-
-    def close(self) -> None: ...
 
 
 class Node:
@@ -121,12 +89,17 @@ class Node:
         self._ticking, self._dispatching, self._keeping = Alarm(), Alarm(), Alarm()
         self._helping, self._sequencing, self._relaying = Alarm(), Alarm(), Alarm()
         self._advancing, self._retaining = Alarm(), Alarm()
+        served = self._options.queues if "worker" in self._options.roles else ()
+        self._queues = ServedQueues(store, served, self._dispatching.ring)
         self._outage = OutageLog()
         self._stranded = Stranded(store)
         self._cursor = DueCursor()
         self._clock = BooksClock(lease_clock)
         self._times_asked_to_stop = 0
         self._fatal: Conflict | None = None
+        self._drain: Drain | None = None
+        self._rests = False
+        """whether what it had not begun was handed back, because it drains"""
         self._planning_over = threading.Event()
         self._keeping_over = threading.Event()
         self._threads = StepThreads(self._outage, self.measures, lambda: self._keeper.session_id)
@@ -138,7 +111,7 @@ class Node:
         """Work until `stop()`, then hand back what is unfinished; the caller waits here.
 
         Calls `ready` once the books know of this node. Raises Conflict when the books were taken
-        away under it, or tasks hold all of its slots.
+        away under it or have become too new for it, or tasks hold all of its slots.
         """
         self._prepare()
         if not self._begin_first_session():
@@ -160,7 +133,7 @@ class Node:
         if "relay" in roles:
             self._threads.start("relay", self._publish, self._relaying, self._planning_over)
         for chore, alarm in self._chores:
-            chore.start(alarm.ring)
+            chore.start(alarm.ring, self._queues.add)
             self._threads.start(chore.name, chore.step, alarm, self._planning_over)
         retention = Retention(self._store)
         self._threads.start("retention", retention.step, self._retaining, self._planning_over)
@@ -200,33 +173,35 @@ class Node:
             tasks=self._tasks,
             flow_cache=flow_cache,
             clock=self._clock,
+            secrets=options.secrets,
+            celery=options.celery,
+            places=FlowPlaces(options.flow_directories, options.smtp),
         )
-        self._advancer = Advancer(self._store, flow_cache)
+        self._advancer = Advancer(self._store, flow_cache, tracing=options.tracing)
         self._slots = Slots(
             self._store,
-            self._performer,
+            self._traced(self._performer),
             options.slots,
             self._dispatching.ring,
             measures=self.measures,
             advance=self._advancing.ring,
             clock=self._clock,
-            may_begin=lambda: self._keeper.holds_lease,
+            may_begin=self._may_begin,
             is_told=self._store.tells_itself,
+            tracing=options.tracing,
         )
         self._dispatcher = Dispatcher(
             self._store,
             self._slots,
             "",
-            options.queues,
-            lambda: self._tasks.names,
+            self._queues,
+            lambda: options.known(self._tasks),
             measures=self.measures,
             labels=options.labels,
             namespaces=options.namespaces,
             clock=self._clock,
         )
-        starter = Starter(
-            self._slots, self._dispatcher, lambda: self._keeper.holds_lease, self._doubt_claims
-        )
+        starter = Starter(self._slots, self._dispatcher, self._may_begin, self._doubt_claims)
         term = self._term if options.coordination == "leader" else None
         self._ticker, self._second_ticker = (
             Ticker(
@@ -241,10 +216,23 @@ class Node:
             for _ in range(2)
         )
         self._sequencer = Sequencer(self._store)
-        self._relay = Relay(self._store, options.http_allow, options.lease)
+        lent = (options.http_allow, options.smtp, self._spawner, options.namespaces)
+        setup = RelaySetup(*lent, options.public_url)
+        self._relay = Relay(self._store, setup, options.lease, ring=self._relaying.ring)
+
+    def _traced(self, performer: TargetPerformer) -> Performer[Any]:
+        if (tracing := self._options.tracing) is None:
+            return performer
+        from duebook.engine.tracing import TracedPerformer
+
+        tracing.read_from(self._store)
+        return TracedPerformer(performer, tracing)
 
     def _term(self) -> int | None:
         return self._keeper.term
+
+    def _may_begin(self) -> bool:
+        return self._drain is None and self._keeper.holds_lease
 
     def _begin_first_session(self) -> bool:
         """False when it was asked to stop while the books were out of reach."""
@@ -265,16 +253,20 @@ class Node:
     def _begin_session(self, former: str | None = None) -> None:
         options = self._options
         works = "worker" in options.roles
-        known, served = (self._tasks.names, options.queues) if works else ((), ())
+        known, served = options.known(self._tasks) if works else (), tuple(self._queues)
         labels, namespaces = (options.labels, options.namespaces) if works else ((), NONE)
-        session = new_session(",".join(options.roles), known, served, labels, namespaces)
+        offered = offered_names(options.secrets, namespaces)
+        session = new_session(",".join(options.roles), known, served, labels, namespaces, offered)
         lease = options.lease
 
         def begin(tx: Tx) -> None:
             if former is not None:
+                _refuse_newer(tx)
                 tx.nodes.end_session(former)
             notice_since_last_seen(tx, lease)
             tx.nodes.begin_session(session, lease)
+            if former is not None and (drain := tx.nodes.get_drain(former)) is not None:
+                tx.nodes.drain(session.id, drain)
 
         self._store.transact(begin)
         self._keeper = Keeper(
@@ -284,15 +276,17 @@ class Node:
             self._slots,
             self._lease_renewed,
             lease_clock,
-            queues=served,
+            queues=self._queues,
             namespaces=namespaces,
             leads=options.coordination == "leader" and "scheduler" in options.roles,
             cursor=self._cursor,
             clock=self._clock,
             measures=self.measures,
         )
+        self._keeper.drain = self._drain
         self._first_session.set()
-        for owner in (self._dispatcher, self._ticker, self._second_ticker):
+        followers = (self._dispatcher, self._ticker, self._second_ticker, self._relay, self._queues)
+        for owner in followers:
             owner.session_id = session.id
         for chore, _ in self._chores:
             chore.owned_by(session.id)
@@ -346,7 +340,8 @@ class Node:
 
     def _dispatch(self) -> float:
         try:
-            return self._seconds_until(None if self._keeper.lost else self._dispatcher.step())
+            rests = self._keeper.lost or self._drain is not None
+            return self._seconds_until(None if rests else self._dispatcher.step())
         except Unavailable:
             self._doubt_claims()
             raise
@@ -361,17 +356,37 @@ class Node:
         return LONGEST_WAIT if wait is None else wait
 
     def _publish(self) -> float:
-        self._relay.step()
-        return LONGEST_WAIT
+        return self._relay.step()
 
     def _keep(self) -> float:
         seen = self._keeper.pulse
         self._keeper.step()
         if self._keeper.lost:
             self._begin_again()
+        if self._keeper.drain != self._drain and not self._planning_over.is_set():
+            self._obey_drain(self._keeper.drain)
         if (pulse := self._keeper.pulse) is not None and pulse is not seen:
             self._pass_on(pulse)
         return max(min(self._keeper.due_in, self._options.lease.total_seconds() / 6), SHORTEST_WAIT)
+
+    def _obey_drain(self, drain: Drain | None) -> None:
+        """Begin nothing more, and hand back what was not begun; or go on."""
+        self._drain, self._rests = drain, False
+        if drain is None:
+            log.info("this node executes runs again")
+            self._dispatching.ring()
+            return
+        with self._slots.claiming:  # a claim that is under way still becomes work
+            self._slots.hand_back_buffered()
+        self._rests = True
+        running = counted(self._slots.performing, "run")
+        log.warning("this node is draining: it starts no more runs; %s running", running)
+
+    @property
+    def _is_drained(self) -> bool:
+        """Whether it was asked to stop when nothing runs any more, and nothing does."""
+        drain = self._drain
+        return drain is not None and drain.stops and self._rests and self._slots.wait_idle(0)
 
     def _write_logs(self) -> float:
         """In a thread of its own: while it waits for the books, others look after the lease."""
@@ -383,9 +398,13 @@ class Node:
         under way may still have brought work to it."""
         self._slots.stop_all("lost")
         with self._slots.claiming:
-            if not self._slots.wait_idle(0):
+            if self._fatal is not None or not self._slots.wait_idle(0):
                 return
-            self._begin_session(former=self._keeper.session_id)
+            try:
+                self._begin_session(former=self._keeper.session_id)
+            except Conflict as error:
+                self._give_up(error)
+                return
         log.info("this node continues as session %s", self._keeper.session_id)
 
     def _pass_on(self, pulse: Pulse) -> None:
@@ -400,7 +419,7 @@ class Node:
             self._advancing.ring_within(self._seconds_until(pulse.flow_at))
         if pulse.unstamped:
             self._sequencing.ring()
-        if pulse.sinks != self._relay.sinks:
+        if pulse.alerts or pulse.sinks != self._relay.sinks:
             self._relaying.ring()
         if pulse.ready_at is not None:
             self._dispatching.ring_within(self._seconds_until(pulse.ready_at))
@@ -413,11 +432,14 @@ class Node:
 
     def _watch(self) -> None:
         """Ring when anybody changed the books; losing this costs only latency."""
-        while not self._times_asked_to_stop:
+        while not self._times_asked_to_stop and self._fatal is None:
             self._slots.look_after()
             self._keeper.guard()  # should the keeper itself be stuck
             if self._slots.is_worn_out:
                 self._give_up(Conflict(_WORN_OUT))
+                return
+            if self._is_drained:
+                log.warning("this node has drained; it stops")
                 return
             try:
                 news = self._store.news(POLL)
@@ -442,19 +464,28 @@ class Node:
             self._advancing.ring()
         if News.EVENTS in news:
             self._sequencing.ring()
-        if News.SINKS in news:
+        if News.SINKS in news or (News.LOG in news and self._relay.follows_log):
             self._relaying.ring()
         if News.LEAD in news and self._options.coordination == "leader":
             self._keeper.hurry()
             self._keeping.ring()
         if News.LOOK in news:
             self._keeper.hurry()
-        if news & (News.CANCEL | News.LOOK):
+        if News.DRAIN in news:
+            self._keeper.ask_drain()
+        if news & (News.CANCEL | News.LOOK | News.DRAIN):
             self._keeping.ring()
 
     def _shut_down(self) -> None:
         """No new work; what runs may finish within the grace, and is handed back beyond it."""
         *planning, _, keeping = self._threads.begun
+        ending = Ending(
+            self._store,
+            self._slots,
+            lambda: self._keeper,
+            self._options.stop_within,
+            lambda: self._times_asked_to_stop,
+        )
         self._planning_over.set()
         planning_alarms = (self._ticking, self._helping, self._advancing, self._dispatching)
         rest = (self._sequencing, self._relaying, self._retaining)
@@ -465,18 +496,11 @@ class Node:
         self._relay.close()
         self._end_chores()
         self._slots.hand_back_buffered()
-        grace = self._options.shutdown_grace.total_seconds()
-        if running := self._slots.performing:
-            log.warning(
-                "waiting up to %.0f s for %s; press Ctrl-C again to stop now",
-                grace,
-                counted(running, "run"),
-            )
-        if not self._wait_idle(grace, impatient=True):
+        if not ending.wait_for_runs():
             self._slots.stop_all("shutdown")
-            if not self._wait_idle(STOP_WITHIN):
+            if not ending.wait_idle(END_WITHIN):
                 self._spawner.close()  # nothing may run on when the session has ended
-                self._wait_idle(STOP_WITHIN)
+                ending.wait_idle(END_WITHIN)
         self._keeping_over.set()
         self._keeping.ring()
         keeping.join(timeout=5)
@@ -486,6 +510,8 @@ class Node:
             self._store.transact(lambda tx: tx.nodes.end_session(self._keeper.session_id))
         except DuebookError as error:
             log.warning("could not sign off: %s", error)
+        if self._options.tracing is not None:
+            self._options.tracing.close()
 
     def _end_chores(self) -> None:
         for chore, _ in self._chores:
@@ -494,11 +520,8 @@ class Node:
             except DuebookError as error:
                 log.warning("%s: %s", chore.name, error)
 
-    def _wait_idle(self, seconds: float, impatient: bool = False) -> bool:
-        deadline = lease_clock() + seconds
-        while not self._slots.wait_idle(POLL):
-            self._keeper.guard()
-            self._slots.look_after()
-            if lease_clock() > deadline or (impatient and self._times_asked_to_stop > 1):
-                return False
-        return True
+
+def _refuse_newer(tx: Tx) -> None:
+    """Raises Conflict when the schema has changed under this node, and does not allow it."""
+    if (why := tx.status.unfit()) is not None:
+        raise Conflict(why)

@@ -34,6 +34,10 @@ class OutputFiles(Closing):
             shutil.rmtree(self._directory, ignore_errors=True)
             self._directory = None
 
+    def empty(self, name: str) -> str:
+        """A file for a command to write to; its name."""
+        return self.write({name: ""})[name]
+
     def write(self, outputs: Mapping[str, Any]) -> dict[str, str]:
         """A file for each; its name."""
         if not outputs:

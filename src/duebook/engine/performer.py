@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
@@ -12,27 +13,35 @@ from duebook.engine.reports import Desk, TaskReports
 from duebook.engine.steps import Ready, StepPreparer
 from duebook.errors import Invalid, Unavailable
 from duebook.flows.flow_cache import FlowCache
-from duebook.model.run import Outcome
+from duebook.model.celery_target import CELERY, CeleryTarget
+from duebook.model.run import Outcome, Progress
+from duebook.model.secret_values import SecretValues
 from duebook.model.target import CommandTarget, EventTarget, HttpTarget, TaskTarget
+from duebook.targets.celery_runs import CeleryRun, CeleryRuns
+from duebook.targets.celery_states import began_with
 from duebook.targets.command import perform_command
 from duebook.targets.context import TaskStop
 from duebook.targets.event import perform_event
 from duebook.targets.hiding import hidden_outcome, variable_secrets
+from duebook.targets.node_secrets import NodeSecrets, SecretFailed
 from duebook.targets.output_refs import OutputRefs
 from duebook.targets.processes import Stop
 from duebook.targets.task import Tasks, perform_task
 from duebook.targets.task_process import TaskProcesses
-from duebook.targets.templates import TemplateFailed, rendered
+from duebook.targets.templates import TemplateFailed, rendered, secret_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from duebook.engine.step_places import FlowPlaces
     from duebook.engine.steps import Write
     from duebook.model.flow_run import StepContext
     from duebook.model.run import Claim
     from duebook.model.target import Target
+    from duebook.secret_sources import Sources
     from duebook.store.base import Store
     from duebook.targets.addresses import Network
+    from duebook.targets.celery_link import AnyCelery
     from duebook.targets.loop import EventLoop
     from duebook.targets.spawner import Spawner
     from duebook.targets.task import Task
@@ -59,18 +68,24 @@ class TargetPerformer:
         tasks: Tasks | None = None,
         flow_cache: FlowCache | None = None,
         clock: BooksClock | None = None,
+        secrets: Sources | None = None,
+        celery: AnyCelery | None = None,
+        places: FlowPlaces | None = None,
     ) -> None:
         self._spawner = spawner
         self._revive = revive
         self._http_allow = http_allow
         self._tasks = tasks or Tasks()
-        self._desk = Desk(store, log_cap, clock or BooksClock())
+        self._secrets = NodeSecrets(secrets, spawner)
+        self._desk = Desk(store, log_cap, clock or BooksClock(), self._secrets)
         self._loop: EventLoop | None = None
         self._refs = OutputRefs(spawner.setup.user)
         self._processes = TaskProcesses(spawner, self._tasks.process_env)
         self._passed = variable_secrets(spawner.setup.inherited.items())
-        self._steps = StepPreparer(store, spawner, flow_cache or FlowCache())
+        self._celery = None if celery is None else self._celery_runs(celery)
+        self._steps = StepPreparer(store, spawner, flow_cache or FlowCache(), self._secrets, places)
         self._performers: dict[type[Target], Perform] = {
+            CeleryTarget: self._perform_celery,
             CommandTarget: partial(self._perform_logged, self._spawn),
             HttpTarget: partial(self._perform_logged, self._send),
             TaskTarget: self._perform_task,
@@ -78,17 +93,19 @@ class TargetPerformer:
         }
 
     def new_stop(self, claim: Claim) -> AnyStop:
-        return TaskStop() if claim.run.task in self._tasks.cooperative else Stop()
+        return TaskStop() if self.is_cooperative(claim) else Stop()
 
     def is_cooperative(self, claim: Claim) -> bool:
-        return claim.run.task in self._tasks.cooperative
+        return claim.run.task == CELERY or claim.run.task in self._tasks.cooperative
 
     def begin(
         self,
         begun: Sequence[tuple[Claim, AnyStop]],
         ended: Callable[[Claim, Outcome], None],
     ) -> list[Claim]:
-        """Async tasks go to the event loop, all of them at once."""
+        """Tasks of Celery go to their thread, async ones to the event loop, all of them at once."""
+        if self._celery is not None:
+            begun = self._begin_celery(self._celery, begun, ended)
         if not self._tasks.any_async:
             return [claim for claim, _ in begun]
         from duebook.targets.loop import AsyncRun, EventLoop  # asyncio takes its time
@@ -112,6 +129,71 @@ class TargetPerformer:
             self._loop.begin(runs)
         return rest
 
+    def _begin_celery(
+        self,
+        celery: CeleryRuns,
+        begun: Sequence[tuple[Claim, AnyStop]],
+        ended: Callable[[Claim, Outcome], None],
+    ) -> Sequence[tuple[Claim, AnyStop]]:
+        """Begin the tasks of Celery, but for steps, whose values take time; returns the others."""
+        runs, rest = [], []
+        for claim, stop in begun:
+            is_celery = isinstance(claim.spec.target, CeleryTarget) and isinstance(stop, TaskStop)
+            if is_celery and claim.step_context is None:
+                runs.append(self._celery_run(claim, stop, ended))
+            else:
+                rest.append((claim, stop))
+        if runs:
+            celery.begin(runs)
+        return rest
+
+    def _celery_run(
+        self,
+        claim: Claim,
+        stop: AnyStop,
+        ended: Callable[[Claim, Outcome], None],
+        is_prepared: bool = False,
+    ) -> CeleryRun:
+        assert isinstance(stop, TaskStop)  # noqa: S101 - as `new_stop` made it
+        reports = partial(TaskReports, stop=stop, desk=self._desk)
+        return CeleryRun(claim, stop, reports, _hiding(ended), is_prepared)
+
+    def _celery_runs(self, celery: AnyCelery) -> CeleryRuns:
+        store = self._desk.store
+
+        def began(claim: Claim) -> int:
+            if claim.run.attempt == 1:
+                return 1
+            attempts = store.read(lambda tx: tx.runs.list_attempts(claim.run.id))
+            return began_with(attempts, claim.run.attempt)
+
+        def tell(claim: Claim, text: str) -> None:
+            told = [(claim.token, Progress(text=text))]
+            store.transact(lambda tx: tx.attempts.note_progress(told))
+
+        return CeleryRuns(celery, self._with_all_values, began, tell)
+
+    def _with_all_values(self, claim: Claim) -> Claim | Outcome:
+        """A run with its secrets and other values; how it ends without."""
+        try:
+            return rendered(self._with_secrets(claim))
+        except SecretFailed as error:
+            return Outcome("failed", "secret", str(error))
+        except TemplateFailed as error:
+            return Outcome("failed", "template", str(error))
+        except Unavailable:  # as for commands
+            self._revive()
+            return Outcome("cancelled", "spawner")
+
+    def _perform_celery(self, claim: Claim, stop: AnyStop, ready: Ready | None) -> Outcome:
+        """A step of a flow, or what came to a node that cannot send it."""
+        if self._celery is None:
+            return Outcome("failed", "missing_target", "this node has no Celery app: use --celery")
+        ended: SimpleQueue[Outcome] = SimpleQueue()
+        told = partial(_put_outcome, ended)
+        self._celery.begin([self._celery_run(claim, stop, told, is_prepared=ready is not None)])
+        return ended.get()
+
     def _task_in_loop(self, claim: Claim) -> Task | None:
         """The task of a run that begins in the event loop; None for all others."""
         task = self._tasks.find(claim.run.task)
@@ -120,20 +202,45 @@ class TargetPerformer:
         return task
 
     def _with_values(self, claim: Claim) -> Claim | None:
-        """A step of a flow with its values; None when these take time, or it will not run."""
+        """A run, or a step of a flow, with its values; None when these take time, or it will not
+        run."""
         if claim.step_context is None:
-            return claim
+            return None if secret_names(claim) else self._with_place(claim)
         try:
             ready = self._steps.prepare_at_once(claim, claim.step_context)
         except Exception:  # it fails alone, in a thread of its own
             return None
-        return ready.claim if isinstance(ready, Ready) else None
+        return self._with_place(ready.claim) if isinstance(ready, Ready) else None
 
     def perform(self, claim: Claim, stop: AnyStop) -> Outcome:
         if claim.step_context is not None:
             with OutputFiles(self._spawner.setup.user) as files:
                 return self._perform_step(claim, claim.step_context, stop, files)
-        return self._performers[type(claim.spec.target)](claim, stop, None)
+        try:
+            claim = self._with_secrets(claim)
+        except SecretFailed as error:
+            return self._noted(claim, Outcome("failed", "secret", str(error)))
+        except Unavailable:  # as for commands
+            self._revive()
+            return Outcome("cancelled", "spawner")
+        with _hiding_errors(claim):
+            return self._performers[type(claim.spec.target)](claim, stop, None)
+
+    def _with_secrets(self, claim: Claim) -> Claim:
+        """A run with the values of the secrets that it names; raises SecretFailed."""
+        if not (names := secret_names(claim)):
+            return self._with_place(claim)
+        values = SecretValues()
+        for name in sorted(names):
+            values.add(name, self._secrets.get(claim.run.namespace, name))
+        return claim._replace(secret_values=values)
+
+    def _with_place(self, claim: Claim) -> Claim:
+        """With room for the secrets for which its task may ask, where there are any."""
+        asks = isinstance(claim.spec.target, TaskTarget) and claim.secret_values is None
+        if asks and self._secrets.offers_any(claim.run.namespace):
+            return claim._replace(secret_values=SecretValues())
+        return claim
 
     def _perform_step(
         self, claim: Claim, context: StepContext, stop: AnyStop, files: OutputFiles
@@ -146,7 +253,14 @@ class TargetPerformer:
             return Outcome("cancelled", "spawner")
         if isinstance(ready, Outcome):
             return self._noted(claim, ready)
-        return self._performers[type(ready.claim.spec.target)](ready.claim, stop, ready)
+        claim = self._with_place(ready.claim)
+        with _hiding_errors(claim):
+            outcome = self._performers[type(claim.spec.target)](claim, stop, ready)
+        try:
+            return self._steps.repeated(claim, context, ready.step, outcome, asked)
+        except Unavailable:
+            self._revive()
+            return Outcome("cancelled", "spawner")
 
     def _perform_logged(
         self, execute: Execute, claim: Claim, stop: AnyStop, ready: Ready | None
@@ -246,15 +360,33 @@ class TargetPerformer:
         self._spawner.tidy()
 
     def close(self) -> None:
+        if self._celery is not None:
+            self._celery.close()
         if self._loop is not None:
             self._loop.close()
         self._processes.close()
         self._refs.close()
 
 
+@contextmanager
+def _hiding_errors(claim: Claim) -> Iterator[None]:
+    """What should never happen is told without the secrets of the run, too."""
+    try:
+        yield
+    except Exception as error:
+        if not claim.secret_values:
+            raise
+        told = claim.secret_values.hide(f"{type(error).__name__}: {error}")
+        raise RuntimeError(told) from None
+
+
 def _hiding(ended: Callable[[Claim, Outcome], None]) -> Callable[[Claim, Outcome], None]:
     """Tells of an end without the secrets in its error."""
     return lambda claim, outcome: ended(claim, hidden_outcome(claim, outcome))
+
+
+def _put_outcome(ended: SimpleQueue[Outcome], _: Claim, outcome: Outcome) -> None:
+    ended.put(outcome)
 
 
 def _refusal(task: Task, claim: Claim) -> Outcome | None:

@@ -1,29 +1,44 @@
-"""Publishes the log to the sinks that the books name, a thread for each: none holds up another."""
+"""Publishes the log to the sinks that the books name, a thread for each: none holds up another.
+
+Alerts are the exception: they have threads only while there is something to deliver.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
+from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
 
 from duebook.delivery.courier import LEASE, Courier, Outlet
 from duebook.delivery.serving import serve
-from duebook.errors import DuebookError, Invalid
+from duebook.engine.alert_relay import AlertRelay
+from duebook.errors import DuebookError, Invalid, shorten
+from duebook.lazy_dataclasses import dataclass
+from duebook.model.ping import load_urls
+from duebook.model.serving import ALL
 from duebook.model.sink import load_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import timedelta
 
+    from duebook.engine.alert_desk import Key
     from duebook.model.consumer import Consumer
+    from duebook.model.serving import Serving
+    from duebook.model.smtp_server import SmtpServer
     from duebook.store.base import Store
     from duebook.targets.addresses import Network
+    from duebook.targets.spawner import Spawner
 
-__all__ = ["Relay", "open_sink"]
+__all__ = ["Relay", "RelaySetup", "open_sink"]
 
 log = logging.getLogger(__name__)
 
 END_WITHIN: Final = 10.0
+LONGEST_REASON: Final = 300
+PING_WITHIN: Final = 10.0
+"""Seconds for one ping."""
 
 
 class Sink(Outlet, Protocol):
@@ -33,13 +48,36 @@ class Sink(Outlet, Protocol):
     def close(self) -> None: ...
 
 
-def open_sink(consumer: Consumer, allowed: tuple[Network, ...]) -> Sink:
+@dataclass(frozen=True, slots=True)
+class RelaySetup:
+    """What a node lends to its sinks."""
+
+    allowed: tuple[Network, ...] = ()
+    """networks that are not public but may be reached"""
+    smtp: SmtpServer | None = None
+    """the mail server for channels that name none"""
+    spawner: Spawner | None = None
+    """what starts the commands of channels"""
+    namespaces: Serving = ALL
+    """whose commands this node executes"""
+    public_url: str | None = None
+    """where people find the dashboard"""
+
+
+def open_sink(consumer: Consumer, setup: RelaySetup) -> Sink:
     """The sink that a definition means; raises Invalid for what is not installed here.
 
     What it needs is imported here: a node without sinks starts quicker.
     """
+    if consumer.kind == "alert_channel":
+        return _open_channel(consumer, setup)
     from duebook.targets.posting import Poster
 
+    allowed = setup.allowed
+    if consumer.kind == "ping":
+        from duebook.sinks.ping import PingSink
+
+        return PingSink(load_urls(consumer.options["urls"]), Poster(allowed, PING_WITHIN))
     options = load_options(consumer.kind, consumer.options)  # what is no longer allowed is refused
     if consumer.kind == "webhook":
         from duebook.sinks.webhook import WebhookSink
@@ -53,13 +91,35 @@ def open_sink(consumer: Consumer, allowed: tuple[Network, ...]) -> Sink:
     raise Invalid(f'sink "{consumer.name}" has a kind that this node does not support')
 
 
-class _Serving:
-    """A sink that is being served, until it is told to end."""
+def _open_channel(consumer: Consumer, setup: RelaySetup) -> Sink:
+    from duebook.model.channel import load_channel
+    from duebook.sinks.alert_channel import AlertChannelSink
+    from duebook.sinks.channels import ChannelSetup, open_channel
 
-    def __init__(self, store: Store, consumer: Consumer, sink: Sink, lease: timedelta) -> None:
+    channel = load_channel(consumer.options["channel"])
+    spawner = setup.spawner if consumer.namespace in setup.namespaces else None
+    lent = ChannelSetup(setup.allowed, setup.smtp, spawner, setup.spawner)
+    return AlertChannelSink(consumer.name, open_channel(channel, lent), setup.public_url)
+
+
+class _Serving:
+    """A sink that is being served, until it is told to end, or for a while nothing comes."""
+
+    def __init__(
+        self,
+        store: Store,
+        consumer: Consumer,
+        sink: Sink,
+        lease: timedelta,
+        lingers: float = inf,
+        ended: Callable[[], None] = lambda: None,
+    ) -> None:
         self.consumer = consumer
         self._sink = sink
         self._lease = lease
+        self._lingers = lingers
+        self._ended = ended
+        self.is_over = False
         self._stop = threading.Event()
         self._thread = threading.Thread(
             target=self._run, args=(store,), name=f"duebook-sink-{consumer.name}", daemon=True
@@ -69,9 +129,11 @@ class _Serving:
     def _run(self, store: Store) -> None:
         try:
             courier = Courier(store, self.consumer, self._sink, lease=self._lease)
-            serve(store, courier, self._stop)
+            serve(store, courier, self._stop, self._lingers)
         finally:
             self._sink.close()
+            self.is_over = True
+            self._ended()
 
     def stop(self) -> None:
         self._stop.set()
@@ -83,47 +145,101 @@ class _Serving:
 
 class Relay:
     """Serves all sinks of all namespaces, together with the relays of other nodes, who take over
-    what it has when it gives no sign of life for a `lease`."""
+    what it has when it gives no sign of life for a `lease`. `ring` calls for its next step."""
 
     def __init__(
         self,
         store: Store,
-        allowed: tuple[Network, ...] = (),
+        setup: RelaySetup | None = None,
         lease: timedelta = LEASE,
-        opening: Callable[[Consumer, tuple[Network, ...]], Sink] = open_sink,
+        opening: Callable[[Consumer, RelaySetup], Sink] = open_sink,
+        ring: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._lease = lease
-        self._allowed = allowed
+        self._setup = setup or RelaySetup()
         self._opening = opening
+        self._ring = ring
+        self.session_id: str | None = None
+        """of its node: by it, others see what this one cannot serve"""
         self.sinks: tuple[Consumer, ...] = ()
         """those that it saw when it last looked"""
-        self._serving: dict[tuple[str, str], _Serving] = {}
-        self._refused: dict[tuple[str, str], Consumer] = {}
+        self._serving: dict[Key, _Serving] = {}
+        self._refused: dict[Key, tuple[Consumer, str]] = {}
+        """what it cannot serve, and why"""
+        self._told: tuple[str | None, dict[Key, str]] = (None, {})
+        """the same as the books have it, and by which session"""
+        self.follows_log = False
+        """whether it wants to step when the log has grown"""
+        self._alerts = AlertRelay(store, lease, self._begin_channel)
 
-    def step(self) -> None:
-        """Begin what is new, end what is gone."""
+    def step(self) -> float:
+        """Begin what is new or has something to do, and end what is gone; returns in how many
+        seconds to look again."""
         known = self._store.read(lambda tx: tx.consumers.list_consumers())
         self.sinks = tuple(consumer for consumer in known if consumer.kind != "group")
         found = {(consumer.namespace, consumer.name): consumer for consumer in self.sinks}
-        for key, serving in list(self._serving.items()):
-            if found.get(key) != serving.consumer:
-                self._end(key)
+        self._end_gone(found)
+        of_alerts = {}
         for key, consumer in found.items():
-            if key not in self._serving and self._refused.get(key) != consumer:
+            if consumer.kind in ("alert_rules", "alert_channel"):
+                of_alerts[key] = consumer
+            elif key not in self._serving:
                 self._begin(key, consumer)
+        self.follows_log = bool(of_alerts)
+        self._try_channels(of_alerts)
+        self._tell_refused()
+        return self._alerts.step(of_alerts, self._serving.keys())
 
-    def _begin(self, key: tuple[str, str], consumer: Consumer) -> None:
+    def _end_gone(self, found: Mapping[Key, Consumer]) -> None:
+        for key, serving in list(self._serving.items()):
+            if found.get(key) != serving.consumer or serving.is_over:
+                self._end(key)
+        self._refused = {
+            key: (consumer, why)
+            for key, (consumer, why) in self._refused.items()
+            if found.get(key) == consumer
+        }
+
+    def _open(self, key: Key, consumer: Consumer) -> Sink | None:
+        """None: this node cannot serve it, which is noted."""
+        if key in self._refused:
+            return None
         try:
-            sink = self._opening(consumer, self._allowed)
+            return self._opening(consumer, self._setup)
         except DuebookError as error:
-            self._refused[key] = consumer
+            self._refused[key] = consumer, shorten(str(error), LONGEST_REASON)
             log.warning("this node cannot serve sink %s: %s", consumer.name, error)
+            return None
+
+    def _begin(self, key: Key, consumer: Consumer, lingers: float = inf) -> None:
+        if (sink := self._open(key, consumer)) is None:
             return
         log.info("serving sink %s", consumer.name)
-        self._serving[key] = _Serving(self._store, consumer, sink, self._lease)
+        lent = self._lease, lingers, self._ring
+        self._serving[key] = _Serving(self._store, consumer, sink, *lent)
 
-    def _end(self, key: tuple[str, str]) -> None:
+    def _begin_channel(self, consumer: Consumer, lingers: float) -> None:
+        self._begin((consumer.namespace, consumer.name), consumer, lingers)
+
+    def _try_channels(self, consumers: Mapping[Key, Consumer]) -> None:
+        """Those that it has not seen before: what it cannot serve is told before it is needed."""
+        for key, consumer in self._alerts.new_channels(consumers):
+            if (sink := self._open(key, consumer)) is not None:
+                sink.close()
+
+    def _tell_refused(self) -> None:
+        now = (self.session_id, {key: why for key, (_, why) in self._refused.items()})
+        if (session_id := self.session_id) is None or now == self._told:
+            return
+        unserved: dict[str, dict[str, str]] = {}
+        for (namespace, name), why in now[1].items():
+            unserved.setdefault(namespace, {})[name] = why
+        if unserved or self._told[1]:
+            self._store.transact(lambda tx: tx.nodes.tell_unserved(session_id, unserved))
+        self._told = now
+
+    def _end(self, key: Key) -> None:
         serving = self._serving.pop(key)
         serving.stop()
         serving.join(END_WITHIN)
@@ -132,5 +248,6 @@ class Relay:
         """End all of them, together."""
         for serving in self._serving.values():
             serving.stop()
+        self._alerts.close()
         for serving in self._serving.values():
             serving.join(END_WITHIN)

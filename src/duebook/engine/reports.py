@@ -12,6 +12,7 @@ from duebook.engine.logs import RunLog
 from duebook.errors import Conflict, DuebookError
 from duebook.model.run import Outcome
 from duebook.targets.hiding import hidden_outcome, hiding_run
+from duebook.targets.node_secrets import NodeSecrets
 from duebook.targets.outcomes import with_published
 
 if TYPE_CHECKING:
@@ -39,8 +40,11 @@ UNCOMMITTED: Final = Outcome(
 class Desk:
     """Of all runs of a node: their open logs, and the latest word of each on its progress."""
 
-    def __init__(self, store: Store, log_cap: int, clock: BooksClock) -> None:
+    def __init__(
+        self, store: Store, log_cap: int, clock: BooksClock, secrets: NodeSecrets | None = None
+    ) -> None:
         self.store = store
+        self.secrets = secrets or NodeSecrets()
         self._log_cap = log_cap
         self._clock = clock
         self._open_logs: set[RunLog] = set()
@@ -85,12 +89,12 @@ class Desk:
 class TaskReports:
     """Of one run. Most tasks log nothing, and then there is no log to open or close."""
 
-    __slots__ = ("_claim", "_desk", "_hidden", "_log", "_stop", "published", "settles")
+    __slots__ = ("_desk", "_hidden", "_log", "_stop", "claim", "published", "settles")
     _opening: Final = threading.Lock()
     """a task may have its first words in several threads at once"""
 
     def __init__(self, claim: Claim, stop: StopSignal, desk: Desk) -> None:
-        self._claim = claim
+        self.claim = claim
         self._stop = stop
         self._desk = desk
         self._log: RunLog | None = None
@@ -107,7 +111,7 @@ class TaskReports:
         if self._log is None:
             with self._opening:
                 if self._log is None:
-                    self._log = self._desk.open_log(self._claim)
+                    self._log = self._desk.open_log(self.claim)
         return self._log
 
     def line(self, stream: Stream, text: str) -> None:
@@ -121,24 +125,36 @@ class TaskReports:
         """What a process wrote, which may end within a line."""
         self.log.write(stream, data)
 
+    def secret(self, name: str) -> str:
+        """A secret for which the task asks; raises SecretFailed. It is hidden from then on."""
+        value = self._desk.secrets.get(self.claim.run.namespace, name)
+        if self.claim.secret_values is not None:  # there is one wherever there are secrets
+            self.claim.secret_values.add(name, value)
+        return value
+
+    def shown(self, text: str) -> str:
+        """What a task prints, as others may see it."""
+        values = self.claim.secret_values
+        return values.hide(text) if values else text
+
     def _hide(self, text: str) -> str:
         if self._hidden is None:
-            self._hidden = hiding_run(self._claim)
+            self._hidden = hiding_run(self.claim)
         return self._hidden(text)
 
     def progress(self, progress: Progress) -> None:
         if progress.text is not None:
             progress = replace(progress, text=self._hide(progress.text))
-        self._desk.put(self._claim.token, progress)
+        self._desk.put(self.claim.token, progress)
 
     def settle_in(self, connection: Any, outcome: Outcome) -> None:
         """End the run in the transaction of its own task; raises Conflict on a lost token."""
-        outcome = hidden_outcome(self._claim, with_published(outcome, self.published))
+        outcome = hidden_outcome(self.claim, with_published(outcome, self.published))
         with self._desk.store.join(connection) as tx:
-            begun_at = self._claim.begun_at
-            if not tx.attempts.settle(self._claim.token, outcome, begun_at=begun_at):
+            begun_at = self.claim.begun_at
+            if not tx.attempts.settle(self.claim.token, outcome, begun_at=begun_at):
                 raise Conflict(
-                    f"run {self._claim.run.id} now belongs to another node; "
+                    f"run {self.claim.run.id} now belongs to another node; "
                     "roll back the transaction"
                 )
         self.settles = True
@@ -146,7 +162,7 @@ class TaskReports:
     def settled(self) -> Outcome:
         """The end that its task put on the books; a failure when that cannot be found there, for
         the task may have forgotten to commit. The books know better if it was found too late."""
-        run_id, attempt = self._claim.token.run_id, self._claim.token.attempt
+        run_id, attempt = self.claim.token.run_id, self.claim.token.attempt
         try:
             run = self._desk.store.read(lambda tx: tx.runs.get_run(run_id))
         except Exception:

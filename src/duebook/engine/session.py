@@ -14,6 +14,8 @@ from duebook.triggers import tzdata_version
 from duebook.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from duebook.model.serving import Serving
     from duebook.store.values import Labels
 
@@ -26,10 +28,14 @@ def new_session(
     queues: tuple[str, ...] = (),
     labels: Labels = (),
     namespaces: Serving = NONE,
+    secrets: Mapping[str, list[str]] | None = None,
 ) -> SessionInfo:
     """What this process says about itself when it begins."""
     host, version, tzdata = socket.gethostname(), __version__, tzdata_version()
     about = (roles, version, tzdata, tasks, queues, labels, namespaces)
+    offered = secrets or {}
     if (this := this_process()) is None:
-        return SessionInfo(new_id(), host, os.getpid(), *about)
-    return SessionInfo(new_id(), host, this.pid, *about, this.machine, this.started)
+        return SessionInfo(new_id(), host, os.getpid(), *about, secrets=offered)
+    return SessionInfo(
+        new_id(), host, this.pid, *about, this.machine, this.started, secrets=offered
+    )

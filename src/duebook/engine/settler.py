@@ -14,11 +14,13 @@ from duebook.engine.persist import persist
 from duebook.engine.settling import conclude, conclude_all, is_final
 from duebook.errors import DuebookError, counted
 from duebook.model.run import Outcome
+from duebook.targets.log_fields import about
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
+    from duebook.engine.tracing import Tracing
     from duebook.model.run import Claim, Token
     from duebook.store.base import Store, Tx
 
@@ -55,6 +57,7 @@ class Settler:
         done: Callable[[Sequence[Claim]], None],
         measures: Measures | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        tracing: Tracing | None = None,
     ) -> None:
         self._monotonic = monotonic
         self._until: dict[Token, float] = {}
@@ -62,6 +65,7 @@ class Settler:
         self._store = store
         self._measures = Measures() if measures is None else measures
         self._done = done
+        self._tracing = tracing
         self._closed = False
         self._queue: SimpleQueue[Told | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._loop, name="duebook-settler", daemon=True)
@@ -190,7 +194,7 @@ class Settler:
                 return
             _log_end(claim, outcome, end)
         except Exception:  # the keeper hands it back
-            log.exception("run %s could not be settled", claim.run.id)
+            log.exception("run %s could not be settled", claim.run.id, extra=about(claim))
 
     def _write(self, final: list[tuple[Claim, Outcome]]) -> None:
         """What the database refuses together is halved, until what spoils it is alone."""
@@ -214,7 +218,8 @@ class Settler:
 
     def _write_as_failed(self, claim: Claim, error: Exception) -> None:
         """The run ended, but the database does not take how: it failed, and says why."""
-        log.error("run %s: its outcome cannot be stored: %s", claim.run.id, error)
+        told = "run %s: its outcome cannot be stored: %s"
+        log.error(told, claim.run.id, error, extra=about(claim))
         outcome = Outcome("failed", "error", "its outcome could not be stored")
         (end,) = self._persist([claim], lambda tx: [conclude(tx, claim, outcome)])
         _log_end(claim, outcome, end)
@@ -232,6 +237,8 @@ class Settler:
         if done is None:
             return [None] * len(claims)
         self._measures.ended(claims, *done)
+        if self._tracing is not None:
+            self._tracing.settled(claims, *done)
         return done[0]
 
 
@@ -239,10 +246,11 @@ def _log_end(claim: Claim, outcome: Outcome | None, end: str | None) -> None:
     """How a run ended, in a line for whoever watches the node."""
     run, run_id = claim.run, claim.run.id
     if end is None:
-        log.warning("run %s has been taken over; this outcome is ignored", run_id)
+        told = "run %s has been taken over; this outcome is ignored"
+        log.warning(told, run_id, extra=about(claim))
     elif log.isEnabledFor(logging.INFO):
         why = f" ({outcome.error})" if outcome is not None and outcome.error else ""
         is_step = run.step is not None
         name = f"{run.flow}: {run.step}" if is_step else run.schedule or run.task or run.queue
         words = "returned to the queue" if end == "handed back" else end
-        log.info("%s %s%s, run %s", name, words, why, run_id)
+        log.info("%s %s%s, run %s", name, words, why, run_id, extra=about(claim))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from duebook.model.fate import Calls, Ends, HandedBack, TriedAgain, fate_of
+from duebook.model.fate import Asks, Calls, Ends, HandedBack, Repeats, TriedAgain, fate_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ __all__ = ["conclude", "conclude_all", "is_final"]
 def is_final(claim: Claim, outcome: Outcome | None) -> bool:
     """Whether the run ends with this attempt: neither handed back nor tried again."""
     if outcome is not None and outcome.status == "succeeded" and outcome.reason is None:
-        return outcome.call is None
+        return outcome.call is None and outcome.repeat is None and outcome.asks is None
     return isinstance(_fate(claim, outcome), Ends)
 
 
@@ -36,6 +36,13 @@ def conclude(tx: Tx, claim: Claim, outcome: Outcome | None) -> str | None:
             return "handed back" if tx.attempts.hand_back(token, after) else None
         case Calls(flow):
             return f"calls {flow}" if tx.flow_runs.call_flow(token, flow) else None
+        case Asks(prompt):
+            asked = tx.attempts.ask_person(token, prompt, claim.spec.timeout)
+            return "waits for a person" if asked else None
+        case Repeats(done, repeat):
+            again = repeat.after(tx.attempts.count_done(token.run_id) + 1)
+            told = done.status if again is None else f"{done.status}, to be repeated"
+            return told if tx.attempts.settle(token, done, again) else None
         case TriedAgain(failed, after):
             settled = tx.attempts.settle(token, failed, after)
             return f"{failed.status}, to be retried" if settled else None

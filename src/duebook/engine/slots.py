@@ -19,11 +19,13 @@ from duebook.errors import counted
 from duebook.model.fate import HAND_BACK
 from duebook.model.run import Outcome
 from duebook.targets.hiding import hidden_outcome, hiding_run
+from duebook.targets.log_fields import about
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from duebook.engine.measures import Measures
+    from duebook.engine.tracing import Tracing
     from duebook.model.run import Claim, Token
     from duebook.store.base import Store
 
@@ -39,6 +41,8 @@ STALE: Final = 0.5
 """Seconds after which what waits in the buffer is handed back: its node is slower than it was."""
 MARK_AFTER: Final = 0.05
 """Seconds after which the books are told that a buffered run was begun; most have ended by then."""
+
+_CANNOT_START: Final = "run %s cannot be started; it is returned to the queue"
 
 
 class Room(NamedTuple):
@@ -120,6 +124,7 @@ class Slots(Generic[S]):
         clock: BooksClock | None = None,
         may_begin: Callable[[], bool] = lambda: True,
         is_told: bool = False,
+        tracing: Tracing | None = None,
     ) -> None:
         """`ring` is called when there is room again or a run was settled, `advance` when a step of
         a flow has ended; `may_begin` says whether buffered runs still belong to this node. With
@@ -161,7 +166,7 @@ class Slots(Generic[S]):
         self._waking = False
         """whether a thread is on its way"""
         self._closed = False
-        self._settler = Settler(store, self._settled, measures, monotonic)
+        self._settler = Settler(store, self._settled, measures, monotonic, tracing)
 
     def room(self) -> Room:
         """The places of runs that have ended are free, unless too many ends wait for the books."""
@@ -204,7 +209,7 @@ class Slots(Generic[S]):
             try:
                 begun.append((claim, self._performer.new_stop(claim)))
             except OSError:  # out of descriptors
-                log.exception("run %s cannot be started; it is returned to the queue", claim.run.id)
+                log.exception(_CANNOT_START, claim.run.id, extra=about(claim))
                 self._settler.put(claim, None)
         with self._lock:
             now = self._monotonic()
@@ -248,7 +253,7 @@ class Slots(Generic[S]):
             try:
                 stop = self._performer.new_stop(claim)
             except OSError:  # out of descriptors
-                log.exception("run %s cannot be started; it is returned to the queue", claim.run.id)
+                log.exception(_CANNOT_START, claim.run.id, extra=about(claim))
                 self._end_unbegun(claim, None)
                 continue
             claim = claim._replace(begun_at=max(at, claim.run.claimed_at or at))
@@ -392,6 +397,7 @@ class Slots(Generic[S]):
             claim.run.id,
             claim.run.task,
             reason,
+            extra=about(claim),
         )
         outcome = Outcome("cancelled", reason)
         if reason == "timeout":
@@ -450,7 +456,8 @@ class Slots(Generic[S]):
             return self._performer.perform(claim, stop)
         except Exception as error:
             told = hiding_run(claim)(traceback.format_exc())
-            log.error("run %s could not be executed\n%s", claim.run.id, told)  # noqa: TRY400
+            words = "run %s could not be executed\n%s"
+            log.error(words, claim.run.id, told, extra=about(claim))  # noqa: TRY400
             why = Outcome("failed", "error", f"{type(error).__name__}: {error}")
             return hidden_outcome(claim, why)
 
@@ -478,7 +485,8 @@ class Slots(Generic[S]):
             rings = self.work_waits and not self._rung and len(self._buffer) <= self._low
             self._rung = self._rung or rings
         if late:
-            log.warning("run %s, whose slot was written off, has finished", claim.run.id)
+            words = "run %s, whose slot was written off, has finished"
+            log.warning(words, claim.run.id, extra=about(claim))
             if until is not None:
                 self._settler.put_late(claim, until)
         else:

@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from duebook.engine.output_files import OutputFiles
+from duebook.engine.step_places import FlowPlaces, named_outputs
 from duebook.errors import Invalid, shorten
 from duebook.flows.advance import flow_status
 from duebook.flows.conditions import unmet
 from duebook.flows.flow_cache import FlowCache, NoFlow
 from duebook.flows.patterns import is_in_output
-from duebook.flows.render import Values, names_output, render_step, wanted_files
-from duebook.model.flow import CHECK, MOST_OUTPUT_SIZE, Script, Step
-from duebook.model.flow_run import MATCHED, Apart, StepEnd
+from duebook.flows.render import (
+    Values,
+    keeps_secrets,
+    names_output,
+    render_step,
+    step_secrets,
+    wanted_files,
+)
+from duebook.flows.variables import as_literal
+from duebook.lazy_dataclasses import dataclass
+from duebook.model.flow import CHECK, MOST_OUTPUT_SIZE, HumanTask, Script, Step
+from duebook.model.flow_run import MATCHED, Apart, StepEnd, StepState
 from duebook.model.flow_target import FlowTarget
 from duebook.model.run import Outcome
+from duebook.model.secret_values import SecretValues, references_to
 from duebook.model.target import CommandTarget, EventTarget
 from duebook.targets.command import environment, outcome_of
 from duebook.targets.hiding import hidden_outcome, variable_secrets
+from duebook.targets.node_secrets import NodeSecrets, SecretFailed
 from duebook.targets.processes import Stop, supervise
 from duebook.targets.templates import interval_texts
 from duebook.timetext import format_instant
@@ -80,6 +92,8 @@ class Ready:
     claim: Claim
     step: Step
     most_output: int
+    outputs: str | None = None
+    """the file to which it writes its named outputs"""
 
     def watch(self, write: Write) -> Printed:
         most = self.most_output if self.step.output is not None else 0
@@ -90,6 +104,8 @@ class Ready:
         wanted = self.step.continue_on.output
         if outcome.status == "failed" and wanted and is_in_output(printed.text, wanted):
             outcome = replace(outcome, reason=MATCHED)
+        if self.outputs is not None:
+            return named_outputs(outcome, self.outputs, self.step.outputs)
         if self.step.output is None or outcome.status == "cancelled":
             return outcome
         if outcome.output is not None:
@@ -135,7 +151,16 @@ class _NotJudged(Exception):
 class StepPreparer:
     """Where steps get ready, before anything of them is executed but their conditions."""
 
-    def __init__(self, store: Store, spawner: Spawner, flow_cache: FlowCache) -> None:
+    def __init__(
+        self,
+        store: Store,
+        spawner: Spawner,
+        flow_cache: FlowCache,
+        secrets: NodeSecrets | None = None,
+        places: FlowPlaces | None = None,
+    ) -> None:
+        self._places = places or FlowPlaces()
+        self._secrets = secrets or NodeSecrets()
         self._store = store
         self._spawner = spawner
         self._inherited = spawner.setup.inherited
@@ -151,7 +176,10 @@ class StepPreparer:
         try:
             flow = self._flow((claim.run.namespace, context.flow, context.digest))
             step = _check(flow) if name == CHECK else flow.step(name)
+            flow = self._with_files(flow)
             values = self._values(flow, step, claim, context, files)
+            names = step_secrets(flow, step, context.params)
+            values, claim = self._with_secrets(values, claim, step, names)
             rendered = render_step(flow, step, values, self._inherited)
         except NoFlow as error:
             return Outcome("failed", "missing_target", str(error))
@@ -160,7 +188,11 @@ class StepPreparer:
                 "failed", "missing_target", f'flow "{context.flow}" has no step "{name}"'
             )
         except Invalid as error:
-            return hidden_outcome(claim, Outcome("failed", "template", str(error)))
+            reason = "secret" if isinstance(error, SecretFailed) else "template"
+            return hidden_outcome(claim, Outcome("failed", reason, str(error)))
+        outputs = files.empty("outputs") if step.outputs else None
+        facts = context.run_id, outputs
+        rendered = self._places.launched(flow, step, rendered, self._inherited, facts)
         secrets = self._passed | variable_secrets(rendered.variables)
         claim = _of_flow(claim, context, secrets)
         try:
@@ -175,7 +207,45 @@ class StepPreparer:
             return Outcome("succeeded")
         if isinstance(rendered.target, FlowTarget):
             return Outcome("succeeded", call=rendered.target)
-        return Ready(_filled(claim, rendered), step, flow.max_output)
+        if isinstance(rendered.target, HumanTask):
+            return Outcome("succeeded", asks=rendered.target.prompt)
+        return Ready(_filled(claim, rendered), step, flow.max_output, outputs)
+
+    def repeated(
+        self,
+        claim: Claim,
+        context: StepContext,
+        step: Step,
+        outcome: Outcome,
+        stop: Stop | None = None,
+    ) -> Outcome:
+        """How a step ended, and whether it is to be executed again, by its `repeat_policy`."""
+        if (repeat := step.repeat) is None or outcome.status == "cancelled":
+            return outcome
+        try:
+            is_met = self._is_met(claim, context, step, outcome, stop)
+        except _NotJudged as error:
+            return hidden_outcome(claim, error.outcome)
+        except Invalid as error:
+            return hidden_outcome(claim, Outcome("failed", "template", str(error)))
+        return replace(outcome, repeat=repeat) if repeat.wants_more(outcome, is_met) else outcome
+
+    def _is_met(
+        self, claim: Claim, context: StepContext, step: Step, outcome: Outcome, stop: Stop | None
+    ) -> bool | None:
+        """Whether the condition of its `repeat_policy` holds; None without one."""
+        if step.repeat is None or step.repeat.condition is None:
+            return None
+        flow = self._flow((claim.run.namespace, context.flow, context.digest))
+        output = None if outcome.output is None else json.loads(outcome.output)
+        end = StepState(outcome.status, outcome.reason, outcome.exit_code), output
+        asked = Step(
+            step.name, Script("true"), env=step.env, preconditions=(step.repeat.condition,)
+        )
+        ended = replace(context, ends={**context.ends, step.name: end})
+        values = self._values(flow, asked, claim, ended, OutputFiles())
+        rendered = render_step(flow, asked, values, self._inherited)
+        return self._unmet(claim, asked, rendered, stop) is None
 
     def prepare_at_once(self, claim: Claim, context: StepContext) -> Ready | Outcome | None:
         """As `prepare`, where that takes no time; None where it asks the books or runs commands."""
@@ -186,11 +256,21 @@ class StepPreparer:
             step = flow.step(claim.run.step or "")
         except KeyError:
             return None
-        if any(condition.is_command for condition in step.preconditions):
+        if step.repeat is not None or any(c.is_command for c in step.preconditions):
             return None
-        if wanted_files(step) or any(isinstance(end, Apart) for _, end in context.ends.values()):
+        if flow.dotenv or step.outputs or wanted_files(step):
+            return None
+        if any(isinstance(end, Apart) for _, end in context.ends.values()):
+            return None
+        if step_secrets(flow, step, context.params):
             return None
         return self.prepare(claim, context, OutputFiles())
+
+    def _with_files(self, flow: Flow) -> Flow:
+        """With the variables of its files before its own; they are data, and no templates."""
+        found = self._places.variables(flow, self._inherited, self._spawner)
+        literal = tuple((name, as_literal(text)) for name, text in found)
+        return replace(flow, env=(*literal, *flow.env)) if literal else flow
 
     def _values(
         self, flow: Flow, step: Step, claim: Claim, context: StepContext, files: OutputFiles
@@ -214,6 +294,23 @@ class StepPreparer:
         }
         facts, status = _facts(claim, context), _status(flow, claim, context)
         return Values(context.params, found, facts, status, files.write(outputs))
+
+    def _with_secrets(
+        self, values: Values, claim: Claim, step: Step, names: set[str]
+    ) -> tuple[Values, Claim]:
+        """What the flow's references to secrets stand for; they stay references in what is stored.
+
+        Raises SecretFailed.
+        """
+        if not names:
+            return values, claim
+        if not keeps_secrets(step):
+            return replace(values, secrets=references_to(names)), claim
+        found = {name: self._secret(claim.run.namespace, name) for name in sorted(names)}
+        return replace(values, secrets=found), claim._replace(secret_values=SecretValues(found))
+
+    def _secret(self, namespace: str, name: str) -> str:
+        return self._secrets.get(namespace, name)
 
     def _flow(self, key: tuple[str, str, str | None]) -> Flow:
         found = self._flow_cache.peek(*key)
@@ -262,7 +359,7 @@ def _of_flow(claim: Claim, context: StepContext, secrets: set[str]) -> Claim:
 
 def _filled(claim: Claim, rendered: Rendered) -> Claim:
     """Payloads of runs are data, and never templates."""
-    assert not isinstance(rendered.target, FlowTarget)  # noqa: S101 - looked at before
+    assert not isinstance(rendered.target, FlowTarget | HumanTask)  # noqa: S101 - looked at before
     run = claim.run._replace(payload=rendered.payload)
     target = rendered.target
     if isinstance(target, EventTarget) and target.key is None:

@@ -25,9 +25,11 @@ LOOK_BACK_PART: Final = 40
 REMEMBERED: Final = 5
 """Looks of each kind, of which the quickest says what it takes: others may have had to wait."""
 LONGEST_LOOK_BACK: Final = 10.0
-"""Seconds after which they are looked at again in any case."""
+"""Seconds after which they are looked at again in any case, and claimed from their beginning."""
 MOST_PRIORITIES: Final = 20
 """Of one queue and namespace; beyond that the marks are forgotten."""
+MOST_PLACES: Final = 100
+"""Queues of namespaces whose marks are kept while nothing waits there."""
 _FIRST, _EARLIEST, _LAST = WHOLE_QUEUE[0]
 
 NamespaceQueue = tuple[str, str]
@@ -47,6 +49,8 @@ class WorkCursor:
         self._marks: defaultdict[NamespaceQueue, dict[int, datetime]] = defaultdict(dict)
         """by rank, which is a priority below zero: from when on runs may be ready"""
         self._whole_at = 0.0
+        self._forget_at = 0.0
+        """when the next look at whole queues forgets the marks wherever there is work"""
         self._whole: deque[float] = deque(maxlen=REMEMBERED)
         self._parts: deque[float] = deque(maxlen=REMEMBERED)
         """seconds that looks took"""
@@ -58,12 +62,34 @@ class WorkCursor:
             work = look({place: self.parts(place) for place in self._marks})
             self._parts.append(monotonic() - asked_at)
             return work if work.places else replace(work, next_at=self._next_at(work, asked_at))
-        self._marks.clear()
-        work = look({})
+        work = look(dict.fromkeys(self._marks, WHOLE_QUEUE))
         now = monotonic()
         self._whole.append(now - asked_at)
         self._whole_at = now + min(LOOK_BACK_PART * self._excess(), LONGEST_LOOK_BACK)
+        self._forget(work, now)
         return work
+
+    def _forget(self, work: Work, monotonic: float) -> None:
+        """Forget the marks of places where the next claim must not go on behind them.
+
+        That is where the first run is behind a mark; where it is not, others may be, and wait
+        there until the next time that all marks are forgotten. Where no run may begin, every mark
+        is as good as none, and keeps the next looks from what they would walk over in vain.
+        """
+        is_time = monotonic >= self._forget_at
+        if is_time:
+            self._forget_at = monotonic + LONGEST_LOOK_BACK
+            if len(self._marks) > MOST_PLACES:
+                self._marks.clear()
+        for place in work.places:
+            if is_time or self._is_behind(place, work.firsts.get(place)):
+                self._marks.pop(place, None)
+
+    def _is_behind(self, place: NamespaceQueue, first: tuple[int, datetime] | None) -> bool:
+        if first is None:
+            return True
+        mark = self._marks.get(place, {}).get(first[0])
+        return mark is not None and first[1] < mark
 
     def _excess(self) -> float:
         """How many seconds longer a look at whole queues takes."""

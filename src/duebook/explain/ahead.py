@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from duebook.model.plan import DueException, Unattended
+    from duebook.model.plan import DueException, Unattended, WindowSpan
     from duebook.model.schedule import Schedule
 
 __all__ = [
@@ -22,8 +22,10 @@ __all__ = [
     "explain_deferred",
     "explain_paused",
     "explain_said",
+    "explain_window",
     "pause_text",
     "unread_text",
+    "window_text",
 ]
 
 
@@ -34,8 +36,10 @@ def explain_coming(
     moved_from: str,
     clock: Clock,
     unattended: Unattended | None = None,
+    window: WindowSpan | None = None,
+    shadow: bool = False,
 ) -> Explanation:
-    """A due time in the future; `clock.asked` is now."""
+    """A due time in the future, which waits for the end of `window`; `clock.asked` is now."""
     text = f"due in {length_text(due_at - clock.asked)}, at {clock.time(due_at)}"
     if ripe_at != due_at:
         text += f", planned at {clock.time(ripe_at)} by its jitter"
@@ -45,10 +49,28 @@ def explain_coming(
     if schedule.status == "paused":
         reason = str(Reason.PAUSED)
         text += f", but {pause_text(schedule, clock)}"
+    elif shadow:
+        reason = str(Reason.SHADOW)
+        text += ", but shadow mode will record it instead of running it"
+    elif window is not None:
+        reason = str(Reason.PAUSED)
+        text += f", but waits until the end of {window_text(window, clock)}"
     elif unattended is not None:
         reason = str(Reason.UNATTENDED)
         text += f", but {unread_text(unattended.directory, unattended.since, clock)}"
     return Explanation(due_at, "to_come", text, reason)
+
+
+def explain_window(window: WindowSpan, due_at: datetime, clock: Clock) -> Explanation:
+    """A due time in the future that falls into a maintenance window."""
+    text = f"will be skipped at {clock.time(due_at)}: it falls into {window_text(window, clock)}"
+    return Explanation(due_at, "to_come", text, Reason.PAUSED)
+
+
+def window_text(window: WindowSpan, clock: Clock) -> str:
+    """`maintenance window "db upgrade", from 08:00 to 12:00`"""
+    span = f"from {clock.minute(window.start)} to {clock.minute(window.end)}"
+    return f'maintenance window "{window.name}", {span}'
 
 
 def explain_said(exception: DueException, clock: Clock) -> Explanation | None:

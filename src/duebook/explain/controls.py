@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from duebook.explain.ahead import pause_text, unread_text
+from duebook.explain.ahead import explain_window, pause_text, unread_text
 from duebook.explain.explanation import Explanation
 from duebook.explain.skips import skip_text, why_missed
 from duebook.explain.words import as_moment, length_text, short_id
@@ -60,6 +60,15 @@ def _explain(facts: Facts, kind: Control, at: datetime) -> Explanation | None:
 
 
 def _undecided(facts: Facts, kind: Control, at: datetime) -> Explanation:
+    """In a maintenance window a stop still stops the flow, and a restart is skipped."""
+    window = facts.window_at(at) if kind == "restart" and at > facts.now else None
+    if window is None:
+        return _pending(facts, kind, at)
+    told = explain_window(window, at, facts.clock_at(at))
+    return replace(told, text=f"restart {told.text}", kind=kind)
+
+
+def _pending(facts: Facts, kind: Control, at: datetime) -> Explanation:
     clock, schedule = facts.clock_at(at), facts.schedule
     if at > facts.now:
         text = f"the flow will be {_ENDED[kind]} in {length_text(at - facts.now)}"
@@ -75,6 +84,8 @@ def _undecided(facts: Facts, kind: Control, at: datetime) -> Explanation:
     elif (unread := facts.unattended) is not None:
         told = unread_text(unread.directory, unread.since, clock)
         reason, text = str(Reason.UNATTENDED), f"{text}, but {told}"
+    elif facts.snapshot is not None and facts.snapshot.in_shadow(at):
+        reason, text = str(Reason.SHADOW), f"{text}, but shadow mode only records it"
     elif verdict == "waiting":
         runs = facts.fleet.scheduler_runs()
         text += f"; {'a scheduler is about to plan it' if runs else 'no scheduler is running'}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Literal
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import Id, Shown, shown
 from duebook.model.plan import DueKind
 from duebook.model.run import RunStatus

@@ -17,7 +17,8 @@ from duebook.store.values import LedgerEntry
 
 if TYPE_CHECKING:
     from duebook.budget import Budget
-    from duebook.model.plan import DueException, Kind, Plan, Snapshot, Unattended
+    from duebook.model.history import History
+    from duebook.model.plan import DueException, Kind, Plan, Snapshot, Unattended, WindowSpan
     from duebook.model.run import Attempt, Run
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.base import Tx
@@ -49,6 +50,11 @@ class Facts:
     @property
     def deleted(self) -> bool:
         return self.schedule.status == "deleted"
+
+    @cached_property
+    def history(self) -> History:
+        """What is left of its past."""
+        return self._tx.history.of(self.schedule.id)
 
     # -- definitions
 
@@ -122,6 +128,21 @@ class Facts:
             made = DueTimes(spec, (), self.now, self.schedule.name, self._budget)
             self._due_times[key] = made
         return self._due_times[key]
+
+    def open_due_times(self, spec: ScheduleSpec) -> DueTimes:
+        """As `due_times`, without those that maintenance windows take."""
+        if not self._windows:
+            return self.due_times(spec)
+        how = self.now, self.schedule.name, self._budget, self._windows
+        return DueTimes(spec, (), *how)
+
+    def window_at(self, at: datetime) -> WindowSpan | None:
+        """The maintenance window that an instant to come falls into."""
+        return next((window for window in self._windows if window.start <= at < window.end), None)
+
+    @property
+    def _windows(self) -> tuple[WindowSpan, ...]:
+        return () if self.snapshot is None else self.snapshot.windows
 
     def raw_due_times(self, spec: ScheduleSpec) -> DueTimes:
         """What its triggers yield within the bounds, whatever days are excluded."""

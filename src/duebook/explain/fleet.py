@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from duebook.explain.skips import Outage
-from duebook.model.flow_target import FLOW_QUEUE
+from duebook.model.flow_target import FLOW_QUEUE, HUMAN_QUEUE
 from duebook.model.flow_view import lacking
 from duebook.model.serving import unserved
 from duebook.settings import RETENTION
@@ -56,7 +56,7 @@ class Fleet:
 
     def lacks(self, run: Run) -> str | None:
         """What a queued run asks for and no live worker has; None also when none lives."""
-        if run.status != "queued" or run.queue == FLOW_QUEUE or not self._workers:
+        if run.status != "queued" or run.queue in (FLOW_QUEUE, HUMAN_QUEUE) or not self._workers:
             return None
         return lacking(run.namespace, run.task, {}, self._workers)
 
@@ -66,4 +66,4 @@ class Fleet:
 
     @cached_property
     def _workers(self) -> list[LiveNode]:
-        return [node for node in self._tx.nodes.list_nodes() if "worker" in node.roles]
+        return [node for node in self._tx.nodes.list_nodes() if node.works]

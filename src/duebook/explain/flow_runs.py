@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shlex
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from duebook.errors import shorten
 from duebook.explain.runs import explain_run
 from duebook.explain.words import Clock, length_text, short_id
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import Id, Name, Shown, shown
 from duebook.model.flow import CHECK, handler_name
-from duebook.model.flow_target import FLOW_QUEUE
+from duebook.model.flow_target import FLOW_QUEUE, HUMAN_QUEUE
 from duebook.model.flow_view import lacking
 
 if TYPE_CHECKING:
@@ -116,6 +117,8 @@ def _of_step(at: FlowStanding, name: str) -> StepExplanation:
         return StepExplanation(name, "waiting", _not_begun(at, at.flow.step(name)))
     if run.state == "skipped":
         return StepExplanation(name, "skipped", f"skipped: {run.why}", run.id)
+    if run.queue == HUMAN_QUEUE:
+        return _of_human(at, name, run)
     if run.status == "queued" and run.ready_at <= at.now:
         since = f"since {at.clock.time(run.ready_at)}, for {length_text(at.now - run.ready_at)}"
         if run.attempt > run.failures:  # it kept its place, and was not waiting all the time
@@ -132,6 +135,23 @@ def _of_step(at: FlowStanding, name: str) -> StepExplanation:
     failed = run.status == "queued" and run.error
     text = f"{found.text}: {shorten(run.error or '', 200)}" if failed else found.text
     return StepExplanation(name, found.verdict, text, run.id)
+
+
+def _of_human(at: FlowStanding, name: str, run: Run) -> StepExplanation:
+    if run.is_active:
+        length = length_text(at.now - run.ready_at)
+        told = f"waiting since {at.clock.time(run.ready_at)}, for {length}: {run.progress_text}"
+        if run.expires_at is not None:
+            told = f"{told}; until {at.clock.time(run.expires_at)}"
+        how = f"duebook flow approve {short_id(at.run.id)} {shlex.quote(name)}, or reject"
+        return StepExplanation(name, "waiting", f"{told}; to answer: {how}", run.id)
+    if run.status == "cancelled":
+        return StepExplanation(name, "cancelled", f"cancelled: {run.why}", run.id)
+    answer = run.output if isinstance(run.output, dict) else {}
+    when = at.clock.time(run.finished_at or at.now)
+    note = f": {answer['comment']}" if answer.get("comment") else ""
+    told = f"{answer.get('decision')} by {answer.get('by')} at {when}{note}"
+    return StepExplanation(name, "ran", told, run.id)
 
 
 def _not_begun(at: FlowStanding, step: Step) -> str:

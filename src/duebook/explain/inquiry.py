@@ -6,7 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import counted
-from duebook.explain.ahead import explain_coming, explain_deferred, explain_paused, explain_said
+from duebook.explain.ahead import (
+    explain_coming,
+    explain_deferred,
+    explain_paused,
+    explain_said,
+    explain_window,
+)
 from duebook.explain.controls import explain_controls_at, explain_controls_between
 from duebook.explain.explanation import Explanation
 from duebook.explain.facts import Facts
@@ -23,7 +29,6 @@ from duebook.explain.undue import (
 from duebook.explain.words import Clock, day_text, length_text
 from duebook.model.plan import Defer, Fire, Hold, Lane, Reason, Skip
 from duebook.planner import DueTimes, instant_before
-from duebook.settings import RETENTION
 from duebook.store.values import LedgerEntry
 from duebook.triggers.typed_time import read_time
 
@@ -165,7 +170,7 @@ def _explain_gap(facts: Facts, asked: TypedTime) -> Explanation:
     if left_out is not None:
         return Explanation(asked.at, "skipped", f"{gap}; {left_out}", Reason.DST_GAP)
     if spec is not None and asked.wall is not None and not known:
-        due = facts.due_times(spec)
+        due = facts.open_due_times(spec)
         why = undue_text(spec, due, asked.at, asked.wall, zone_of(spec))
         return Explanation(asked.at, "not_due", f"{gap}; {why}")
     told = _explain(facts, asked.at)
@@ -262,18 +267,23 @@ def _not_due(facts: Facts, spec: ScheduleSpec, at: datetime) -> Explanation | No
         return None
     raw = facts.raw_due_times(spec)
     if raw.knows(at):
-        return _of_closed_day(spec, at, clock)
-    text = in_fold(raw, at, clock, facts.now) or undue_text(spec, due, at, clock.wall(at), clock.tz)
+        return _of_closed_day(facts, spec, at, clock)
+    open_times = facts.open_due_times(spec)
+    text = in_fold(raw, at, clock, facts.now)
+    text = text or undue_text(spec, open_times, at, clock.wall(at), clock.tz)
     return Explanation(at, "not_due", text)
 
 
-def _of_closed_day(spec: ScheduleSpec, at: datetime, clock: Clock) -> Explanation:
+def _of_closed_day(facts: Facts, spec: ScheduleSpec, at: datetime, clock: Clock) -> Explanation:
     """About a due time of a day that the definition or its calendar takes out."""
     day, use = clock.wall(at), spec.calendar
     if use is None or any(span.first <= day.date() <= span.last for span in spec.exclude):
         text = f"excluded: {day_text(day)} is one of its excluded days"
         return Explanation(at, "skipped", text, Reason.EXCLUDED)
     text = f"skipped: calendar {use.name} closes {day_text(day)}"
+    if (landed := facts.due_times(spec).landing(at)) is not None:
+        verb = "rolls" if at > facts.now else "rolled"
+        text += f"; it {verb} to {clock.full(landed)}"
     return Explanation(at, "skipped", text, Reason.CALENDAR)
 
 
@@ -283,14 +293,17 @@ def _without_trace(facts: Facts, at: datetime, clock: Clock) -> Explanation:
     if facts.deleted:
         return Explanation(at, "not_due", "not due: the schedule was deleted", Reason.DELETED)
     if facts.decided(at):
-        old = at < facts.now - RETENTION
-        why = f"entries are kept for {RETENTION.days} days" if old else "it was never planned"
+        history = facts.history
+        old = at < history.since(facts.now) or at == history.forgotten_until
+        why = f"it is past its keep: {history}" if old else "it was never planned"
         return Explanation(at, "unknown", f"unknown: the ledger has no entry for it; {why}")
     if schedule.status == "completed":
         most = f" after its max_runs of {spec.max_runs}" if spec and spec.max_runs else ""
         return Explanation(at, "not_due", f"not due: the schedule has completed{most}")
     if at <= facts.now:
         return _pending(facts, at, clock)
+    if (window := facts.window_at(at)) is not None:
+        return explain_window(window, at, clock)
     ripe_at = at if facts.snapshot is None else DueTimes.of(facts.snapshot, at).ripe_at(at)
     return _coming(facts, at, ripe_at, "", clock)
 
@@ -299,7 +312,9 @@ def _coming(
     facts: Facts, at: datetime, ripe_at: datetime, moved_from: str, clock: Clock
 ) -> Explanation:
     asked = replace(clock, asked=facts.now)
-    told = explain_coming(facts.schedule, at, ripe_at, moved_from, asked, facts.unattended)
+    shadow = facts.snapshot is not None and facts.snapshot.in_shadow(at)
+    rests = facts.unattended, facts.window_at(ripe_at), shadow
+    told = explain_coming(facts.schedule, at, ripe_at, moved_from, asked, *rests)
     return (
         replace(told, text=f"{told.text}; {facts.fleet.unserved(facts.schedule.namespace)}")
         if facts.fleet.unserved(facts.schedule.namespace)

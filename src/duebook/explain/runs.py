@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 from duebook.errors import counted, shorten
 from duebook.explain.explanation import Explanation
 from duebook.explain.words import Clock, length_text
+from duebook.model.celery_target import CELERY
+from duebook.model.repeat import REPEAT
 from duebook.model.run import lateness, overlapped
 
 if TYPE_CHECKING:
@@ -26,6 +28,13 @@ _WHY_ENDED: Final = {
     "expired": "it was not started in time",
     "cancelled": "a user requested it",
 }
+
+_KINDS: Final = {
+    "manual": " as a manual run",
+    "catchup": " as a catch-up run",
+    "backfill": " as a backfill",
+}
+"""Of runs that no due time started; others need no word."""
 
 
 def explain_run(
@@ -48,9 +57,12 @@ def explain_run(
     elif run.status == "running":
         length = length_text(now - run.started_at)
         parts = [f"running since {_began(run, clock)}", *late, f"for {length}"]
-        verdict, text = "running", f"{', '.join(parts)}, on {run.node}{_attempt(run)}"
+        parts += [f"on {run.node}"] if run.node else []  # no node owns the run of a flow
+        verdict, text = "running", f"{', '.join(parts)}{_attempt(run)}"
     else:
         verdict, text = "ran", _ran(run, clock, late)
+    if run.task == CELERY and run.progress_text:
+        text += f"; {run.progress_text}"
     return Explanation(due_at, verdict, text, run.reason, run.id, run_status=run.status)
 
 
@@ -85,8 +97,7 @@ def _ran(run: Run, clock: Clock, late: list[str]) -> str:
 
 
 def _began(run: Run, clock: Clock) -> str:
-    began = clock.time(run.started_at or run.created_at)
-    return began if run.origin in ("schedule", "flow") else f"{began} by {run.origin}"
+    return f"{clock.time(run.started_at or run.created_at)}{_KINDS.get(run.origin, '')}"
 
 
 def _late(run: Run, clock: Clock, ripe_at: datetime) -> list[str]:
@@ -123,23 +134,26 @@ def _attempt(run: Run) -> str:
 
 
 def _queued(run: Run, clock: Clock, now: datetime, waits_for: str | None) -> str:
+    if run.ready_at > now and run.reason == REPEAT:
+        times = counted(run.attempt, "execution")
+        return f"repeats at {clock.time(run.ready_at)}, after {times}"
     if run.ready_at > now:
         return (
             f"waiting for attempt {run.attempt + 1} at {clock.time(run.ready_at)}, "
             f"after {counted(run.failures or run.attempt, 'failed attempt')}"
         )
     again = f" again, for attempt {run.attempt + 1}," if run.attempt else ""
-    by = "" if run.origin in ("schedule", "flow") else f" by {run.origin}"
+    kind = _KINDS.get(run.origin, "")
     since = f"since {clock.time(run.ready_at)}, for {length_text(now - run.ready_at)}"
     if run.attempt > run.failures:  # one that was lost or handed back kept its place
         since = f"ahead of runs that became ready after {clock.time(run.ready_at)}"
-    return f"queued{by}{again} {since}: {waits_for or 'no worker has started it yet'}"
+    return f"queued{kind}{again} {since}: {waits_for or 'no worker has started it yet'}"
 
 
 def _never_begun(run: Run, clock: Clock) -> tuple[str, str]:
     at = f" at {clock.time(run.finished_at)}" if run.finished_at else ""
     if run.status == "running":
-        return "running", f"claimed by {run.node}, about to start{_attempt(run)}"
+        return "running", f"claimed by {run.node or 'a node'}, about to start{_attempt(run)}"
     if run.status == "cancelled":
         waits = run.attempt and run.claimed_at is None
         waited = f"while waiting for attempt {run.attempt + 1}" if waits else ""

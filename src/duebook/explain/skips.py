@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.explain.words import Clock, as_moment, day_text, length_text, short_id
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.plan import Reason
 from duebook.timetext import format_duration
 
@@ -166,6 +166,12 @@ def _paused(skipped: Skipped, clock: Clock) -> str:
     return f"skipped: the schedule was paused until {until}; on_resume=skip dropped it"
 
 
+def _shadow(skipped: Skipped, clock: Clock) -> str:
+    kind = " as a catch-up run" if skipped.entry.facts.get("origin") == "catchup" else ""
+    when = clock.time(skipped.entry.at)
+    return f"skipped: shadow mode recorded it; it would have started{kind} at {when}"
+
+
 def _max_runs(skipped: Skipped, _: Clock) -> str:
     most = skipped.entry.facts.get("max_runs")
     return f"skipped: the schedule had reached its max_runs{f' of {most}' if most else ''}"
@@ -199,6 +205,7 @@ _SENTENCES: Final[dict[str, Callable[[Skipped, Clock], str]]] = {
     Reason.EDITED: _edited,
     Reason.DELETED: _at_once("the schedule was deleted, at"),
     Reason.MAX_RUNS: _max_runs,
+    Reason.SHADOW: _shadow,
     Reason.STOPPED: _plainly("the flow was stopped"),
     Reason.RESTARTED: _plainly("the flow was restarted"),
     Reason.DST_GAP: _plainly("the clocks jumped over it"),

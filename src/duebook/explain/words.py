@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from duebook.ids import SHORT_ID
+from duebook.lazy_dataclasses import dataclass
 from duebook.timetext import parse_instant
 from duebook.triggers.words import MONTHS
 from duebook.triggers.zones import local_datetime

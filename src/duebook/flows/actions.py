@@ -4,39 +4,35 @@ from __future__ import annotations
 
 import re
 import shlex
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, quoted, shorten
-from duebook.flows.parse import Node, plain
+from duebook.flows.builtin_steps import read_builtin
+from duebook.flows.commands import SHELL, commands_of, read_command, read_exec, read_run
+from duebook.flows.containers import Inside, read_docker
+from duebook.flows.parse import plain
+from duebook.flows.requests import read_http, read_request
 from duebook.flows.section import Section, items, split_words, text_of
-from duebook.flows.timing import read_seconds
-from duebook.flows.values import read_pairs
 from duebook.flows.variables import (
-    Scope,
-    check_script,
     check_value,
-    fixed_shell_text,
-    is_loose,
-    loose_in,
     readable,
+    value_template,
     walk,
 )
-from duebook.flows.words import CALL, EXEC, HTTP, RUN
+from duebook.flows.words import CALL, HUMAN
 from duebook.ids import check_name, is_name
-from duebook.model.flow import SHELLS, FlowTarget, Script, is_shell, program_names
-from duebook.model.http_target import HttpTarget, origin_of
+from duebook.model.flow import Container, FlowTarget, HumanTask, Script
 from duebook.model.target import CommandTarget, EventTarget, TaskTarget, load_target
-from duebook.targets.programs import Word, refuse_words
-from duebook.targets.shell_words import refuse_shell_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import timedelta
 
+    from duebook.flows.parse import Node
+    from duebook.flows.references import Scope
     from duebook.model.flow import StepTarget
 
-__all__ = ["SHELL", "likely_flow", "read_action", "read_shell", "request_timeout", "written_action"]
+__all__ = ["likely_flow", "read_action", "read_in_docker", "written_action"]
 
 KINDS: Final = (
     *("run", "command", "script", "exec", "task", "http", "event"),
@@ -49,57 +45,39 @@ MEANINGS: Final = (
 """The keys that together say what a step runs."""
 DAG_RUN: Final = "dag.run"
 """The action of Dagu 2 that runs another flow."""
-SHELL: Final = ("/bin/sh", "-e", "-c")
-"""With -e a script ends at its first failure, instead of hiding it."""
-LONGEST_SCRIPT: Final = 100_000
-"""Characters; the kernel takes no longer arguments."""
-
-_OPTIONS: Final = {
-    **dict.fromkeys(SHELLS, "-c"),
-    **dict.fromkeys(("node", "perl", "ruby"), "-e"),
-    "php": "-r",
+NOOP: Final = "noop"
+HUMAN_TASK: Final = "human.task"
+ACTIONS: Final = {
+    DAG_RUN: "`dag: NAME`",
+    "exec": "`command: PROGRAM`",
+    "http.request": "`method` and `url`",
+    HUMAN_TASK: "`prompt: TEXT`",
+    "jq.filter": "`filter` and `data`",
+    "mail.send": "`to`, `subject` and `message`",
+    "template.render": "`template` and `data`",
 }
-_PYTHON: Final = re.compile(r"python[0-9.]*|pypy[0-9.]*")
+"""The other actions, with what each needs below `with`."""
+DOCKER: Final = frozenset({"docker", "docker.run", "container.run"})
+EXECUTORS: Final = {"jq": "jq.filter", "mail": "mail.send"}
+"""The executors of Dagu 1 that became actions."""
 _PLACEHOLDER: Final = TaskTarget("refused")
-_SUPPORTED: Final = "run, http, task, event or call"
+_COMMANDS: Final = frozenset({"command", "exec", "run", "script"})
+_BESIDE: Final = {
+    "payload": frozenset({"task"}),
+    "params": frozenset({"call"}),
+    "config": frozenset({"action", "executor", "run", "type"}),
+    **dict.fromkeys(("shell", "shell_args"), _COMMANDS - {"exec"}),
+    **dict.fromkeys(("container", "outputs"), _COMMANDS),
+    **dict.fromkeys(("working_dir", "stdout", "stderr"), _COMMANDS | {"action"}),
+}
+"""Keys, and those of which one must be there as well."""
+_FOR_NO_PERSON: Final = (
+    *("env", "worker_selector", "retry_policy", "retries", "output"),
+    *("working_dir", "stdout", "stderr"),
+)
+"""Keys that mean nothing where a person is asked."""
+_KINDS: Final = frozenset({"executor", "type", "action"})
 _CALLS: Final = "run is a command; to run a flow, write `call: NAME`"
-_EACH: Final = "(\n{}\n)\ncase $? in 0) ;; *) exit ;; esac"
-"""A command in a shell of its own; a failure ends the list, whether or not the shell has -e."""
-
-
-def read_shell(section: Section, default: tuple[str, ...]) -> tuple[str, ...]:
-    """How a shell is begun, its option for text included."""
-    node = section.get("shell")
-    if node is None:
-        return default
-    return section.judge(node, "shell", default, _shell, node)
-
-
-def _shell(node: Node) -> tuple[str, ...]:
-    return _interpreter(_words("shell", node))
-
-
-def _words(key: str, node: Node) -> list[str]:
-    if isinstance(node.value, list):
-        return [text_of(key, plain(item)) for item in node.value]
-    return split_words(key, text_of(key, plain(node)))
-
-
-def _interpreter(words: list[str], only_shells: bool = True) -> tuple[str, ...]:
-    """A program with its option for text; raises Invalid for those that have none."""
-    if any("$" in word or "{{" in word for word in words):
-        told = f'"{shorten(" ".join(words))}" contains a value; the interpreter must be fixed'
-        raise Invalid(f"{told}; write the program literally")
-    names = program_names(words)
-    name = names[1] if names[0:1] == ["env"] and len(names) > 1 else "".join(names[:1])
-    option = "-c" if _PYTHON.fullmatch(name) else _OPTIONS.get(name)
-    if option is None or (only_shells and name not in SHELLS):
-        known = ", ".join(sorted(SHELLS if only_shells else {*_OPTIONS, "python"}))
-        given = shorten(" ".join(words))
-        raise Invalid(f'"{given}" is not a supported interpreter; use one of {known}')
-    if words[-1] == option:
-        return tuple(words)
-    return (*words, option)
 
 
 def read_action(
@@ -114,7 +92,7 @@ def read_action(
         section.problem(section.node, "type", "executor and type mean the same", "keep one of them")
     main = [kind for kind in kinds if kind not in ("executor", "type")]
     if len(kinds) > len(main):
-        return _executor(section, scope, shell, main), {}
+        return _executor(section, scope, shell, main)
     if set(main) not in MEANINGS:
         if main or section.is_whole:  # else it is misspelt, which is told already
             told = f"it has {' and '.join(main)}" if main else "it does not run anything"
@@ -123,18 +101,116 @@ def read_action(
         return _PLACEHOLDER, {}
     _refuse_strays(section, main)
     node = section.get(main[0]) or section.node
-    readers: dict[str, Callable[[], StepTarget]] = {
-        "run": lambda: _run(section, node, scope, shell),
-        "exec": lambda: _program(section, _exec_words(section, node), scope),
-        "task": lambda: load_target({"task": plain(node)}),
-        "http": lambda: _request(plain(node), scope),
-        "event": lambda: _event(plain(node), scope),
-        "call": lambda: _flow("call", plain(node), _call_params(section, scope), local),
-        "action": lambda: _action(section, node, scope, local),
-    }
-    read = readers.get(main[0], lambda: _command(section, scope, shell))
-    target = section.judge(node, main[0], _PLACEHOLDER, read)
+    if main == ["action"]:
+        return section.judge(node, "action", (_PLACEHOLDER, {}), _action, section, scope, local)
+    target = section.judge(
+        node, main[0], _PLACEHOLDER, _read_main, section, main[0], node, scope, shell, local
+    )
     return target, _payload(section, scope) if "task" in main else {}
+
+
+def _read_main(
+    section: Section,
+    kind: str,
+    node: Node,
+    scope: Scope,
+    shell: tuple[str, ...],
+    local: Callable[[str], str],
+) -> StepTarget:
+    match kind:
+        case "run":
+            return read_run(section, node, scope, shell)
+        case "exec":
+            return read_exec(section, node, scope)
+        case "task":
+            return load_target({"task": plain(node)})
+        case "http":
+            return read_request(plain(node), scope)
+        case "event":
+            return _event(plain(node), scope)
+        case "call":
+            return _flow("call", plain(node), _call_params(section, scope), local)
+        case _:
+            return read_command(section, scope, shell)
+
+
+def _action(
+    section: Section, scope: Scope, local: Callable[[str], str]
+) -> tuple[StepTarget, dict[str, Any]]:
+    """One of the actions of Dagu 2, with what is below `with`."""
+    node, config = section.get("action"), section.get("config")
+    assert node is not None  # noqa: S101 - the caller has looked
+    name = plain(node)
+    if name == NOOP:
+        return Script(":", SHELL), {}
+    if name not in ACTIONS:
+        known = ", ".join((*ACTIONS, "docker.run", NOOP))
+        raise Invalid(f"action {quoted(name)} is not supported; use run, or one of {known}")
+    if config is None and name == DAG_RUN:
+        raise Invalid(f"action {DAG_RUN} does not name a flow; add `with: {{dag: NAME}}`")
+    if config is None:
+        raise Invalid(f"action {name} needs its options; add `with:` and {ACTIONS[name]}")
+    if name == DAG_RUN:
+        inner = Section(config, section.at("config"), section.problems, CALL)
+        called = inner.read("dag", text_of, "")
+        return _flow("dag", called, _call_params(inner, scope), local), {}
+    if name == HUMAN_TASK:
+        return _human_task(section, config, scope), {}
+    if name == "exec":
+        return read_exec(section, config, scope), {}
+    if name == "http.request":
+        return read_http(section, config, scope), {}
+    return read_builtin(name, section, config, scope)
+
+
+def read_in_docker(section: Section, scope: Scope) -> tuple[Inside, StepTarget] | None:
+    """A step with `type: docker` or `action: docker.run`: its container and its command."""
+    if not section.has_any(_KINDS):
+        return None
+    node = section.get("executor") or section.get("type") or section.get("action")
+    assert node is not None  # noqa: S101 - one of them is there
+    kind, config = node.value, section.get("config")
+    if isinstance(kind, dict):
+        config, kind = kind.get("config"), plain(kind["type"]) if "type" in kind else None
+    if kind not in DOCKER:
+        return None
+    nothing = Inside(Container(image="refused")), _PLACEHOLDER
+    return section.judge(node, "executor", nothing, _in_docker, section, config, scope)
+
+
+def _in_docker(section: Section, config: Node | None, scope: Scope) -> tuple[Inside, StepTarget]:
+    if config is None:
+        raise Invalid("docker needs its options; add `with:` and `image: NAME`")
+    inside, command = read_docker(section, config, scope)
+    if command is not None:
+        section.inherit("command", command)
+    if "command" not in section and "script" not in section:
+        raise Invalid("docker has no command; add `command: PROGRAM`")
+    return inside, read_command(section, scope, inside.shell)
+
+
+def _executor(
+    section: Section, scope: Scope, shell: tuple[str, ...], main: list[str]
+) -> tuple[StepTarget, dict[str, Any]]:
+    """A step with the `executor` or `type` of Dagu 1."""
+    node = section.get("executor") or section.get("type") or section.node
+    config, kind = section.get("config"), node.value
+    if isinstance(kind, dict):
+        config, kind = kind.get("config"), plain(kind["type"]) if "type" in kind else None
+    plain_kind = kind in ("command", "shell", "") and config is None
+    if plain_kind and set(main) <= {"command", "script"}:
+        return section.judge(node, "", _PLACEHOLDER, read_command, section, scope, shell), {}
+    if kind == "http":
+        made = section.judge(node, "executor", _PLACEHOLDER, read_http, section, config, scope)
+        return made, {}
+    if kind in EXECUTORS:
+        nothing: tuple[StepTarget, dict[str, Any]] = (_PLACEHOLDER, {})
+        return section.judge(
+            node, "executor", nothing, read_builtin, EXECUTORS[kind], section, config, scope
+        )
+    told = f'executor type "{shorten(kind)}" is not supported'
+    section.problem(node, "executor", told, "run a program that does it")
+    return _PLACEHOLDER, {}
 
 
 def likely_flow(section: Section, local: Callable[[str], str]) -> str | None:
@@ -150,8 +226,10 @@ def written_action(section: Section, target: StepTarget) -> str:
     """What a step runs in the words of its file, for people."""
     if isinstance(target, Script):
         if (run := section.get("run")) is not None:
-            return "; ".join(_commands(run))
+            return "; ".join(commands_of(run))
         node = section.get("script") or section.get("command")
+        if node is not None and isinstance(node.value, list):
+            return "; ".join(commands_of(node))
         return str(target) if node is None else text_of("command", plain(node))
     node = section.get("command")
     if isinstance(target, CommandTarget) and node is not None and isinstance(node.value, list):
@@ -161,15 +239,8 @@ def written_action(section: Section, target: StepTarget) -> str:
 
 def _refuse_strays(section: Section, main: list[str]) -> None:
     """Keys that mean something only beside another."""
-    for key, beside in (
-        ("payload", {"task"}),
-        ("params", {"call"}),
-        ("config", {"action", "executor", "run", "type"}),
-        ("shell", {"command", "run", "script"}),
-        ("working_dir", {"command", "exec", "run", "script"}),
-    ):
-        node = section.get(key)
-        if node is not None and not beside & set(main):
+    for key, beside, node in section.among(_BESIDE):
+        if beside.isdisjoint(main):
             told = f"{key} has no effect without {' or '.join(sorted(beside))}"
             section.problem(node, key, told, _CALLS if key == "params" and "run" in main else "")
 
@@ -182,147 +253,19 @@ def _payload(section: Section, scope: Scope) -> dict[str, Any]:
     if not isinstance(value, dict):
         section.problem(node, "payload", f"payload {shorten(value)} is not a mapping")
         return {}
-    return dict(section.judge(node, "payload", {}, walk, value, scope))
+    return dict(section.judge(node, "payload", {}, walk, value, replace(scope, secrets=True)))
 
 
-def _command(section: Section, scope: Scope, shell: tuple[str, ...]) -> StepTarget:
-    command, script = section.get("command"), section.get("script")
-    if command is not None and isinstance(command.value, list) and script is None:
-        words = [text_of("command", plain(item)) for item in command.value]
-        if words and re.search(r"\s", words[0].strip()) and "{{" not in words[0]:
-            raise Invalid(
-                f'command: "{shorten(words[0])}" is not a program; a list is one program and its '
-                "arguments; to run several commands, use `script` with one command per line"
-            )
-        return _program(section, words, scope)
-    if script is None:
-        assert command is not None  # noqa: S101 - one of them is there
-        return _script(section, text_of("command", plain(command)), shell, scope)
-    text = text_of("script", plain(script))
-    if command is not None:
-        return _script(section, text, _interpreter(_words("command", command), False), scope)
-    return _text(section, text, shell, scope)
-
-
-def _run(section: Section, node: Node, scope: Scope, shell: tuple[str, ...]) -> StepTarget:
-    """Text for the shell, or several commands of which each runs if the one before succeeded."""
-    if (config := section.get("config")) is not None:
-        inner = Section(config, section.at("config"), section.problems, RUN)
-        shell = read_shell(inner, shell)
-    commands = _commands(node)
-    if len(commands) == 1:
-        return _text(section, commands[0], shell, scope)
-    if any("\n" in command for command in commands):
-        raise Invalid("a command in the list has several lines; write it as a separate step")
-    return _script(section, "\n".join(_EACH.format(command) for command in commands), shell, scope)
-
-
-def _commands(node: Node) -> list[str]:
-    """The commands of `run`; `- echo a: b` is one as well, though YAML takes it for a mapping."""
-    if isinstance(node.value, dict):
-        raise Invalid("run is a mapping; write a command, or a list of commands")
-    found = [_command_text(item) for item in items(node)]
-    return [text for text in found if text.strip()] or [""]
-
-
-def _command_text(node: Node) -> str:
-    value = plain(node)
-    if isinstance(value, dict) and len(value) == 1:
-        ((key, rest),) = value.items()
-        return f"{key}: {text_of('run', rest)}"
-    return text_of("run", value)
-
-
-def _text(section: Section, text: str, shell: tuple[str, ...], scope: Scope) -> StepTarget:
-    """Text for the shell, or for the interpreter of its #! line."""
-    first, _, rest = text.partition("\n")
-    if first.startswith("#!"):
-        words = split_words("script", first[2:])
-        return _script(section, "\n" + rest, _interpreter(words or ["#!"], False), scope)
-    return _script(section, text, shell, scope)
-
-
-def _action(section: Section, node: Node, scope: Scope, local: Callable[[str], str]) -> FlowTarget:
-    if (name := plain(node)) != DAG_RUN:
-        raise Invalid(f"action {quoted(name)} is not supported; use {_SUPPORTED}")
-    config = section.get("config")
-    if config is None:
-        raise Invalid(f"action {DAG_RUN} does not name a flow; add `with: {{dag: NAME}}`")
-    inner = Section(config, section.at("config"), section.problems, CALL)
-    return _flow("dag", inner.read("dag", text_of, ""), _call_params(inner, scope), local)
-
-
-def _script(section: Section, text: str, interpreter: tuple[str, ...], scope: Scope) -> StepTarget:
-    if not text.strip():
-        raise Invalid("its command is empty")
-    if len(text) > LONGEST_SCRIPT:
-        raise Invalid(
-            f"it has {len(text):,} characters; at most {LONGEST_SCRIPT:,} can be passed to a "
-            "program; put them in a file"
-        )
-    values: tuple[tuple[str, str], ...] = ()
-    if is_shell(interpreter):
-        text, values = fixed_shell_text(text, scope)
-    else:
-        check_script(text, scope, interpreter[0])
-    return Script(text, interpreter, _directory(section, scope), values)
-
-
-def _program(section: Section, words: list[str], scope: Scope) -> StepTarget:
-    if not words:
-        raise Invalid("command is empty")
-    if any(len(word) > LONGEST_SCRIPT for word in words):
-        raise Invalid(f"an argument of command has more than {LONGEST_SCRIPT:,} characters")
-    rendered = [walk(word, scope) for word in words]
-    if rendered[0] != words[0] or "{{" in words[0] or "{%" in words[0]:
-        raise Invalid(f'command "{shorten(words[0])}" is a template; the program must be fixed')
-    given = [_word(*pair, scope) for pair in zip(words, rendered, strict=True)]
-    refuse_words(given, partial(_refuse_text, scope))
-    target = load_target({"command": rendered})
-    assert isinstance(target, CommandTarget)  # noqa: S101 - of such a form
-    return CommandTarget(target.argv, cwd=_directory(section, scope))
-
-
-def _word(written: str, template: str, scope: Scope) -> Word:
-    value = loose_in(template, scope)
-    return Word(written, value, leads=value is not None and template.startswith("{"))
-
-
-def _refuse_text(scope: Scope, text: str, has_values: bool) -> None:
-    refuse_shell_text(text, lambda name: is_loose(name, scope), has_values)
-
-
-def _exec_words(section: Section, node: Node) -> list[str]:
-    inner = Section(node, section.at("exec"), section.problems, EXEC)
-    program = inner.read("command", text_of, "")
-    args = inner.get("args")
-    rest = [] if args is None else [text_of("args", plain(item)) for item in items(args)]
-    if not program:
-        raise Invalid("exec has no command")
-    return [program, *rest]
-
-
-def _directory(section: Section, scope: Scope) -> str | None:
-    node = section.get("working_dir")
-    if node is None:
-        return None
-    text: str = walk(text_of("working_dir", plain(node)), scope)
-    hint = "write the directory literally, and pass the value as an argument or a variable"
-    check_value(text, scope, "working_dir", hint)
-    return text
-
-
-def _request(form: Any, scope: Scope) -> HttpTarget:
-    """A request whose texts are templates, but for where it goes."""
-    if isinstance(form, dict) and not form.get("url"):
-        raise Invalid("http has no url; add `url: https://example.com`")
-    try:
-        target = load_target({"http": walk(form, scope)})
-    except Invalid as error:
-        raise Invalid(readable(str(error))) from None
-    assert isinstance(target, HttpTarget)  # noqa: S101 - of such a form
-    check_value(origin_of(target.url), scope, "http url, before its path,")
-    return target
+def _human_task(section: Section, config: Node, scope: Scope) -> HumanTask:
+    inner = Section(config, section.at("config"), section.problems, HUMAN)
+    prompt = inner.read("prompt", text_of, "")
+    if not prompt.strip():
+        raise Invalid(f"action {HUMAN_TASK} asks nothing; add `with: {{prompt: TEXT}}`")
+    for key in _FOR_NO_PERSON:
+        if (node := section.get(key)) is not None:
+            told = f"{key} has no effect for a step that waits for a person"
+            section.problem(node, key, told, "leave it out")
+    return HumanTask(value_template(prompt, scope))
 
 
 def _event(form: Any, scope: Scope) -> EventTarget:
@@ -334,7 +277,7 @@ def _event(form: Any, scope: Scope) -> EventTarget:
 
 
 def _flow(key: str, given: Any, params: dict[str, Any], local: Callable[[str], str]) -> FlowTarget:
-    name = _without_ending(given) if isinstance(given, str) else ""
+    name = _without_ending(given).rpartition("/")[2] if isinstance(given, str) else ""
     try:
         check_name(name)
     except Invalid:
@@ -353,57 +296,13 @@ def _call_params(section: Section, scope: Scope) -> dict[str, Any]:
     node, found = section.get("params"), dict[str, Any]()
     if node is None:
         return found
-    if isinstance(node.value, str):
-        for word in split_words("params", node.value):
+    for item in items(node):
+        if isinstance(item.value, dict):
+            found |= {name: walk(plain(value), scope) for name, value in item.value.items()}
+            continue
+        for word in split_words("params", plain(item)):
             name, equals, value = word.partition("=")
             if not equals:
                 name, value = str(1 + sum(key.isdigit() for key in found)), word
             found[name] = walk(value, scope)
-        return found
-    return {name: walk(value, scope) for name, _, value in read_pairs(section, "params")}
-
-
-def _executor(
-    section: Section, scope: Scope, shell: tuple[str, ...], main: list[str]
-) -> StepTarget:
-    node = section.get("executor") or section.get("type") or section.node
-    config, kind = section.get("config"), node.value
-    if isinstance(kind, dict):
-        config, kind = kind.get("config"), plain(kind["type"]) if "type" in kind else None
-    if kind in ("command", "shell", "") and config is None and set(main) <= {"command", "script"}:
-        return section.judge(node, "", _PLACEHOLDER, _command, section, scope, shell)
-    if kind != "http":
-        told = f'executor type "{shorten(kind)}" is not supported'
-        section.problem(node, "executor", told, "run a program that does it")
-        return _PLACEHOLDER
-    return section.judge(node, "executor", _PLACEHOLDER, _http, section, config, scope)
-
-
-def _http(section: Section, config: Node | None, scope: Scope) -> StepTarget:
-    """A request in Dagu's words: in the config, or as `command: GET https://…`."""
-    form: dict[str, Any] = {}
-    if (command := section.get("command")) is not None:
-        words = _words("command", command)
-        if len(words) != 2:
-            raise Invalid(f"command {shorten(plain(command))} is not a method and a url")
-        form["method"], form["url"] = words
-    if (script := section.get("script")) is not None:
-        form["body"] = plain(script)
-    if config is not None:
-        inner = Section(config, section.at("config"), section.problems, HTTP)
-        for key in ("url", "method", "headers", "body"):
-            if (node := inner.get(key)) is not None:
-                form[key] = plain(node)
-    return _request(form, scope)
-
-
-def request_timeout(section: Section) -> timedelta | None:
-    """What the config of a request says about its time."""
-    node = section.get("executor")
-    config = section.get("config")
-    if node is not None and isinstance(node.value, dict):
-        config = node.value.get("config")
-    if config is None or not isinstance(config.value, dict) or "timeout" not in config.value:
-        return None
-    found = config.value["timeout"]
-    return section.judge(found, "timeout", None, read_seconds, "timeout", plain(found))
+    return found

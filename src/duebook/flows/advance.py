@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from duebook.model.flow import CHECK, handler_name
 from duebook.model.flow_run import Advance, FlowEnd, Skip, StepState
+from duebook.model.run import DONE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
 
     _Permission = Literal["go", "wait"] | Skip
 
-__all__ = ["advance", "blocked_by", "flow_status", "is_continued"]
+__all__ = ["advance", "blocked_by", "flow_status", "is_continued", "is_warning"]
 
 _HANDLER: Final[dict[str, Event]] = {
     "succeeded": "success",
+    "partial": "success",
     "failed": "failure",
     "cancelled": "abort",
 }
@@ -145,7 +147,7 @@ def _verdict(step: Step, state: StepState | None) -> str:
     """What an earlier step means for one after it."""
     if state is None or state.is_active:
         return "wait"
-    if state.status == "succeeded":
+    if state.status in DONE:
         return "go"
     if state.status == "skipped":
         if state.reason == "upstream_failed":
@@ -170,11 +172,11 @@ def flow_status(flow: Flow, states: Mapping[str, StepState]) -> FlowEnd:
     failed = [name for name in (CHECK, _INIT) if name in states and _is_failed(states[name])]
     warnings = []
     for step in flow.steps:
-        if _is_failed(state := states[step.name]):
-            if not is_continued(step, state):
-                failed.append(step.name)
-            elif not step.continue_on.mark_success:
-                warnings.append(step.name)
+        state = states[step.name]
+        if _is_failed(state) and not is_continued(step, state):
+            failed.append(step.name)
+        elif is_warning(step, state):
+            warnings.append(step.name)
     if "flow_cancelled" in stopped:
         return FlowEnd("cancelled", "cancelled", (), tuple(warnings))
     if "flow_timeout" in stopped:
@@ -183,7 +185,22 @@ def flow_status(flow: Flow, states: Mapping[str, StepState]) -> FlowEnd:
         return FlowEnd("cancelled", "precondition")
     if failed:
         return FlowEnd("failed", "step", tuple(failed), tuple(warnings))
-    return FlowEnd("succeeded", None, (), tuple(warnings))
+    if not warnings:
+        return FlowEnd("succeeded")
+    if not any(_did_its_work(step, states[step.name]) for step in flow.steps):
+        return FlowEnd("failed", "step", tuple(warnings), tuple(warnings))
+    return FlowEnd("partial", "step", (), tuple(warnings))
+
+
+def is_warning(step: Step, state: StepState) -> bool:
+    """Whether a step did not do all of its work, and those after it run all the same."""
+    if state.status == "partial":
+        return True
+    return _is_failed(state) and is_continued(step, state) and not step.continue_on.mark_success
+
+
+def _did_its_work(step: Step, state: StepState) -> bool:
+    return state.status in DONE or (_is_failed(state) and step.continue_on.mark_success)
 
 
 def _is_failed(state: StepState) -> bool:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import re
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Invalid, shorten
-from duebook.flows.actions import SHELL, read_shell
+from duebook.flows.builtin_steps import read_smtp
+from duebook.flows.commands import SHELL, read_shell
+from duebook.flows.containers import read_container
+from duebook.flows.dagu_one import calls_of_dagu_one, given_to
 from duebook.flows.graph import before, circle, in_order
+from duebook.flows.mail_on import read_mail_on
 from duebook.flows.parse import Node, parse, plain
 from duebook.flows.policies import read_policies
 from duebook.flows.problems import Enough, Problem, Problems, Refused, did_you_mean
 from duebook.flows.redacted_source import with_lines
+from duebook.flows.references import Scope, identifier
+from duebook.flows.scopes import at_once, inferred, scope_of
 from duebook.flows.section import Section, text_of, whole_of
 from duebook.flows.steps import (
     Defaults,
@@ -23,11 +30,13 @@ from duebook.flows.steps import (
     read_conditions,
     read_variables,
 )
-from duebook.flows.timing import read_seconds
-from duebook.flows.values import read_labels_of, read_params
-from duebook.flows.variables import Scope, identifier, walk
-from duebook.flows.words import FLOW, HANDLERS
+from duebook.flows.surroundings import notes_on_logs, read_defaults, read_dotenv, read_secrets
+from duebook.flows.timing import read_retry, read_seconds
+from duebook.flows.values import is_variable, read_labels_of, read_params
+from duebook.flows.variables import walk
+from duebook.flows.words import FLOW, HANDLERS, RETRY
 from duebook.ids import check_name, is_name
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.flow import (
     CHECK,
     HANDLED,
@@ -41,9 +50,12 @@ from duebook.model.flow import (
     Step,
     handler_name,
 )
+from duebook.model.target import CommandTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
+
+    from duebook.model.retry import Retry
 
 __all__ = ["Built", "build", "calls_in_circle"]
 
@@ -64,7 +76,7 @@ def build(text: str, file: str, default_name: str, seconds: float | None = None)
     `file` is how problems name it, `default_name` what the first flow is called without a name,
     and `seconds` is how long the processor may work on it.
     """
-    built = _build(text, Problems(file, seconds), default_name)
+    built = _build(text, Problems(file, seconds, text), default_name)
     return replace(built, problems=with_lines(built.problems, text)) if built.problems else built
 
 
@@ -85,14 +97,22 @@ def _build(text: str, problems: Problems, default_name: str) -> Built:
 
 
 def _flows(documents: list[Node], names: list[str], problems: Problems) -> list[Flow]:
-    flows, local = [], _local(names)
+    flows: list[Flow] = []
+    local, own = _local(names), {name: name.removeprefix(f"{names[0]}.") for name in names[1:]}
+    said = {
+        name: calls_of_dagu_one(node, own.values())
+        for node, name in zip(documents, names, strict=True)
+    }
     for node, name in zip(documents, names, strict=True):
         if node.value is None:
-            problems.add(node, "", "nothing follows this `---`", "delete it")
+            if node is not documents[-1] or not flows:
+                problems.add(node, "", "nothing follows this `---`", "delete it")
             continue
-        builder = _Builder(node, name, problems, local)
+        given = given_to(own[name], documents) if name in own else []
+        builder = _Builder(node, name, problems, local, given)
+        notes = said[name]
         if (flow := builder.flow()) is not None:
-            flows.append(flow)
+            flows.append(replace(flow, notes=(*notes, *flow.notes)) if notes else flow)
     if not problems and (found := calls_in_circle(flows)):
         told = f"flows run each other in a circle: {' → '.join(found)}"
         problems.add(documents[0], "steps", told, "remove one of these calls")
@@ -155,12 +175,20 @@ class _Builder:
     """One document."""
 
     def __init__(
-        self, node: Node, name: str, problems: Problems, local: Callable[[str], str]
+        self,
+        node: Node,
+        name: str,
+        problems: Problems,
+        local: Callable[[str], str],
+        given: Sequence[str] = (),
     ) -> None:
+        """`given`: params that other flows of the file give it by name."""
         self._name = name
         self._problems = problems
         self._local = local
+        self._given = given
         self._section = Section(node, "", problems, FLOW)
+        self._notes: tuple[str, ...] = ()
 
     def flow(self) -> Flow | None:
         """None when it has no steps; whatever else is wrong is a problem."""
@@ -168,14 +196,20 @@ class _Builder:
         params, scope = self._params()
         env, scope = self._env(scope)
         scope = replace(scope, derived=scope.derived | self._handler_outputs())
+        secrets, notes = read_secrets(section)
+        self._refuse_taken(secrets, params)
+        env = (*((n, t) for n, t in env if n not in dict(secrets)), *secrets)
         defaults = Defaults(
             read_shell(section, SHELL),
             section.get("working_dir"),
             read_labels_of(section, "worker_selector"),
             self._local,
+            read_container(section, scope, shared=True),
+            read_smtp(section, scope),
+            read_defaults(section),
         )
         steps, scope = self._steps(scope, defaults)
-        handlers = self._handlers(scope, defaults)
+        handlers = self._with_removal(self._handlers(scope, defaults), defaults)
         policies = read_policies(section, self._name)
         if policies.triggers or policies.restart:
             self._refuse_required(params)
@@ -191,20 +225,58 @@ class _Builder:
             policies=policies,
             restart_wait=section.read("restart_wait_sec", read_seconds, timedelta()),
             max_active_steps=section.read("max_active_steps", whole_of(1, 10_000), None),
+            retry=self._retry(),
             delay=section.read("delay_sec", read_seconds, timedelta()),
+            dotenv=read_dotenv(section, scope),
+            notes=(*notes, *self._notes, *notes_on_logs(section)),
             max_output=section.read("max_output_size", whole_of(1, MOST_OUTPUT_SIZE), OUTPUT_SIZE),
             calendar_at=(1, 1) if (at := section.get("calendar")) is None else (at.line, at.column),
         )
+
+    def _retry(self) -> Retry | None:
+        node = self._section.get("retry_policy")
+        if node is None:
+            return None
+        inner = Section(node, "retry_policy", self._problems, RETRY)
+        if (codes := inner.get("exit_code")) is not None:
+            told = "a flow has no exit code"
+            self._section.problem(codes, "retry_policy.exit_code", told, "put it on a step")
+        return read_retry(inner)
 
     def _params(self) -> tuple[tuple[Param, ...], Scope]:
         params = []
         for param, node in read_params(self._section):
             default, key = param.default, f"params.{param.name}"
-            made = self._section.judge(node, key, default, walk, default, Scope())
+            own = Scope(secrets=not param.name.isdigit())  # those are arguments of programs
+            made = self._section.judge(node, key, default, walk, default, own)
             params.append(replace(param, default=made))
+        params += [Param(name, "") for name in self._listed_names(params)]
+        if "params" not in self._section:
+            params += [Param(name, "") for name in self._given]
         names = frozenset(param.name for param in params)
         places = sum(param.name.isdigit() for param in params)
         return tuple(params), Scope(params=names, places=places)
+
+    def _listed_names(self, params: list[Param]) -> list[str]:
+        """What a list of plain words may also name: with `params: [ITEM]`, a value can be given as
+        ITEM, and the texts of the flow find it as $ITEM."""
+        taken = {param.name for param in params}
+        words = [param.default for param in params if param.name.isdigit()]
+        source = self._problems.source
+        return [
+            word
+            for word in dict.fromkeys(words)
+            if isinstance(word, str)
+            and word not in taken
+            and is_variable(word)
+            and re.search(rf"\$\{{?{word}\b", source)
+        ]
+
+    def _refuse_taken(self, secrets: list[tuple[str, str]], params: tuple[Param, ...]) -> None:
+        for name in sorted({name for name, _ in secrets} & {param.name for param in params}):
+            node = self._section.get("secrets") or self._section.node
+            told = f'a secret and a param are named "{name}"'
+            self._section.problem(node, "secrets", told, "rename one of them")
 
     def _refuse_required(self, params: tuple[Param, ...]) -> None:
         """Nobody gives params to what begins by itself."""
@@ -246,6 +318,9 @@ class _Builder:
             return (), scope
         named = self._named(drafts)
         graph = self._graph(drafts, named, isinstance(node.value, list))
+        if "${steps." in self._problems.source:
+            for name, others in inferred(drafts, named).items():
+                graph[name] = tuple(dict.fromkeys((*graph[name], *others)))
         if len(graph) < len(drafts):  # two of one name, which is told already
             graph = dict.fromkeys(graph, ())
         elif found := circle(graph):
@@ -254,8 +329,8 @@ class _Builder:
             hint = "remove one of these `depends`"
             self._problems.add(place.section.node, place.section.at("depends"), told, hint)
             graph = dict.fromkeys(graph, ())
-        scope = self._scope(scope, drafts, named)
         earlier, by_name = before(graph), {draft.name: draft for draft in drafts}
+        scope = scope_of(scope, drafts, named, earlier)
         steps = [
             finish(by_name[name], graph[name], replace(scope, before=earlier[name]), defaults)
             for name in in_order(graph)
@@ -276,6 +351,9 @@ class _Builder:
                     told = f'two steps are named "{shorten(name)}"'
                     draft.section.problem(node, "name", told, "names and ids must be unique")
                 named.setdefault(name, draft.name)
+        for place, draft in enumerate(drafts, 1):
+            if draft.kind and "name" not in draft.section and draft.id is None:
+                named.setdefault(f"{draft.kind}_{place}", draft.name)
         return named
 
     def _graph(
@@ -301,6 +379,8 @@ class _Builder:
             node = self._section.get("type") or self._section.node
             told = f'type "{shorten(kind)}" is not supported'
             self._section.problem(node, "type", told, "use chain or graph")
+        if is_list:
+            self._notes = at_once(self._name, drafts, kind)
         nested = len({draft.row for draft in drafts}) < len(drafts)
         says = any(draft.depends is not None for draft in drafts)
         return kind == "chain" or (not kind and is_list and (nested or not says))
@@ -313,47 +393,26 @@ class _Builder:
             else:
                 told = f'"{shorten(draft.name)}" depends on "{shorten(name)}", which is not a step'
                 hint = did_you_mean(name, named) if self._problems.may_guess else ""
-                hint = hint or f"the steps are {shorten(', '.join(named), 200)}"
+                names = ", ".join(dict.fromkeys(named.values()))
+                hint = hint or f"the steps are {shorten(names, 200)}"
                 draft.section.problem(node, "depends", told, hint)
         return tuple(dict.fromkeys(found))
 
-    def _scope(self, scope: Scope, drafts: list[Draft], named: dict[str, str]) -> Scope:
-        outputs: dict[str, str] = {}
-        for draft in drafts:
-            if draft.output is None:
-                continue
-            if draft.output in outputs:
-                node = draft.section.get("output") or draft.section.node
-                told = f'"{outputs[draft.output]}" already has the output {draft.output}'
-                draft.section.problem(node, "output", told, "choose another name")
-            outputs.setdefault(draft.output, draft.name)
-        identifiers: dict[str, list[str]] = {}
-        for name, step in named.items():
-            identifiers.setdefault(identifier(name), []).append(step)
-        alone = {name: found[0] for name, found in identifiers.items() if len(set(found)) == 1}
-        keeping = frozenset(
-            draft.name
-            for draft in drafts
-            if draft.output or any(key in draft.section for key in ("task", "call", "action"))
-        )
-        return Scope(
-            params=scope.params,
-            derived=scope.derived,
-            outputs=outputs,
-            steps={**alone, **named},
-            before=frozenset(named.values()),
-            keeping=keeping,
-            places=scope.places,
-        )
-
     def _handlers(self, scope: Scope, defaults: Defaults) -> tuple[tuple[Event, Step], ...]:
         node = self._section.get("handler_on")
-        if node is None:
+        mails, notes = read_mail_on(self._section, self._name)
+        self._notes += notes
+        if node is None and not mails:
             return ()
-        inner = Section(node, "handler_on", self._problems, HANDLERS)
+        inner = None if node is None else Section(node, "handler_on", self._problems, HANDLERS)
         found: list[tuple[Event, Step]] = []
         for event in HANDLED:
-            if (item := inner.get(event)) is None:
+            item = None if inner is None else inner.get(event)
+            if item is not None and event in mails:
+                told = f"mail_on.{event} and handler_on.{event} are both handlers"
+                hint = "keep one; a handler can send the mail with action: mail.send"
+                self._section.problem(item, "handler_on", told, hint)
+            if (item := item or mails.get(event)) is None:
                 continue
             draft = draft_step(item, f"handler_on.{event}", self._problems, handler_name(event))
             if draft.depends:
@@ -365,10 +424,29 @@ class _Builder:
             found.append((event, finish(draft, (), at, defaults)))
         return tuple(found)
 
+    def _with_removal(
+        self, handlers: tuple[tuple[Event, Step], ...], defaults: Defaults
+    ) -> tuple[tuple[Event, Step], ...]:
+        """The exit handler removes the container of a run; one that does only that if there is
+        none."""
+        inside = defaults.container
+        if inside is None or not inside.container.shared or inside.container.keeps:
+            return handlers
+        exit_step = dict(handlers).get("exit")
+        if exit_step is None:
+            name, told = handler_name("exit"), "remove the container of the run"
+            step = Step(name, CommandTarget(), container=inside.container, written=told)
+            return (*handlers, ("exit", step))
+        if exit_step.container is None or not exit_step.container.shared:
+            node = self._section.get("handler_on") or self._section.node
+            told = "the exit handler must be a command in the container, which it removes"
+            self._section.problem(node, "handler_on", told, "use keep_container")
+        return handlers
+
 
 def _unshadowed(scope: Scope) -> Scope:
     """Params and outputs win over the variables of the flow."""
-    return Scope(params=scope.params, derived=scope.derived, places=scope.places)
+    return replace(scope, shadowed=frozenset())
 
 
 def _beginning(scope: Scope) -> Scope:

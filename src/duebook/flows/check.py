@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from duebook.flows.build import Built, build, calls_in_circle
 from duebook.flows.files import called, default_name, find, read
 from duebook.flows.problems import Problem, Refused
-from duebook.flows.reconcile import misread_runs
+from duebook.flows.reconcile import notes_about
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.flow import FlowTarget
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _together(checked: list[Checked]) -> list[Checked]:
         found.append(Checked(each.file, each.flows, tuple(problems)))
     flows = [flow for each in checked for flow in each.flows]
     names = {flow.name for flow in flows}
-    found = [replace(each, notes=tuple(misread_runs(each.flows, names))) for each in found]
+    found = [replace(each, notes=tuple(notes_about(each.flows, names))) for each in found]
     if circle := calls_in_circle(flows):
         told = f"flows run each other in a circle: {' → '.join(circle)}"
         place = next(n for n, each in enumerate(found) if owners[circle[0]] == each.file)

@@ -42,6 +42,9 @@ class LeasedRegistry(Registry, Protocol):
     def release(self) -> None:
         """Let others do so."""
 
+    def queues(self, roots: Collection[str]) -> set[str]:
+        """The queues of the flows of these directories that are in force."""
+
 
 class FlowKeeper:
     """`step()` in a thread of the node; `ring` calls it early when a file changes."""
@@ -62,6 +65,7 @@ class FlowKeeper:
         """directories that another node looks after"""
         self._told: set[Problem] = set()
         self._ring: Callable[[], None] = lambda: None
+        self._serve: Callable[[Collection[str], str], None] = lambda _queues, _why: None
 
     def owned_by(self, session_id: str) -> None:
         """A new session attends nothing yet."""
@@ -69,9 +73,13 @@ class FlowKeeper:
         self._held_at = float("-inf")
         self._ring()
 
-    def start(self, ring: Callable[[], None]) -> None:
-        """Begin to watch."""
-        self._ring = ring
+    def start(
+        self,
+        ring: Callable[[], None],
+        serve: Callable[[Collection[str], str], None] = lambda _queues, _why: None,
+    ) -> None:
+        """Begin to watch; the queues that the flows name are served."""
+        self._ring, self._serve = ring, serve
         self._watcher = Watcher(self._roots, ring)
         self._watcher.start()
 
@@ -82,8 +90,10 @@ class FlowKeeper:
             self._hold(now)
         longest = min(RENEW, self._others_wait)
         if not self._held:
+            self._serve_queues()
             return longest
         synced = self._sync.step(now, self._held)
+        self._serve_queues()
         if synced.is_late:
             self._held_at = float("-inf")
         for change in synced.changes:
@@ -95,6 +105,13 @@ class FlowKeeper:
                 _log.warning("flows: %s", printable(str(problem)))
         self._told = set(synced.problems)
         return min(synced.wait, longest)
+
+    def _serve_queues(self) -> None:
+        """Also those of directories that other nodes read, and of flows whose files are broken."""
+        queues = self._sync.queues
+        if self._others or self._sync.has_problems:
+            queues |= self._registry.queues(self._names)
+        self._serve(queues, f"flows in {', '.join(self._names)} use it")
 
     def _hold(self, now: float) -> None:
         held, self._others_wait = self._registry.hold(self._names)

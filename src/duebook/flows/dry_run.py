@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.flows.render import Values, check_params, render_step, templates_of, texts_of
+from duebook.flows.param_values import check_params
+from duebook.flows.references import identifier
+from duebook.flows.render import (
+    Values,
+    render_step,
+    step_secrets,
+    templates_of,
+    texts_of,
+)
 from duebook.flows.variables import (
-    identifier,
     named_variables,
     part_variable,
+    readable,
     reference_name,
     shell_references,
 )
-from duebook.model.flow import FlowTarget, Script, is_shell
+from duebook.lazy_dataclasses import dataclass
+from duebook.model.flow import FlowTarget, HumanTask, Script, is_shell
 from duebook.model.flow_run import StepEnd
 from duebook.model.secret import hide_in_lines, show_payload
+from duebook.model.secret_values import references_to
 from duebook.model.target import CommandTarget
 from duebook.targets.hiding import hide_in, hiding, variable_secrets
 from duebook.targets.templates import interval_texts
@@ -48,7 +58,7 @@ class DryStep:
 
     name: str
     depends: tuple[str, ...]
-    target: Target | FlowTarget
+    target: Target | FlowTarget | HumanTask
     script: str | None
     """the text of its file that an interpreter gets, where it has one"""
     filled: str | None
@@ -137,8 +147,16 @@ def _with_part(value: Any, path: list[str], whole: str) -> Any:
 
 
 def _dry(flow: Flow, step: Step, values: Values, worker: Mapping[str, str]) -> DryStep:
-    rendered = render_step(flow, step, values, worker)
+    secrets = references_to(step_secrets(flow, step, values.params))
+    parallel = step.parallel
+    if parallel is not None and isinstance(parallel.items, str):  # only a run knows how many
+        parallel = replace(parallel, items=[f"<each of {readable(parallel.items)}>"])
+    rendered = render_step(
+        flow, replace(step, parallel=parallel), replace(values, secrets=secrets), worker
+    )
     target = rendered.target
+    if parallel is not None and isinstance(target, FlowTarget):
+        target = replace(target, name=str(step.target).removeprefix("flow "))
     shown = {name for name, _ in (*flow.env, *step.env)} | {param.name for param in flow.params}
     if isinstance(step.target, Script):
         shown |= {name for name, _ in step.target.values}
@@ -168,7 +186,9 @@ def _dry(flow: Flow, step: Step, values: Values, worker: Mapping[str, str]) -> D
     )
 
 
-def _shown(target: Target | FlowTarget, hide: Callable[[str], str]) -> Target | FlowTarget:
+def _shown(
+    target: Target | FlowTarget | HumanTask, hide: Callable[[str], str]
+) -> Target | FlowTarget | HumanTask:
     """Without secrets; variables are told apart."""
     if not isinstance(target, CommandTarget):
         return target.masked()
@@ -185,7 +205,8 @@ def _filled(text: str, values: Mapping[str, str], worker: Iterable[str]) -> str 
         return None
     own, pieces, place = tuple(worker), list[str](), 0
     for match, quote in shell_references(line):
-        value = values.get(part_variable(reference_name(match)))
+        name = reference_name(match)
+        value = values.get(name if name.isdigit() else part_variable(name))
         if value is None or quote == "'":
             continue
         pieces += [line[place : match.start()], _inserted(value, quote, own)]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import shorten
 from duebook.flows.parse import MOST_BYTES, SMALLER
 from duebook.flows.problems import Problem, Refused
+from duebook.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

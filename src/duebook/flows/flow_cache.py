@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -69,8 +70,9 @@ class FlowCache:
         built = build(revision.source, revision.place, default_name(place))
         for flow in built.flows:
             if flow.name == name:
-                self._keep((namespace, name, revision.digest), flow)
-                return flow
+                placed = replace(flow, place=revision.place)
+                self._keep((namespace, name, revision.digest), placed)
+                return placed
         told = str(built.problems[0]) if built.problems else "its file contains only other flows"
         return NoFlow(f'flow "{name}" cannot be read: {told}')
 

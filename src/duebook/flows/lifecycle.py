@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 from duebook.errors import Conflict, NotFound, shorten
-from duebook.flows.advance import blocked_by, is_continued
+from duebook.flows.advance import blocked_by, is_continued, is_warning
 from duebook.flows.graph import after
 from duebook.flows.problems import did_you_mean
 from duebook.model.flow import CHECK, HANDLED, handler_name
@@ -37,12 +37,15 @@ def retried(flow: Flow, states: Mapping[str, StepState]) -> frozenset[str]:
     """The steps that begin again when a run is retried from where it failed.
 
     Those that succeeded, were continued over, or did not meet their conditions stay as they are.
-    Raises Conflict while any is active, or when nothing failed.
+    If nothing else failed, those that were continued over begin again. Raises Conflict while any is
+    active, or when nothing failed.
     """
     _refuse_active(states)
     dropped = _lost_openings(states) | _without_their_turn(flow, states)
     dropped |= {step.name for step in flow.steps if not _stays(step, states.get(step.name))}
     endings = _ENDINGS & set(states)
+    if not dropped and not any(_failed(states[name]) for name in endings):
+        dropped = _continued_over(flow, states)
     if not dropped and not any(_failed(states[name]) for name in endings):
         raise Conflict(f'flow "{flow.name}" has no failed step; start it again instead')
     return frozenset(dropped | endings)
@@ -93,6 +96,11 @@ def _without_their_turn(flow: Flow, states: Mapping[str, StepState]) -> set[str]
         for step in flow.steps
         if step.name not in states or states[step.name].reason in _OF_THE_FLOW
     }
+
+
+def _continued_over(flow: Flow, states: Mapping[str, StepState]) -> set[str]:
+    """What a run that ended partial, or failed without a success, did not do."""
+    return {step.name for step in flow.steps if is_warning(step, states[step.name])}
 
 
 def _stays(step: Step, state: StepState | None) -> bool:

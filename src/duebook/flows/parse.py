@@ -8,7 +8,7 @@ read one by one: its own composer recurses, and a file of brackets would end the
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -27,6 +27,7 @@ from yaml.events import (
 from duebook.errors import shorten
 from duebook.flows.mistakes import mistake_of
 from duebook.flows.problems import Problem, Refused, lines_of
+from duebook.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,16 +64,22 @@ class Node:
     """how many nodes it is, written out"""
     keys: dict[str, Node] = field(default_factory=dict)
     """of a mapping: where each key stands"""
+    is_block: bool = False
+    """whether it is a text on the lines below its key, after `|`"""
 
 
 def parse(
-    text: str, file: str, most_bytes: int = MOST_BYTES, most_nodes: int = MOST_NODES
+    text: str,
+    file: str,
+    most_bytes: int = MOST_BYTES,
+    most_nodes: int = MOST_NODES,
+    most_documents: int = MOST_DOCUMENTS,
 ) -> list[Node]:
     """The documents of a text; raises Refused at the first thing that makes no sense."""
     if len(text) > most_bytes:
         told = f"it has {len(text):,} characters; at most {most_bytes:,} are allowed"
         raise Refused(Problem(file, 0, 0, "", told, SMALLER))
-    return _Reader(file, most_nodes).documents(text)
+    return _Reader(file, most_nodes, most_documents).documents(text)
 
 
 def plain(node: Node) -> Any:
@@ -88,9 +95,12 @@ def plain(node: Node) -> Any:
 class _Reader:
     """One file; keeps what is open, so that nothing recurses."""
 
-    def __init__(self, file: str, most_nodes: int = MOST_NODES) -> None:
+    def __init__(
+        self, file: str, most_nodes: int = MOST_NODES, most_documents: int = MOST_DOCUMENTS
+    ) -> None:
         self._file = file
         self._most_nodes = most_nodes
+        self._most_documents = most_documents
         self._count = 0
         self._open: list[tuple[Node, str | None]] = []
         """what is not yet closed, with its anchor"""
@@ -113,7 +123,10 @@ class _Reader:
             case ScalarEvent():
                 self._check(event)
                 value = read_scalar(event.value) if event.style in (None, "") else event.value
-                self._add(self._node(event, value), event.anchor)
+                node = self._node(event, value)
+                if event.style == "|":
+                    node.is_block = True
+                self._add(node, event.anchor)
             case MappingStartEvent():
                 self._start(event, {})
             case SequenceStartEvent():
@@ -125,8 +138,8 @@ class _Reader:
             case AliasEvent():
                 self._alias(event)
             case DocumentStartEvent():
-                if len(self._done) >= MOST_DOCUMENTS:
-                    told = f"it has more than {MOST_DOCUMENTS} documents"
+                if len(self._done) >= self._most_documents:
+                    told = f"it has more than {self._most_documents:,} documents"
                     raise self._refused(event, told, "put the others in separate files")
             case DocumentEndEvent():
                 self._anchors.clear()

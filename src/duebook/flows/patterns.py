@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from math import factorial, inf
 from typing import Final
 
 from duebook.errors import Invalid, shorten
+from duebook.lazy_dataclasses import dataclass
 
 __all__ = ["check_pattern", "is_as_expected", "is_in_output"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Invalid, shorten
@@ -33,12 +34,24 @@ def read_policies(section: Section, flow: str) -> ScheduleSpec:
         for key, known in POLICY_KEYS.items()
         if key in section or known.kind.shape == "labels"
     }
+    if "hist_retention_days" in section:
+        said["keep"] = _days(section, "keep" in section)
     spec = ScheduleSpec(start, FlowTarget(flow), stop=stop, restart=restart, **said)
     return replace(
         spec,
         catchup="all" if spec.catchup_window else "skip",
         overlap=spec.overlap if start else "allow",
     )
+
+
+def _days(section: Section, is_twice: bool) -> timedelta | None:
+    """Dagu's word for `keep`."""
+    node = section.get("hist_retention_days")
+    if is_twice and node is not None:
+        told = "keep and hist_retention_days mean the same"
+        section.problem(node, "hist_retention_days", told, "keep one of them")
+    days = section.read("hist_retention_days", whole_of(1, 36_500), None)
+    return None if days is None else timedelta(days=days)
 
 
 def _read(section: Section, key: str, known: DefinitionField) -> Any:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from duebook.errors import shorten
+from duebook.errors import Invalid, shorten
+from duebook.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LONGEST_LINE",
     "Enough",
+    "Misplaced",
     "Problem",
     "Problems",
     "Refused",
@@ -69,9 +70,33 @@ class Refused(Exception):
         self.problem = problem
 
 
+class Misplaced(Invalid):
+    """Something wrong within a text: at which character, and where that text stands."""
+
+    def __init__(
+        self, message: str, offset: int, node: Scalar | None = None, text: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.offset = offset
+        self.node = node
+        self.text = text
+
+
 class Placed(Protocol):
     """Anything that knows where it stands."""
 
+    line: int
+    column: int
+
+
+class Scalar(Placed, Protocol):
+    """A text, and whether the lines below its key are its own, as after `|`."""
+
+    is_block: bool
+
+
+@dataclass(slots=True)
+class _Place:
     line: int
     column: int
 
@@ -98,8 +123,9 @@ class Problems:
     """Collects what is wrong with one file, so that all of it can be told at once. `seconds` is
     how long the processor may work on it."""
 
-    def __init__(self, file: str, seconds: float | None = None) -> None:
+    def __init__(self, file: str, seconds: float | None = None, source: str = "") -> None:
         self.file = file
+        self.source = source
         self._found: list[Problem] = []
         self._seconds = seconds
         self._until = inf if seconds is None else time.thread_time() + seconds
@@ -109,6 +135,19 @@ class Problems:
         if len(self._found) >= MOST:
             raise Enough
         self._found.append(Problem(self.file, node.line, node.column, key, message, hint))
+
+    def within(self, node: Scalar, text: str, offset: int) -> Placed:
+        """Where a character of a text stands in the file; its node where that cannot be told."""
+        number = text.count("\n", 0, offset)
+        start = text.rfind("\n", 0, offset) + 1
+        written = text[start:].partition("\n")[0]
+        if number and not node.is_block:
+            return node
+        line = node.line + number + node.is_block
+        lines = lines_of(self.source)
+        shown = lines[line - 1] if line <= len(lines) else ""
+        found = shown.find(written, 0 if node.is_block else node.column - 1)
+        return node if found < 0 else _Place(line, found + 1 + offset - start)
 
     def go_on(self) -> None:
         """Raises Enough when the processor has worked for too long."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from duebook.flows.problems import Problem
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.flow import Revision, root_of
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from duebook.model.flow import Flow
 
-__all__ = ["Change", "Found", "Kept", "Reconciled", "Registry", "misread_runs", "reconcile"]
+__all__ = ["Change", "Found", "Kept", "Reconciled", "Registry", "notes_about", "reconcile"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +182,11 @@ def _left(
     return Change("delete", kept.name, kept.place, kept.digest)
 
 
-def misread_runs(flows: Iterable[Flow], names: Collection[str]) -> list[str]:
-    """What to say about steps whose `run` is the name of a flow: it called that flow in Dagu 1."""
-    return [
+def notes_about(flows: Collection[Flow], names: Collection[str]) -> list[str]:
+    """What to say about flows that may do something else than was meant; a `run` that is the name
+    of a flow called that flow in Dagu 1."""
+    notes = [note for flow in flows for note in flow.notes]
+    return notes + [
         f'step "{step.name}" of flow {flow.name} runs the command {step.written.strip()}; '
         f"to run the flow of that name, write `call: {step.likely_flow}`"
         for flow in flows

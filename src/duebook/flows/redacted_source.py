@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
@@ -23,6 +23,7 @@ from yaml.events import (
 
 from duebook.flows.parse import DEEPEST, events_of
 from duebook.flows.problems import LONGEST_LINE, lines_of
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.secret import HIDDEN, hide_in_lines, is_hidden_key, is_reference, is_secret
 
 if TYPE_CHECKING:

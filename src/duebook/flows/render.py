@@ -8,38 +8,47 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field, replace
-from math import isfinite
+from dataclasses import asdict, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.errors import Invalid, shorten
-from duebook.flows.problems import did_you_mean
+from duebook.errors import shorten
+from duebook.flows.each import each_target, with_item
+from duebook.flows.param_values import text_of_value, typed
+from duebook.flows.references import exit_code_variable, identifier
 from duebook.flows.variables import (
-    exit_code_variable,
-    identifier,
     named_files,
     named_variables,
 )
-from duebook.model.flow import FlowTarget, Script, is_shell
+from duebook.lazy_dataclasses import dataclass
+from duebook.model.flow import CHECK, FlowTarget, HumanTask, Script, is_shell
 from duebook.model.flow_run import Apart
-from duebook.model.secret import show_payload
-from duebook.model.target import CommandTarget
+from duebook.model.http_target import HttpTarget, origin_of
+from duebook.model.secret_values import names_in
+from duebook.model.target import CommandTarget, EventTarget
 from duebook.targets.command import LONGEST_VARIABLE, size_of
-from duebook.targets.templates import TemplateFailed, render_target, render_value
+from duebook.targets.programs import steers
+from duebook.targets.templates import (
+    TemplateFailed,
+    refuse_in_arguments,
+    render_target,
+    render_value,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
-    from duebook.model.flow import Condition, Flow, Param, Step
+    from duebook.model.flow import Condition, Container, Flow, Parallel, Step
     from duebook.model.flow_run import StepEnd
     from duebook.model.target import Target
 
 __all__ = [
     "Rendered",
     "Values",
-    "check_params",
+    "flow_secrets",
+    "keeps_secrets",
     "names_output",
     "render_step",
+    "step_secrets",
     "templates_of",
     "texts_of",
     "wanted_files",
@@ -62,70 +71,22 @@ class Values:
     """how the flow ended, for a handler"""
     files: Mapping[str, str] = field(default_factory=dict)
     """by output: a file that has it, of those that `wanted_files` names"""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """by name, of those that `step_secrets` names: the value, or a reference where that stays"""
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
     """A step as it is executed; its target has no templates any more."""
 
-    target: Target | FlowTarget
+    target: Target | FlowTarget | HumanTask
     payload: dict[str, Any]
     conditions: tuple[Condition, ...]
     variables: tuple[tuple[str, str], ...]
     """all that the flow gives the command and its conditions, beside what the node has"""
-
-
-def check_params(flow: Flow, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given at a start, by the types that the flow says; raises Invalid.
-
-    Only params that the flow has may be given.
-    """
-    params = {param.name: param for param in flow.params}
-    for name in given:
-        if name not in params:
-            hint = did_you_mean(str(name), params) or f"it has {', '.join(params) or 'none'}"
-            raise Invalid(f'flow "{flow.name}" has no param "{shorten(name)}"; {hint}')
-    for param in flow.params:
-        if param.default is None and param.name not in given:
-            raise Invalid(f'param "{param.name}" is required')
-    return {name: _typed(params[name], value) for name, value in given.items()}
-
-
-def _typed(param: Param, value: Any) -> Any:
-    if isinstance(value, str) and "\0" in value:
-        raise Invalid(f'param "{param.name}" contains NUL')
-    kinds: dict[str, Callable[[Any], bool]] = {
-        "text": lambda v: isinstance(v, str),
-        "integer": lambda v: isinstance(v, int) and not isinstance(v, bool),
-        "number": _is_number,
-        "boolean": lambda v: isinstance(v, bool),
-        "any": lambda _: True,
-    }
-    found = value
-    if isinstance(value, str) and param.kind not in ("text", "any"):
-        try:
-            found = json.loads(value)
-        except (ValueError, RecursionError):
-            found = value
-    if not kinds[param.kind](found):
-        kind = "boolean: true or false" if param.kind == "boolean" else param.kind
-        raise Invalid(f'param "{param.name}" {shorten(_told(param, value))} is not a valid {kind}')
-    if param.choices and found not in param.choices:
-        known = ", ".join(_text(_told(param, choice)) for choice in param.choices)
-        raise Invalid(f'param "{param.name}" {shorten(_told(param, value))} is not one of {known}')
-    return found
-
-
-def _told(param: Param, value: Any) -> Any:
-    """A value of a param as a message may repeat it."""
-    return show_payload({param.name: value})[param.name]
-
-
-def _is_number(value: Any) -> bool:
-    """JSON has no infinite ones, although Python reads them."""
-    if isinstance(value, float):
-        return isfinite(value)
-    return isinstance(value, int) and not isinstance(value, bool)
+    container: Container | None = None
+    stdout: str | None = None
+    stderr: str | None = None
 
 
 def render_step(flow: Flow, step: Step, values: Values, inherited: Mapping[str, str]) -> Rendered:
@@ -133,6 +94,70 @@ def render_step(flow: Flow, step: Step, values: Values, inherited: Mapping[str, 
 
     Raises TemplateFailed that names the part.
     """
+    made = _render_step(flow, step, values, inherited)
+    if values.secrets:
+        others = {name: f"<{name}>" for name in values.secrets}
+        shown = _render_step(flow, step, replace(values, secrets=others), inherited)
+        _refuse_exposed(made, shown)
+    return made
+
+
+def _refuse_exposed(made: Rendered, shown: Rendered) -> None:
+    """Raises TemplateFailed when a secret has got, through a variable or a param, into what others
+    can read or what chooses what runs: `shown` is the same step with other values for secrets."""
+    if not isinstance(made.target, HumanTask) and not isinstance(shown.target, HumanTask):
+        refuse_in_arguments(made.target, shown.target)
+    exposed = {
+        "working_dir": _cwd_of(made) != _cwd_of(shown),
+        "http url, before its path,": _origin_of(made) != _origin_of(shown),
+        "env of a variable that decides which programs run": _steering(made) != _steering(shown),
+        "a condition": made.conditions != shown.conditions,
+        "event": isinstance(made.target, EventTarget) and made.target != shown.target,
+        "prompt": isinstance(made.target, HumanTask) and made.target != shown.target,
+        "params of a called flow": isinstance(made.target, FlowTarget)
+        and made.target != shown.target,
+    }
+    for place, is_exposed in exposed.items():
+        if is_exposed:
+            raise TemplateFailed(
+                f"{place} would contain a secret, and is stored or logged; name secrets in env, "
+                "in a payload, or in the headers and body of a request"
+            )
+
+
+def _steering(rendered: Rendered) -> list[tuple[str, str]]:
+    return [(name, text) for name, text in rendered.variables if steers(name)]
+
+
+def _cwd_of(rendered: Rendered) -> str | None:
+    return rendered.target.cwd if isinstance(rendered.target, CommandTarget) else None
+
+
+def _origin_of(rendered: Rendered) -> str | None:
+    return origin_of(rendered.target.url) if isinstance(rendered.target, HttpTarget) else None
+
+
+def keeps_secrets(step: Step) -> bool:
+    """Whether what a step becomes is only executed, and never stored."""
+    return step.name != CHECK and not isinstance(step.target, EventTarget | FlowTarget | HumanTask)
+
+
+def step_secrets(flow: Flow, step: Step, given: Mapping[str, Any]) -> set[str]:
+    """The secrets that a step gets: those of its flow, unless a param is given, and its own."""
+    defaults = [param.default for param in flow.params if param.name not in given]
+    target = None if isinstance(step.target, Script) else step.target.to_json()
+    inside = {} if step.container is None else dict(step.container.env)
+    parts = [defaults, dict(flow.env), dict(step.env), inside, step.payload, target]
+    return names_in([part for part in parts if part])
+
+
+def flow_secrets(flow: Flow) -> set[str]:
+    """The secrets that any step of a flow may get."""
+    return {name for step in flow.all_steps() for name in step_secrets(flow, step, {})}
+
+
+def _render_step(flow: Flow, step: Step, values: Values, inherited: Mapping[str, str]) -> Rendered:
+    values = replace(values, facts={**values.facts, "secret": dict(values.secrets)})
     params = _params(flow, values, inherited)
     own = _flow_variables(flow, params, values, inherited)
     own |= _endings(flow, step, values)
@@ -140,11 +165,37 @@ def render_step(flow: Flow, step: Step, values: Values, inherited: Mapping[str, 
     for name, template in step.env:
         own[name] = _rendered(f"env {name}", template, context)
         context["vars"][name] = own[name]
+    if step.container is not None:
+        for name, template in step.container.env:
+            own[name] = _rendered(f"container.env {name}", template, context)
     target, own = _target(flow, step, params, own, context)
     conditions = tuple(_condition(condition, context) for condition in step.preconditions)
     payload = render_value("payload", step.payload, _filled(context, texts_of(step.payload)))
     variables = tuple((name, value) for name, value in own.items() if not name.isdigit())
-    return Rendered(target, payload, conditions, variables)
+    return Rendered(
+        target,
+        payload,
+        conditions,
+        variables,
+        None if step.container is None else _container(step.container, context),
+        None if step.stdout is None else _rendered("stdout", step.stdout, context),
+        None if step.stderr is None else _rendered("stderr", step.stderr, context),
+    )
+
+
+def _container(container: Container, context: dict[str, Any]) -> Container:
+    def filled(text: str | None) -> str | None:
+        return None if text is None else _rendered("container", text, context)
+
+    return replace(
+        container,
+        image=filled(container.image),
+        name=filled(container.name),
+        options=tuple(_rendered("container", text, context) for text in container.options),
+        user=filled(container.user),
+        cwd=filled(container.cwd),
+        volumes=tuple(_rendered("volumes", text, context) for text in container.volumes),
+    )
 
 
 def _params(flow: Flow, values: Values, inherited: Mapping[str, str]) -> dict[str, Any]:
@@ -152,7 +203,7 @@ def _params(flow: Flow, values: Values, inherited: Mapping[str, str]) -> dict[st
     found: dict[str, Any] = {}
     for param in flow.params:
         if param.name in values.params:
-            found[param.name] = _typed(param, values.params[param.name])
+            found[param.name] = typed(param, values.params[param.name])
         else:
             at = f"param {param.name}"
             default = param.default
@@ -164,7 +215,7 @@ def _flow_variables(
     flow: Flow, params: Mapping[str, Any], values: Values, inherited: Mapping[str, str]
 ) -> dict[str, str]:
     """Those of `env` in their order; params win over them."""
-    given = {name: _text(value) for name, value in params.items()}
+    given = {name: text_of_value(value) for name, value in params.items()}
     own: dict[str, str] = {}
     for name, template in flow.env:
         context = {
@@ -186,7 +237,9 @@ def _endings(flow: Flow, step: Step, values: Values) -> dict[str, str]:
         if end is None:
             continue
         if other.output is not None and not isinstance(end.output, Apart):
-            found[other.output] = "" if end.output is None else _text(end.output)
+            is_later = other.output in found and end.output is None  # it did not run
+            if not is_later:
+                found[other.output] = "" if end.output is None else text_of_value(end.output)
         if end.exit_code is not None:
             found[exit_code_variable(other.name)] = str(end.exit_code)
     run = values.facts.get("run", {})
@@ -205,7 +258,7 @@ def _context(
 ) -> dict[str, Any]:
     outputs = {
         other.output: _parsed(values.ends[other.name].output)
-        for other in flow.all_steps()
+        for other in sorted(flow.all_steps(), key=lambda step: _has_output(step, values))
         if other.output is not None and other.name in values.ends
     }
     parsed = {key: _parsed(value) for key, value in params.items()}
@@ -220,6 +273,12 @@ def _context(
         "files": {name: _file(name, value, values.files) for name, value in outputs.items()},
         "steps": _steps(flow, values),
     }
+
+
+def _has_output(step: Step, values: Values) -> bool:
+    """Of steps that share a variable, those that were skipped come first, and do not count."""
+    end = values.ends.get(step.name)
+    return end is not None and end.output is not None
 
 
 def _file(name: str, output: Any, files: Mapping[str, str]) -> Any:
@@ -248,12 +307,16 @@ def _target(
     params: Mapping[str, Any],
     own: dict[str, str],
     context: dict[str, Any],
-) -> tuple[Target | FlowTarget, dict[str, str]]:
+) -> tuple[Target | FlowTarget | HumanTask, dict[str, str]]:
     target = step.target
     if isinstance(target, FlowTarget):
         given = dict(target.params)
+        if step.parallel is not None:
+            return _for_each(target, step.parallel, given, context), own
         rendered = render_value("params", given, _filled(context, texts_of(given)))
         return FlowTarget(target.name, tuple(rendered.items())), own
+    if isinstance(target, HumanTask):
+        return HumanTask(_rendered("prompt", target.prompt, context)), own
     if isinstance(target, Script):
         for name, template in target.values:
             own[name] = _rendered(f"${{{name}}}", template, context)
@@ -270,6 +333,20 @@ def _target(
     return found, own
 
 
+def _for_each(
+    target: FlowTarget,
+    parallel: Parallel,
+    given: Mapping[str, Any],
+    context: dict[str, Any],
+) -> FlowTarget:
+    def params_of(item: Any) -> dict[str, Any]:
+        own = with_item(context, item, text_of_value(item), _parsed(item))
+        return dict(render_value("params", given, _filled(own, texts_of(given))))
+
+    items = render_value("parallel", parallel.items, _filled(context, texts_of(parallel.items)))
+    return each_target(target, items, parallel.limit, params_of)
+
+
 def _arguments(flow: Flow, script: Script, params: Mapping[str, Any]) -> list[str]:
     """The params that are given by their place; a shell takes its own name first, and others read
     options behind a text, too: `perl -e TEXT -e MORE`."""
@@ -279,7 +356,7 @@ def _arguments(flow: Flow, script: Script, params: Mapping[str, Any]) -> list[st
     first = ["duebook"] if is_shell(script.interpreter) else []
     if script.interpreter[-1] in ("-e", "-r"):
         first = ["--"]
-    return [*first, *(_text(params[place]) for place in places)]
+    return [*first, *(text_of_value(params[place]) for place in places)]
 
 
 def _that_fit(own: dict[str, str], text: str, flow: Flow, step: Step) -> dict[str, str]:
@@ -336,7 +413,7 @@ def _condition(condition: Condition, context: dict[str, Any]) -> Condition:
 
 def _rendered(place: str, template: str, context: dict[str, Any]) -> str:
     made = render_value(place, template, _filled(context, [template]))
-    text = _text(made)
+    text = text_of_value(made)
     if "\0" in text:
         raise TemplateFailed(f"{place}: the result contains NUL")
     return text
@@ -358,7 +435,10 @@ def templates_of(step: Step) -> list[str]:
     else:
         form = target.to_json()
     conditions = [[condition.text, condition.expected] for condition in step.preconditions]
-    return texts_of([form, step.payload, dict(step.env), conditions])
+    files = [text for text in (step.stdout, step.stderr) if text is not None]
+    inside = [] if step.container is None else asdict(step.container)
+    items = [] if step.parallel is None else step.parallel.items
+    return texts_of([form, step.payload, dict(step.env), conditions, files, inside, items])
 
 
 def wanted_files(step: Step) -> set[str]:
@@ -397,9 +477,3 @@ def _parsed(value: Any) -> Any:
         except (ValueError, RecursionError):
             return value
     return value
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from duebook.errors import Invalid, quoted, shorten
 from duebook.flows.parse import Node, plain
-from duebook.flows.problems import did_you_mean
+from duebook.flows.problems import Misplaced, did_you_mean
 from duebook.flows.words import TABLES
 from duebook.model.fields import read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from duebook.flows.problems import Problems
     from duebook.flows.words import Table
@@ -25,6 +25,7 @@ FEW: Final = 12
 LONGEST_LINE: Final = 10_000
 """Characters that are split into words."""
 T = TypeVar("T")
+V = TypeVar("V")
 D = TypeVar("D")
 
 
@@ -78,6 +79,13 @@ class Section:
         """How the file writes a key."""
         return self._said.get(key, key)
 
+    def has_any(self, keys: frozenset[str]) -> bool:
+        return not keys.isdisjoint(self._values)
+
+    def among(self, keys: Mapping[str, V]) -> list[tuple[str, V, Node]]:
+        """Those of its keys that are also in a mapping, with both values."""
+        return [(key, keys[key], node) for key, node in self._values.items() if key in keys]
+
     def __contains__(self, key: str) -> bool:
         return key in self._values
 
@@ -87,6 +95,10 @@ class Section:
     def inherit(self, key: str, node: Node) -> None:
         """As if it stood here."""
         self._values.setdefault(key, node)
+
+    def replace(self, key: str, node: Node) -> None:
+        """As if that stood here instead."""
+        self._values[key] = node
 
     def read(self, key: str, reader: Callable[[str, Any], T], default: D) -> T | D:
         """What a reader makes of the value; its complaint is a problem, and `default` holds."""
@@ -101,6 +113,11 @@ class Section:
         """What `work` makes; what it raises as Invalid is a problem at `node`."""
         try:
             return work(*arguments)
+        except Misplaced as error:
+            place = error.node or node
+            within = self.problems.within(place, error.text, error.offset) if error.text else place
+            self.problems.add(within, self.at(key), str(error))
+            return default
         except Invalid as error:
             self.problem(node, key, str(error))
             return default

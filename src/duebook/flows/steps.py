@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, quoted, shorten
-from duebook.flows.actions import (
-    likely_flow,
-    read_action,
-    read_shell,
-    request_timeout,
-    written_action,
-)
+from duebook.flows.actions import DAG_RUN, likely_flow, read_action, read_in_docker, written_action
+from duebook.flows.builtin_steps import is_mail
+from duebook.flows.commands import read_shell
+from duebook.flows.containers import read_container
+from duebook.flows.each import ITEM
+from duebook.flows.outputs import read_file, read_outputs
 from duebook.flows.parse import Node, plain
 from duebook.flows.patterns import check_pattern
+from duebook.flows.requests import request_timeout
 from duebook.flows.section import Section, items, read_description, text_of, whole_of
-from duebook.flows.timing import read_codes, read_retry, read_seconds
+from duebook.flows.timing import read_codes, read_repeat, read_retry, read_seconds
 from duebook.flows.values import check_variable, read_env, read_labels_of
-from duebook.flows.variables import Scope, fixed_shell_text, loose_in, value_template
-from duebook.flows.words import CONDITION, CONTINUE, OUTPUT, RETRY, STEP
+from duebook.flows.variables import fixed_shell_text, loose_in, value_template, walk
+from duebook.flows.words import CONDITION, CONTINUE, OUTPUT, PARALLEL, REPEAT, RETRY, STEP
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.fields import read_flag
-from duebook.model.flow import Condition, ContinueOn, FlowTarget, Step
+from duebook.model.flow import Condition, ContinueOn, FlowTarget, HumanTask, Parallel, Step
 from duebook.model.retry import Retry
+from duebook.model.target import EventTarget
 from duebook.targets.programs import steers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from duebook.flows.containers import Inside
     from duebook.flows.problems import Problems
+    from duebook.flows.references import Scope
+    from duebook.model.flow import NamedOutput, StepTarget
+    from duebook.model.repeat import Repeat
 
 __all__ = [
     "Defaults",
@@ -41,7 +47,10 @@ __all__ = [
     "read_variables",
 ]
 
-_NAME: Final = re.compile(r"[^\"'\\{}$`]{1,100}")
+_NAME: Final = re.compile(r"[^\\{}$`]{1,100}")
+_FILES: Final = frozenset({"stdout", "stderr"})
+_TEXTS: Final = frozenset({"command", "run"})
+_COMMANDS: Final = frozenset({"command", "exec", "run", "script"})
 _WHOLE_COMMAND: Final = re.compile(r"`([^`]+)`|\$\(([^()]+)\)")
 
 
@@ -55,8 +64,11 @@ class Draft:
     depends: list[tuple[str, Node]] | None
     """None: it says nothing about that"""
     output: str | None
+    outputs: tuple[NamedOutput, ...]
     row: int
     """steps of a list within the list stand in one row"""
+    kind: str = ""
+    """what Dagu begins the name with that it gives to a step without one"""
     title: str = ""
     """what it is called for people, where its name is another"""
 
@@ -69,6 +81,10 @@ class Defaults:
     working_dir: Node | None
     workers: tuple[tuple[str, str], ...]
     local: Callable[[str], str]
+    container: Inside | None = None
+    smtp: Mapping[str, Any] | None = None
+    values: Section | None = None
+    """of its `defaults`"""
 
 
 def draft_steps(node: Node, problems: Problems) -> list[Draft]:
@@ -104,7 +120,9 @@ def draft_step(node: Node, path: str, problems: Problems, name: str, row: int = 
         own,
         _depends(section),
         _output(section),
+        read_outputs(section) if "outputs" in section else (),
         row,
+        "script" if "script" in section else "cmd" if section.has_any(_TEXTS) else "",
     )
 
 
@@ -113,8 +131,8 @@ def _step_name(key: str, value: Any) -> str:
     if _NAME.fullmatch(text) and text.isprintable() and text == text.strip():
         return text
     raise Invalid(
-        f'{key} "{shorten(text)}" is not a name of 1 to 100 characters without quotes, '
-        'braces and "$"'
+        f'{key} "{shorten(text)}" is not a name of 1 to 100 characters without backslashes, '
+        'backquotes, braces and "$"'
     )
 
 
@@ -156,14 +174,31 @@ def finish(draft: Draft, depends: tuple[str, ...], scope: Scope, defaults: Defau
     section = draft.section
     if defaults.working_dir is not None and _takes_directory(draft):
         section.inherit("working_dir", defaults.working_dir)
+    if defaults.values is not None:
+        _inherit(section, defaults.values)
     env, scope = read_variables(section, scope)
-    shell = read_shell(section, defaults.shell)
-    target, payload = read_action(section, scope, shell, defaults.local)
+    parallel = _parallel(section, scope)
+    if parallel is not None:
+        scope = replace(scope, params=scope.params | {ITEM})
+    inside: Inside | None
+    docker = read_in_docker(section, scope)
+    if docker is not None:
+        inside, (target, payload) = docker[0], (docker[1], dict[str, Any]())
+    else:
+        inside = _container(section, scope, defaults)
+        shell = read_shell(section, defaults.shell) if inside is None else inside.shell
+        target, payload = read_action(section, scope, shell, defaults.local)
+    if is_mail(target) and defaults.smtp is not None:
+        payload = {**payload, "smtp": dict(defaults.smtp)}
+    if parallel is not None and not isinstance(target, FlowTarget):
+        told = "parallel is for steps that call a flow"
+        section.problem(section.node, "parallel", told, "put the command in a flow and call it")
     if "signal_on_stop" in section:
         section.read("signal_on_stop", _signal, "")
     conditions = read_conditions(section, scope)
     if isinstance(target, FlowTarget):
         _check_call(section, conditions)
+    prints = section.has_any(_FILES)
     timeout = section.read("timeout_sec", read_seconds, None) or request_timeout(section)
     workers = read_labels_of(section, "worker_selector")
     return Step(
@@ -175,14 +210,45 @@ def finish(draft: Draft, depends: tuple[str, ...], scope: Scope, defaults: Defau
         payload=payload,
         env=env,
         retry=_retry(section),
+        parallel=parallel,
+        repeat=_repeat(section, target, scope, draft.name),
         timeout=timeout or None,
         preconditions=conditions,
         continue_on=_continue_on(section),
         output=draft.output,
+        outputs=draft.outputs,
+        stdout=read_file(section, "stdout", scope) if prints else None,
+        stderr=read_file(section, "stderr", scope) if prints else None,
+        container=None if inside is None else inside.container,
         workers=workers or defaults.workers,
         written=written_action(section, target),
         likely_flow=likely_flow(section, defaults.local),
     )
+
+
+def _inherit(section: Section, defaults: Section) -> None:
+    """What the flow says for all steps: a step replaces it, but for variables and conditions,
+    which come before its own. A step that runs a flow takes nothing that is for processes."""
+    calls = "call" in section or plain(section.get("action") or Node("", 0, 0)) == DAG_RUN
+    for key in ("retry_policy", "continue_on", "timeout_sec", "signal_on_stop"):
+        node = defaults.get(key)
+        replaced = "retries" in section if key == "retry_policy" else False
+        if node is not None and not replaced and not (calls and key == "timeout_sec"):
+            section.inherit(key, node)
+    for key in ("env", "preconditions"):
+        node, own = defaults.get(key), section.get(key)
+        if node is not None and not (calls and key == "env"):
+            both = [*items(node), *([] if own is None else items(own))]
+            section.replace(key, Node(both, node.line, node.column))
+
+
+def _container(section: Section, scope: Scope, defaults: Defaults) -> Inside | None:
+    """Only commands run in the container of the flow."""
+    if defaults.container is None and "container" not in section:
+        return None
+    if not section.has_any(_COMMANDS) or "executor" in section or "type" in section:
+        return None
+    return read_container(section, scope, defaults.container)
 
 
 def _retry(section: Section) -> Retry | None:
@@ -194,8 +260,46 @@ def _retry(section: Section) -> Retry | None:
     return read_retry(_inner(section, "retry_policy", RETRY))
 
 
+def _repeat(section: Section, target: StepTarget, scope: Scope, step: str) -> Repeat | None:
+    """Its condition may name what the step itself printed."""
+    if "repeat_policy" not in section:
+        return None
+    scope = replace(scope, before=scope.before | {step})
+    inner = _inner(section, "repeat_policy", REPEAT)
+    for key in ("retry_policy", "retries"):
+        if (node := section.get(key)) is not None:
+            told = f"{key} and repeat_policy cannot be combined"
+            section.problem(node, key, told, "use repeat: until, which repeats after a failure")
+    if isinstance(target, FlowTarget | EventTarget | HumanTask):
+        told = "repeat_policy is for steps that run a command, a task or a request"
+        section.problem(inner.node, "repeat_policy", told, "put it on a step of the called flow")
+    found = section.judge(inner.node, "repeat_policy", None, _repeat_condition, inner, scope)
+    return read_repeat(inner, found)
+
+
+def _repeat_condition(inner: Section, scope: Scope) -> Condition | None:
+    if "condition" not in inner:
+        return None
+    return _tested(inner, scope)
+
+
+def _parallel(section: Section, scope: Scope) -> Parallel | None:
+    node = section.get("parallel")
+    if node is None:
+        return None
+    if not isinstance(node.value, dict):
+        return Parallel(section.judge(node, "parallel", [], walk, plain(node), scope))
+    inner = _inner(section, "parallel", PARALLEL)
+    items = inner.get("items")
+    if items is None:
+        inner.problem(inner.node, "items", "parallel has no items", "add items: [a, b]")
+        return Parallel([])
+    limit = inner.read("max_concurrent", whole_of(1, 1_000), 10)
+    return Parallel(inner.judge(items, "items", [], walk, plain(items), scope), limit)
+
+
 def _takes_directory(draft: Draft) -> bool:
-    return any(key in draft.section for key in ("run", "command", "script", "exec"))
+    return draft.section.has_any(_COMMANDS)
 
 
 def _inner(section: Section, key: str, table: Any) -> Section:
@@ -208,7 +312,8 @@ def read_variables(section: Section, scope: Scope) -> tuple[tuple[tuple[str, str
     """Those of `env` as templates, and the scope of what may name them."""
     found = []
     for name, node, text in read_env(section):
-        made = section.judge(node, f"env.{name}", "", value_template, text, scope)
+        own = replace(scope, secrets=not steers(name))
+        made = section.judge(node, f"env.{name}", "", value_template, text, own)
         if steers(name) and (value := loose_in(made, scope)) is not None:
             told = (
                 f'env {name} names "{shorten(value)}", which anyone who starts the flow can change'
@@ -250,8 +355,8 @@ def _continue_on(section: Section) -> ContinueOn:
     if node is None:
         return ContinueOn()
     if isinstance(node.value, str):
-        if node.value in ("failed", "failure", "skipped"):
-            return ContinueOn(failure=node.value != "skipped", skipped=node.value == "skipped")
+        if (found := node.value.lower()) in ("failed", "failure", "skipped"):
+            return ContinueOn(failure=found != "skipped", skipped=found == "skipped")
         told = f'continue_on "{shorten(node.value)}" is not one of failed, skipped'
         section.problem(node, "continue_on", told)
         return ContinueOn()
@@ -289,8 +394,16 @@ def _condition(section: Section, node: Node, key: str, scope: Scope) -> Conditio
     if not isinstance(node.value, dict):
         return Condition(_condition_command(text_of("condition", plain(node)), scope), True)
     inner = Section(node, section.at(key), section.problems, CONDITION)
+    return _tested(inner, scope, inner.read("negate", read_flag, default=False))
+
+
+def _tested(inner: Section, scope: Scope, negate: bool = False) -> Condition:
+    """The keys `condition` and `expected` of a mapping."""
     text = inner.read("condition", text_of, "").strip()
-    negate = inner.read("negate", read_flag, default=False)
+    if "eval" in inner:
+        if text or "expected" not in inner:
+            raise Invalid("eval needs `expected`, and takes the place of `condition`")
+        text = inner.read("eval", text_of, "").strip()
     if not text:
         raise Invalid("a condition is missing, such as ${NAME}")
     if "expected" not in inner:

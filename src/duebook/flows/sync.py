@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Conflict, Invalid, shorten
 from duebook.flows.build import build
 from duebook.flows.files import Content, called, default_name, find, read
 from duebook.flows.problems import Problem, Refused
-from duebook.flows.reconcile import Found, misread_runs, reconcile
+from duebook.flows.reconcile import Found, notes_about, reconcile
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.flow import root_of
 
 if TYPE_CHECKING:
@@ -123,6 +124,15 @@ class FlowSync:
         notes = _notes(found.changes, kept)
         return Synced(found.changes, told, STILL if moving else RESCAN, notes)
 
+    @property
+    def queues(self) -> set[str]:
+        """The queues that the files name."""
+        return {flow.policies.queue for file in self._taken.values() for flow in file.flows}
+
+    @property
+    def has_problems(self) -> bool:
+        return any(file.problems for file in self._taken.values())
+
     def forget(self, roots: Collection[str]) -> None:
         """What was seen of directories that others look after from now on: it will be old."""
         for known in (self._seen, self._taken):
@@ -207,4 +217,4 @@ class FlowSync:
 def _notes(changes: Sequence[Change], kept: Sequence[Kept]) -> tuple[str, ...]:
     flows = [change.flow for change in changes if change.flow is not None]
     names = {flow.name for flow in flows} | {flow.name for flow in kept}
-    return tuple(misread_runs(flows, names))
+    return tuple(notes_about(flows, names))

@@ -9,13 +9,15 @@ from duebook.errors import Invalid, shorten
 from duebook.flows.parse import Node, plain
 from duebook.flows.section import Section, items, whole_of
 from duebook.flows.words import SCHEDULE
+from duebook.model.repeat import Repeat
 from duebook.model.retry import LONGEST_DELAY, Retry
 from duebook.triggers import load_trigger
 
 if TYPE_CHECKING:
+    from duebook.model.flow import Condition
     from duebook.triggers import Trigger
 
-__all__ = ["Times", "read_codes", "read_retry", "read_seconds", "read_times"]
+__all__ = ["Times", "read_codes", "read_repeat", "read_retry", "read_seconds", "read_times"]
 
 FIELDS: Final = 5
 """Of a cron expression."""
@@ -112,6 +114,33 @@ def read_retry(section: Section) -> Retry:
     return section.judge(
         section.node, "", _ONCE, Retry, limit + 1, delay, backoff, longest, False, codes
     )
+
+
+def read_repeat(section: Section, condition: Condition | None) -> Repeat | None:
+    """The words of `repeat_policy`, but for its condition; None if it repeats nothing, as Dagu
+    reads them."""
+    codes = section.read("exit_code", read_codes, ())
+    implied = "until" if condition is not None and condition.expected is not None else "while"
+    default = implied if condition is not None or codes else False
+    mode = section.read("repeat", _repeat_mode, default)
+    repeat = Repeat(
+        until=mode == "until",
+        interval=section.read("interval_sec", read_seconds, timedelta()),
+        limit=section.read("limit", whole_of(0, 1_000_000), 0) or None,
+        backoff=section.read("backoff", _backoff, 1.0),
+        longest=section.read("max_interval_sec", read_seconds, LONGEST_DELAY),
+        condition=condition,
+        exit_codes=codes,
+    )
+    return repeat if mode else None
+
+
+def _repeat_mode(key: str, value: Any) -> str | bool:
+    if value is True:
+        return "while"
+    if value is False or value in ("while", "until"):
+        return value  # type: ignore[no-any-return]
+    raise Invalid(f"{key} {shorten(value)} is not one of while, until, true, false")
 
 
 def _backoff(key: str, value: Any) -> float:

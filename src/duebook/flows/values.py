@@ -17,7 +17,14 @@ from duebook.targets.programs import steers
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["check_variable", "read_env", "read_labels_of", "read_pairs", "read_params"]
+__all__ = [
+    "check_variable",
+    "is_variable",
+    "read_env",
+    "read_labels_of",
+    "read_pairs",
+    "read_params",
+]
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 MOST_VALUES: Final = 1_000
@@ -28,6 +35,11 @@ _KINDS: Final[dict[str, ParamKind]] = {
     "number": "number",
     "boolean": "boolean",
 }
+
+
+def is_variable(name: str) -> bool:
+    """Whether a value that comes from outside may have that name."""
+    return _VARIABLE.fullmatch(name) is not None and not steers(name)
 
 
 def check_variable(name: str, what: str) -> str:

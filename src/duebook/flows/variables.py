@@ -7,12 +7,20 @@ variables: no value is ever put into a text that something reads again.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from duebook.errors import Invalid, shorten
-from duebook.flows.problems import did_you_mean
+from duebook.flows.problems import Misplaced
+from duebook.flows.references import (
+    BRACED,
+    NAME,
+    Scope,
+    check_name,
+    check_step,
+    expression_of,
+    is_scoped,
+)
 from duebook.targets.expressions import check_template, is_template
 from duebook.targets.filters import TemplateFailed
 from duebook.targets.programs import Chosen
@@ -22,12 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 __all__ = [
-    "Scope",
+    "as_literal",
     "check_script",
     "check_value",
-    "exit_code_variable",
     "fixed_shell_text",
-    "identifier",
     "is_loose",
     "loose_in",
     "named_variables",
@@ -40,20 +46,17 @@ __all__ = [
     "walk",
 ]
 
-_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 _TAG: Final = re.compile(r"\{\{|\{%")
 _TAG_ENDS: Final = {"{{": "}}", "{%": "%}"}
 _REFERENCE: Final = re.compile(
     rf"(?P<expression>\$\{{\{{)|(?P<command>\$\(|`)|\$\{{(?P<braced>[^{{}}]*)\}}"
-    rf"|\$(?P<bare>{_NAME})|\$(?P<place>[0-9]+)"
+    rf"|\$(?P<bare>{NAME})|\$(?P<place>[0-9]+)"
 )
 _OWN_TAG: Final = re.compile(
-    r"\{\{\s*((?:(?:params|steps|env|vars|data|flow|step|run|schedule)[.\[]|(?:due_at|now)\b)"
+    r"\{\{\s*((?:(?:params|steps|env|vars|data|flow|step|run|schedule|secret)[.\[]|(?:due_at|now)\b)"
     r"[^{}]*)\}\}"
 )
 """A template that names a value of the flow; other programs have such braces, too."""
-_PATH: Final = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*|[0-9]+)|\[([0-9]+)\]")
-_BRACED: Final = re.compile(r"([^.\[\]]+)((?:\.(?:[A-Za-z_][A-Za-z0-9_-]*|[0-9]+)|\[[0-9]+\])*)")
 _PLAIN_WORD: Final = r"[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*"
 _PLAIN_PATH: Final = re.compile(rf"(?![0-9]){_PLAIN_WORD}(?:\.{_PLAIN_WORD}|\[[0-9]+\])*")
 """A path with which no other shares its variable."""
@@ -61,69 +64,11 @@ _STEP_PART: Final = re.compile(
     r"""\bsteps(?:\.([A-Za-z_][A-Za-z0-9_]*)|\[(?:"([^"]*)"|'([^']*)')\])(?:\.([A-Za-z_]\w*))?"""
 )
 _VARIABLE: Final = re.compile(r"""\b(?:vars|env)(?:\.(\w+)|\["([^"]*)"\]|\['([^']*)'\])""")
-_MISSING: Final = {
-    **dict.fromkeys(
-        ("DAG_RUN_LOG_FILE", "DAG_RUN_STEP_STDOUT_FILE", "DAG_RUN_STEP_STDERR_FILE"),
-        "the output of a step is kept with its run, not in a file",
-    ),
-    "ITEM": "`parallel` is not supported",
-    "DAG_PARAMS_JSON": "list the params one by one",
-    "DAG_RUN_ARTIFACTS_DIR": "artifacts are not supported",
-    "DAG_RUN_WORK_DIR": "use working_dir",
-}
-_FACTS: Final[dict[str, frozenset[str] | None]] = {
-    "schedule": frozenset({"id", "name", "due_at", "tz"}),
-    "run": frozenset({"id", "origin", "trigger"}),
-    "flow": frozenset({"name", "status"}),
-    "step": frozenset({"name"}),
-    **dict.fromkeys(("due_at", "now", "namespace", "user", "requested_by"), frozenset()),
-    "interval": frozenset({"start", "end"}),
-    "env": None,
-    "vars": None,
-    "data": None,
-    "files": None,
-}
 _FILE: Final = re.compile(r"""\{\{ files\["([^"]*)"\] \}\}""")
 _LOOSE: Final = re.compile(
     r"\b(?:params|steps|data|env|vars|files|schedule|user|requested_by|run(?!\.id\b))\b(?:\.\w+)?"
 )
 """Who starts a flow chooses these: an operator may give it a schedule of any name."""
-_ENDS: Final = ("output", "exit_code", "status")
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What the texts of one step may name."""
-
-    params: frozenset[str] = frozenset()
-    derived: frozenset[str] = frozenset()
-    """variables of `env` that have params or outputs in them"""
-    shadowed: frozenset[str] = frozenset()
-    """variables of the step's own `env` that have none, and hide params and outputs"""
-    outputs: Mapping[str, str] = field(default_factory=dict)
-    """variable -> the step that keeps it"""
-    steps: Mapping[str, str] = field(default_factory=dict)
-    """name, id or identifier -> step"""
-    before: frozenset[str] = frozenset()
-    """the steps that have ended when this one begins"""
-    keeping: frozenset[str] = frozenset()
-    """the steps that have an output"""
-    places: int = 0
-    """how many params are given by their place"""
-
-    @property
-    def known(self) -> dict[str, frozenset[str] | None]:
-        steps = frozenset(name for name in self.steps if name.isidentifier())
-        return {**_FACTS, "params": self.params, "steps": steps}
-
-
-def identifier(name: str) -> str:
-    """A step's name as templates may write it."""
-    return re.sub(r"\W", "_", name, flags=re.ASCII)
-
-
-def exit_code_variable(step: str) -> str:
-    return f"{identifier(step).upper()}_EXIT_CODE"
 
 
 def value_template(text: str, scope: Scope) -> str:
@@ -136,6 +81,11 @@ def value_template(text: str, scope: Scope) -> str:
     if is_template(made):
         _check(made, scope)
     return made
+
+
+def as_literal(text: str) -> str:
+    """A template that makes exactly that text."""
+    return _TAG.sub(lambda tag: f'{{{{ "{tag[0]}" }}}}', text)
 
 
 def check_value(text: str, scope: Scope, what: str, hint: str = "") -> None:
@@ -216,7 +166,7 @@ def _expanded(text: str, scope: Scope) -> str:
         if match["place"]:
             known = 1 <= int(match["place"]) <= scope.places
             return f'{{{{ vars["{match["place"]}"] }}}}' if known else match[0]
-        expression = _expression(match["braced"] or match["bare"] or "", scope)
+        expression = expression_of(match["braced"] or match["bare"] or "", scope)
         return f"{{{{ {expression} }}}}"
 
     return _REFERENCE.sub(replace, text)
@@ -226,60 +176,6 @@ def _no_expression() -> str:
     return '"${{" is not supported; write ${NAME} in a command, and {{ params.NAME }} elsewhere'
 
 
-def _expression(reference: str, scope: Scope) -> str:
-    """What a reference is in a template."""
-    match = _BRACED.fullmatch(reference)
-    if match is None or (not match[2] and not re.fullmatch(_NAME, reference)):
-        raise Invalid(
-            f'"${{{shorten(reference)}}}" is more than a name; only a shell can expand it'
-        )
-    head, path = match[1], match[2]
-    _check_name(head, scope)
-    if head == "steps" and path:
-        first = _PATH.match(path)
-        assert first is not None  # noqa: S101 - _BRACED has it
-        return _step_part(first[1] or "", path[first.end() :], reference, scope)
-    if not path:
-        return f'vars["{head}"]'
-    if head in scope.outputs and path == ".file":
-        return f'files["{head}"]'
-    if head in scope.outputs or head in scope.params:
-        return f'data["{head}"]{_accesses(path)}'
-    if head in scope.steps:
-        return _step_part(head, path, reference, scope)
-    hint = did_you_mean(head, [*scope.outputs, *scope.params, *scope.steps])
-    told = f'"${{{shorten(reference)}}}" is not a param, output or step'
-    raise Invalid(f"{told}; {hint}" if hint else told)
-
-
-def _check_name(name: str, scope: Scope) -> None:
-    if name in _MISSING and name not in scope.params and name not in scope.outputs:
-        raise Invalid(f'"${{{name}}}" is not supported; {_MISSING[name]}')
-    step = scope.outputs.get(name)
-    if step is not None and step not in scope.before:
-        raise Invalid(
-            f'"${{{name}}}" is the output of "{shorten(step)}", which does not run '
-            "before this step; add it to depends"
-        )
-
-
-def _step_part(name: str, path: str, reference: str, scope: Scope) -> str:
-    part = _PATH.match(path)
-    told = identifier((part[1] or "") if part else "")
-    told = {"exitCode": "exit_code"}.get(told, told)
-    if told not in _ENDS or part is None:
-        hint = "its output is kept with its run" if told in ("stdout", "stderr") else ""
-        shown = f'"${{{shorten(reference)}}}" is not supported; a step has {", ".join(_ENDS)}'
-        raise Invalid(f"{shown}; {hint}" if hint else shown)
-    found = scope.steps.get(name, name)
-    return f'steps["{found}"].{told}{_accesses(path[part.end() :])}'
-
-
-def _accesses(path: str) -> str:
-    parts = (match[1] or match[2] for match in _PATH.finditer(path))
-    return "".join(f"[{part}]" if part.isdigit() else f'["{part}"]' for part in parts)
-
-
 def _check(template: str, scope: Scope) -> None:
     try:
         check_template(template, scope.known)
@@ -287,21 +183,7 @@ def _check(template: str, scope: Scope) -> None:
         raise Invalid(str(error)) from None
     for start, end in _tags(template):
         for match in _STEP_PART.finditer(template, start, end):
-            _check_step(match[1] or match[2] or match[3], match[4], scope)
-
-
-def _check_step(name: str, part: str | None, scope: Scope) -> None:
-    step = scope.steps.get(name)
-    if step is None:
-        hint = did_you_mean(name, scope.steps)
-        told = f'steps: there is no step "{shorten(name)}"'
-        raise Invalid(f"{told}; {hint}" if hint else told)
-    if step not in scope.before:
-        raise Invalid(f'"{shorten(step)}" does not run before this step; add it to depends')
-    if part is not None and part not in _ENDS:
-        raise Invalid(f'"steps.{name}.{part}" is unknown; a step has {", ".join(_ENDS)}')
-    if part == "output" and step not in scope.keeping:
-        raise Invalid(f'"{shorten(step)}" does not keep its output; add `output: NAME` to it')
+            check_step(match[1] or match[2] or match[3], match[4], scope)
 
 
 def fixed_shell_text(text: str, scope: Scope) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -317,8 +199,18 @@ def fixed_shell_text(text: str, scope: Scope) -> tuple[str, tuple[tuple[str, str
     try:
         refuse_shell_text(made, is_changed, has_values=scope.places > 0)
     except Chosen as error:
-        raise Invalid(_with_references(str(error), templates)) from None
+        told = _with_references(str(error), templates)
+        raise Misplaced(told, _mentioned(text, told)) from None
     return made, values
+
+
+def _mentioned(text: str, told: str) -> int:
+    """Where a text has the first word that a message puts in quotes."""
+    for word in re.findall(r'"([^"]+)"', told):
+        places = [text.find(f"{sign}{word}") for sign in ("${", "$", "")]
+        if found := [place for place in places if place >= 0]:
+            return found[0]
+    return 0
 
 
 def _with_references(told: str, templates: Mapping[str, str]) -> str:
@@ -337,20 +229,32 @@ def shell_text(text: str, scope: Scope) -> tuple[str, tuple[tuple[str, str], ...
     values: dict[str, str] = {}
     pieces, place = [], 0
     for match, quote in shell_references(text):
-        template = _for_shell(match, scope)
+        try:
+            template = _checked_for_shell(match, quote, scope)
+        except Invalid as error:
+            raise Misplaced(str(error), match.start()) from None
         if template is None:
             continue
-        if quote == "'":
-            raise Invalid(
-                f'"{shorten(match[0])}" is in single quotes, where a shell does not expand '
-                "values; use double quotes"
-            )
-        _check(template, scope)
         variable = part_variable(reference_name(match))
         values[variable] = template
-        pieces += [text[place : match.start()], f"${{{variable}}}"]
+        found = f"${{{variable}}}"
+        pieces += [text[place : match.start()], f"'\"{found}\"'" if quote == "'" else found]
         place = match.end()
     return "".join(pieces) + text[place:], tuple(sorted(values.items()))
+
+
+def _checked_for_shell(match: re.Match[str], quote: str, scope: Scope) -> str | None:
+    template = _for_shell(match, scope)
+    if template is None:
+        return None
+    own = match.re is not _OWN_TAG and is_scoped(reference_name(match), scope)
+    if quote == "'" and not own:
+        raise Invalid(
+            f'"{shorten(match[0])}" is in single quotes, where a shell does not expand '
+            "values; use double quotes"
+        )
+    _check(template, scope)
+    return template
 
 
 def _for_shell(match: re.Match[str], scope: Scope) -> str | None:
@@ -360,10 +264,10 @@ def _for_shell(match: re.Match[str], scope: Scope) -> str | None:
         return f"{{{{ {name} }}}}"
     if match["expression"]:
         raise Invalid(_no_expression())
-    if re.fullmatch(_NAME, name):
-        _check_name(name, scope)
-    elif match["braced"] and _BRACED.fullmatch(name) and not _is_of_shell(name, scope):
-        return f"{{{{ {_expression(name, scope)} }}}}"
+    if re.fullmatch(NAME, name):
+        check_name(name, scope)
+    elif match["braced"] and BRACED.fullmatch(name) and not _is_of_shell(name, scope):
+        return f"{{{{ {expression_of(name, scope)} }}}}"
     return None
 
 
@@ -416,16 +320,19 @@ def shell_references(text: str) -> Iterator[tuple[re.Match[str], str]]:
 def check_script(text: str, scope: Scope, program: str) -> None:
     """Text for another interpreter than a shell, which finds no values in it; raises Invalid."""
     if match := _OWN_TAG.search(text):
-        raise Invalid(
+        raise Misplaced(
             f'"{shorten(match[0])}" is not replaced in a script for {shorten(program)}; '
-            "put it in env under a name, and read that variable in the script"
+            "put it in env under a name, and read that variable in the script",
+            match.start(),
         )
     for match in _REFERENCE.finditer(text):
         name = (match["braced"] or "").partition(".")[0]
-        if match["expression"] or name in scope.outputs or name in scope.params:
-            raise Invalid(
+        scoped = is_scoped(match["braced"] or "", scope)
+        if scoped or match["expression"] or name in scope.outputs or name in scope.params:
+            raise Misplaced(
                 f'"{shorten(match[0])}" is not replaced in a script for {shorten(program)}; '
-                f"read the variable {name or 'NAME'} in the script"
+                f"read the variable {'NAME' if scoped or not name else name} in the script",
+                match.start(),
             )
 
 

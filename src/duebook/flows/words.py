@@ -5,9 +5,9 @@ Each may be written in snake_case or camelCase. docs/dagu.md shows these tables.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.schedule import POLICIES
 
 if TYPE_CHECKING:
@@ -37,9 +37,11 @@ class Table:
         self.title = title
         self.words = {word.name: word for word in words}
         self._spellings = {camel(name): name for name in self.words} | {n: n for n in self.words}
+        self._loose = {_loose(name): name for name in self.words}
 
     def find(self, key: str) -> Word | None:
-        name = self._spellings.get(key)
+        """By either spelling, and in any case: Dagu reads `skipTLSVerify` and `Exit` as well."""
+        name = self._spellings.get(key) or self._loose.get(_loose(key))
         return None if name is None else self.words[name]
 
     def likely(self, key: str) -> list[str]:
@@ -53,15 +55,18 @@ def camel(name: str) -> str:
     return first + "".join(part.capitalize() for part in rest)
 
 
+def _loose(key: str) -> str:
+    return key.replace("_", "").lower()
+
+
 def _refused(instead: str, *names: str) -> list[Word]:
     return [Word(name, instead=instead) for name in names]
 
 
 _MAIL: Final = "send mail from a step or a handler"
 _LOGS: Final = "the output of a step is kept with its run"
-_NO_CONTAINERS: Final = "run the container's own command, such as docker run"
+_NO_CONTAINERS: Final = "run the program for it, such as kubectl"
 _REMOTE: Final = "run a program that does it, such as ssh or psql"
-_SHELL_ARGS: Final = "put them after the shell, such as `shell: bash -x`"
 _MODELS: Final = "call a program or task that does it"
 
 POLICY_KEYS: Final = {f.flow.key or f.key: f for f in POLICIES.values() if f.flow}
@@ -85,6 +90,7 @@ FLOW: Final = Table(
         Word("env", "variables for all steps: a mapping or a list"),
         Word("working_dir", "the directory of all steps"),
         Word("shell", "the shell of all steps"),
+        Word("shell_args", "options of the shell, a list"),
         Word(
             "max_output_size",
             "the most bytes that a step can print into its `output`: 1 MiB by default, up to 16 "
@@ -93,26 +99,34 @@ FLOW: Final = Table(
         Word("preconditions", "conditions that must be met, or the run is cancelled"),
         Word("precondition", same_as="preconditions", means="preconditions"),
         Word("steps", "a list or a mapping of steps"),
+        Word("retry_policy", "attempts of the whole run, which go on where it failed"),
         Word("handler_on", "steps for init, success, failure, abort (or cancel) and exit"),
-        *_refused(_MAIL, "mail_on", "error_mail", "info_mail", "wait_mail", "smtp"),
+        Word("smtp", "the mail server of its mail steps"),
+        Word("container", "where all steps run: a container to enter, or one for the run"),
+        Word("dotenv", "files with variables; those that do not exist are skipped"),
+        Word("secrets", "variables whose values the node has: name, and where Dagu finds it"),
+        Word("defaults", "what holds for all steps and handlers that do not say otherwise"),
+        Word("hist_retention_days", "days; the same as keep, such as keep: 30d"),
+        Word("mail_on", "sends a mail after a success or failure, as a handler does"),
+        Word("error_mail", "the mail after a failure"),
+        Word("info_mail", "the mail after a success"),
+        *_refused(_MAIL, "wait_mail"),
         *_refused(_MAIL, "mail_accounts"),
-        *_refused(_LOGS, "log_dir", "log_output", "artifacts"),
-        *_refused(
-            "all runs are kept for the same time", "hist_retention_days", "hist_retention_runs"
-        ),
+        Word("log_dir", f"no effect, which flow check says: {_LOGS}"),
+        Word("log_output", f"no effect, which flow check says: {_LOGS}"),
+        *_refused(_LOGS, "artifacts"),
+        *_refused("use keep_last, such as keep_last: 100", "hist_retention_runs"),
         *_refused("a run has 5 seconds to stop before it is killed", "max_clean_up_time_sec"),
-        *_refused("set the variables in env, or pass them to the node", "dotenv", "secrets"),
-        *_refused(_NO_CONTAINERS, "container", "registry_auths", "kubernetes"),
+        *_refused("sign in on the worker, such as docker login", "registry_auths"),
+        *_refused(_NO_CONTAINERS, "kubernetes"),
         *_refused(_REMOTE, "ssh", "redis", "s3"),
-        *_refused("write them in each step", "defaults", "consts", "step_types", "actions"),
-        *_refused("put retry_policy on steps", "retry_policy"),
+        *_refused("write them in each step", "consts", "step_types", "actions"),
         *_refused("use schedule with restart", "restart_policy"),
-        *_refused("traces are not supported", "otel"),
+        *_refused("start the node with --tracing", "otel"),
         *_refused("params can always be passed", "run_config"),
         *_refused("start flows over REST", "webhook"),
         *_refused("limit the resources of the worker when you start it", "resources"),
         *_refused("install them on the workers", "tools"),
-        *_refused(_SHELL_ARGS, "shell_args"),
         *_refused(_MODELS, "llm", "harness", "harnesses", "tasks"),
     ],
 )
@@ -124,22 +138,23 @@ STEP: Final = Table(
         Word("id", "a second name, for depends and references"),
         Word("description", "a description for readers"),
         Word("run", "a shell command, or a list of them that run in order"),
-        Word("command", "a shell command, or a list of a program and its arguments"),
+        Word("command", "a shell command, a list of them, or a program and its arguments"),
         Word(
             "script", "a script for the shell, for the interpreter in its #! line, or for `command`"
         ),
-        Word("shell", "the shell of command and script"),
+        Word("shell", "the shell of command and script, or another interpreter"),
+        Word("shell_args", "options of the shell, a list"),
         Word("exec", "a program without a shell: command and args"),
         Word("task", "a Python function that workers know"),
         Word("payload", "the payload of the task"),
         Word("http", "a request: url, method, headers, json, body, expect"),
         Word("event", "an event to publish: topic, type, key, data"),
         Word("call", "another flow"),
-        Word("action", "dag.run, which runs another flow: dag and params in `with`"),
+        Word("action", "one of Dagu 2: dag.run, exec, http.request, human.task, jq.filter, …"),
         Word("params", "params for the flow of `call`"),
-        Word("executor", "type http with its config; not needed for command and shell"),
+        Word("executor", "type http, jq or mail with its config; not needed for commands"),
         Word("type", "same as executor"),
-        Word("config", "options for `type: http`, `run` or `action`"),
+        Word("config", "options for a type, `run` or `action`"),
         Word("with", same_as="config", means="config"),
         Word("depends", "steps that must succeed first"),
         Word("needs", same_as="depends", means="depends"),
@@ -147,6 +162,10 @@ STEP: Final = Table(
         Word("working_dir", "its working directory"),
         Word("dir", same_as="working_dir", means="working_dir"),
         Word("output", "the variable that stores its output"),
+        Word("outputs", "values that it writes to the file $DAGU_OUTPUT_FILE: name and type"),
+        Word("stdout", "a file below the working directory to which what it prints is added"),
+        Word("stderr", "the same for its error messages"),
+        Word("container", "where it runs: the name of a container, or its image and options"),
         Word("timeout_sec", "seconds for an attempt"),
         Word("retry_policy", "limit, interval_sec, backoff, max_interval_sec, exit_code"),
         Word("retries", "attempts after the first, 10 s apart and then longer each time"),
@@ -156,18 +175,16 @@ STEP: Final = Table(
         Word("worker_selector", "labels that a worker must have"),
         Word("labels", same_as="worker_selector", means="worker_selector"),
         Word("signal_on_stop", "SIGTERM, the only signal that is sent"),
-        *_refused("loop in a script, or use retry_policy", "repeat_policy"),
-        *_refused("write a step for each, or loop in a script", "parallel", "foreach"),
+        Word("repeat_policy", "execute it again: while or until, with an interval and a limit"),
+        Word("parallel", "calls the flow for each of these items: a list, or items and a limit"),
+        *_refused("use parallel with call, or loop in a script", "foreach"),
         *_refused(_MAIL, "mail_on_error"),
-        *_refused(_LOGS, "stdout", "stderr", "log_output"),
-        *_refused(_NO_CONTAINERS, "container"),
+        *_refused(_LOGS, "log_output"),
         *_refused("install them on the workers", "shell_packages"),
-        *_refused(_SHELL_ARGS, "shell_args"),
         *_refused("use command, http, task or call", "value", "routes", "noop"),
-        *_refused("approvals are not supported", "approval"),
+        *_refused("put a step with action: human.task after it", "approval"),
         *_refused("check it in the next step", "output_schema"),
-        *_refused("store what it prints, with output", "outputs"),
-        *_refused("let the command read its files", "inputs"),
+        *_refused("let the command read its files", "inputs", "stdin"),
         *_refused(_MODELS, "llm", "messages", "agent", "tools"),
     ],
 )
@@ -181,6 +198,23 @@ RETRY: Final = Table(
         Word("max_interval_sec", "the longest interval"),
         Word("exit_code", "retry only after these exit codes"),
         Word("exit_codes", same_as="exit_code", means="exit_code"),
+    ],
+)
+
+REPEAT: Final = Table(
+    "`repeat_policy`",
+    [
+        Word("repeat", "while, until, or true, which means while"),
+        Word(
+            "condition", "while it holds, or until it does: a value such as ${NAME}, or a command"
+        ),
+        Word("expected", "the expected value, or a pattern after re:"),
+        Word("exit_code", "without a condition: while, or until, it exits with one of these"),
+        Word("exit_codes", same_as="exit_code", means="exit_code"),
+        Word("interval_sec", "seconds between two executions"),
+        Word("limit", "the most executions, the first included"),
+        Word("backoff", "true, or the factor by which the interval grows each time"),
+        Word("max_interval_sec", "the longest interval"),
     ],
 )
 
@@ -204,6 +238,7 @@ CONDITION: Final = Table(
     "`preconditions`",
     [
         Word("condition", "a value such as ${NAME}, or a command"),
+        Word("eval", "a value that may contain $(command); needs `expected`"),
         Word("command", same_as="condition", means="condition"),
         Word("expected", "the expected value, or a pattern after re:"),
         Word("negate", "the condition must not be met"),
@@ -228,7 +263,7 @@ HANDLERS: Final = Table(
         Word("abort", "after it was stopped or cancelled"),
         Word("cancel", same_as="abort", means="abort"),
         Word("exit", "at the end, always"),
-        *_refused("approvals are not supported", "wait"),
+        *_refused("put a step before the one with action: human.task", "wait"),
     ],
 )
 
@@ -254,10 +289,33 @@ HTTP: Final = Table(
         Word("headers", "names and values"),
         Word("body", "the body to send"),
         Word("timeout", "seconds"),
-        *_refused("put it in the url", "query"),
-        *_refused("parse it in the next step", "json", "format"),
-        *_refused("the response is kept with the run", "silent", "debug"),
-        *_refused("certificates are always verified", "skip_tls_verify"),
+        Word("query", "parameters to add to the url"),
+        Word("silent", "the log always has the response, and the output its status and body"),
+        Word("json", "without output; an output always has the status, and the body as json"),
+        Word("format", same_as="json", means="json"),
+        *_refused("the response is kept with the run", "debug"),
+        *_refused("send files with a command, such as curl", "form", "files", "output"),
+        Word(
+            "skip_tls_verify",
+            "only false: certificates are always verified; trust one with SSL_CERT_FILE",
+        ),
+    ],
+)
+
+HUMAN: Final = Table(
+    "`with` of `action: human.task`",
+    [
+        Word("prompt", "what the person is asked"),
+        *_refused("ask for the values as params of the flow", "form"),
+        *_refused("reject it, and retry the flow from an earlier step", "push_back"),
+    ],
+)
+
+PARALLEL: Final = Table(
+    "`parallel` as a mapping",
+    [
+        Word("items", "a list, or a variable that has one"),
+        Word("max_concurrent", "how many run at once; 10 by default"),
     ],
 )
 
@@ -267,7 +325,7 @@ RUN: Final = Table(
     "`with` of `run`",
     [
         Word("shell", "the shell of the command"),
-        *_refused(_SHELL_ARGS, "shell_args"),
+        Word("shell_args", "options of the shell"),
         *_refused("install them on the workers", "shell_packages"),
     ],
 )
@@ -289,7 +347,134 @@ OUTPUT: Final = Table(
     ],
 )
 
+JQ: Final = Table(
+    "`config` of jq, and `with` of `action: jq.filter`",
+    [
+        Word("filter", "what jq does; for `type: jq` it is the command"),
+        Word("data", "the JSON it reads, or a text that is JSON; for `type: jq` the script"),
+        Word("input", "a file to read instead"),
+        Word("raw", "true: texts are printed without quotes"),
+        Word("args", "values by name, which the filter names as $NAME"),
+    ],
+)
+
+MAIL: Final = Table(
+    "`config` of mail, and `with` of `action: mail.send`",
+    [
+        Word("to", "the address, or a list of them"),
+        Word("cc", "who gets a copy"),
+        Word("bcc", "who gets a copy that the others cannot see"),
+        Word("from", "the sender; the default is that of the setting smtp_url"),
+        Word("subject", "the subject"),
+        Word("message", "the text; one that begins with <!DOCTYPE html> is HTML"),
+        Word("attachments", "files to attach"),
+        *_refused("attach files by their names", "attach_logs"),
+    ],
+)
+
+SMTP: Final = Table(
+    "`smtp` of a flow",
+    [
+        Word("host", "the mail server; without smtp it is that of the setting smtp_url"),
+        Word("port", "its port; 465 is TLS from the start, the default is 587 with STARTTLS"),
+        Word("username", "who signs in"),
+        Word("password", "the password; name a variable or a secret"),
+        *_refused("use username and password", "oauth"),
+    ],
+)
+
+MAIL_ON: Final = Table(
+    "`mail_on`",
+    [
+        Word("failure", "true: send the mail of `error_mail`; needs no handler for failure"),
+        Word("success", "true: send the mail of `info_mail`; needs no handler for success"),
+        *_refused(_MAIL, "wait"),
+    ],
+)
+
+REPORT: Final = Table(
+    "`error_mail` and `info_mail`",
+    [
+        Word("to", "the address, or a list of them"),
+        Word("from", "the sender; the default is that of the setting smtp_url"),
+        Word("prefix", "how the subject begins"),
+        Word("attach_logs", "no effect, which flow check says: the mail has a command for them"),
+    ],
+)
+
+TEMPLATE: Final = Table(
+    "`with` of `action: template.render`",
+    [
+        Word("template", "a text with {{ .name }} for values of data, and | upper, lower or trim"),
+        Word("data", "the values"),
+        Word("output", "a file to write; without it the text is printed"),
+        *_refused("write the text as template", "template_ref"),
+    ],
+)
+
+DEFAULTS: Final = Table(
+    "`defaults`",
+    [
+        Word("retry_policy", "unless the step has its own, or retries"),
+        Word("continue_on", "unless the step has its own"),
+        Word("timeout_sec", "unless the step has its own"),
+        Word("signal_on_stop", "unless the step has its own"),
+        Word("env", "before the variables of the step"),
+        Word("preconditions", "before the conditions of the step"),
+        Word("precondition", same_as="preconditions", means="preconditions"),
+        *_refused("write it in each step", "repeat_policy", "agent"),
+        *_refused(_MAIL, "mail_on_error"),
+    ],
+)
+
+CONTAINER: Final = Table(
+    "`container`, `config` of docker, and `with` of `action: docker.run`",
+    [
+        Word("image", "the image; it is started with docker or podman"),
+        Word("exec", "the running container to enter instead; for docker its options"),
+        Word("name", "the name of the container"),
+        Word("container_name", same_as="name", means="name"),
+        Word("pull_policy", "always, missing (the default) or never"),
+        Word("pull", same_as="pull_policy", means="pull_policy"),
+        Word("volumes", "source:target, with :ro or :rw"),
+        Word("env", "more variables; the container has those of the step as well"),
+        Word("working_dir", "the directory within the container"),
+        Word("user", "the user, and :group"),
+        Word("platform", "the platform of the image, such as linux/amd64"),
+        Word("ports", "published ports, such as 8080:80"),
+        Word("network", "the network"),
+        Word("shell", "the shell within it, such as [/bin/sh, -c]; without it, none is used"),
+        Word("command", "with docker.run: the command"),
+        Word("auto_remove", "false: the container stays when the command has ended"),
+        Word("keep_container", "true: it stays at the end of the run"),
+        *_refused("let the image start its service", "startup", "wait_for", "log_pattern"),
+        *_refused("start services before the flow", "restart_policy", "health_check"),
+        *_refused("use the options of this table", "host", "container"),
+    ],
+)
+
+OUTPUTS: Final = Table(
+    "An item of `outputs`",
+    [
+        Word("name", "its name, in ${steps.ID.outputs.NAME}"),
+        Word("type", "string or json"),
+        *_refused("write the value, and not a file", "path"),
+    ],
+)
+
+SECRET: Final = Table(
+    "An item of `secrets`",
+    [
+        Word("name", "the variable, and the name of the secret on the node"),
+        Word("provider", "env, file or command, which the note of flow check repeats"),
+        Word("key", "the variable, file or command"),
+        Word("ref", "the name that Dagu has for it"),
+        *_refused("let a command on the node get it", "options"),
+    ],
+)
+
 TABLES: Final = (
-    *(FLOW, STEP, RETRY, CONTINUE, CONDITION),
-    *(SCHEDULE, HANDLERS, PARAM, HTTP, EXEC, RUN, CALL, OUTPUT),
+    *(FLOW, STEP, RETRY, REPEAT, CONTINUE, CONDITION),
+    *(SCHEDULE, HANDLERS, PARAM, HTTP, EXEC, RUN, CALL, HUMAN, PARALLEL, OUTPUT),
+    *(JQ, MAIL, SMTP, MAIL_ON, REPORT, TEMPLATE, DEFAULTS, CONTAINER, OUTPUTS, SECRET),
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.planner.due import jittered
 
 if TYPE_CHECKING:

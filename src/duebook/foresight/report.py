@@ -140,7 +140,11 @@ def _due_in(entries: Iterable[Entry], minute: datetime) -> tuple[str, ...]:
     names: list[str] = []
     before = minute - timedelta(microseconds=1)
     for entry in entries:
-        due_at = DueTimes(entry.spec, (), before, entry.name).next_after(before)
+        if entry.snapshot.status == "paused":
+            continue
+        windows = entry.snapshot.windows
+        due = DueTimes(entry.spec, (), before, entry.name, windows=windows)
+        due_at = due.next_after(before)
         if due_at is not None and due_at < minute + MINUTE:
             names.append(entry.name)
         if len(names) == MOST_NAMES:

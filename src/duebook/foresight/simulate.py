@@ -4,7 +4,6 @@ together where the workers are too few."""
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +11,7 @@ from duebook.foresight.alone import Stepper
 from duebook.foresight.entry import Entry, micros
 from duebook.foresight.load import Load
 from duebook.foresight.world import Resources, World
+from duebook.lazy_dataclasses import dataclass
 from duebook.planner import DueTimes
 
 if TYPE_CHECKING:

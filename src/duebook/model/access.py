@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from functools import total_ordering
@@ -17,6 +16,7 @@ from uuid import UUID
 
 from duebook.errors import Invalid, quoted, shorten
 from duebook.ids import check_name
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import Id, Name, Shown, shown
 
 __all__ = [

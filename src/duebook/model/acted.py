@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import Name, Shown, shown
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class BackfillProgress:
     queued: int = 0
     running: int = 0
     succeeded: int = 0
+    partial: int = 0
     failed: int = 0
     cancelled: int = 0
 
@@ -66,4 +67,4 @@ class BackfillProgress:
 
     @property
     def ended(self) -> int:
-        return self.succeeded + self.failed + self.cancelled
+        return self.succeeded + self.partial + self.failed + self.cancelled

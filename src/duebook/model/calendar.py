@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from duebook.errors import Invalid, refuse_keys, shorten
 from duebook.ids import check_name
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.calendar_days import DaySet
 from duebook.model.codec import NEVER_SHOWN, Name, Shown, shown
 from duebook.model.fields import DateRange, is_text, read_date_ranges
@@ -117,7 +118,8 @@ class CalendarEdit:
     added: Annotated[tuple[str, ...], Shown("Days to come, or ranges of days, that it gains.")]
     removed: Annotated[tuple[str, ...], Shown("Days to come that it loses.")]
     schedules: Annotated[int, Shown("How many schedules use it.", least=0)]
-    until: Annotated[datetime, Shown("How far due times were compared.")]
+    compared: Annotated[int, Shown("The due times of how many of them were compared.", least=0)]
+    until: Annotated[datetime, Shown("How far their due times were compared, at least.")]
     moved: Annotated[tuple[MovedDueTimes, ...], Shown("The schedules whose due times move.")]
 
 
@@ -150,9 +152,10 @@ def referred(definition: dict[str, Any]) -> tuple[str, ...]:
 
 
 def definition_text(definition: Mapping[str, Any]) -> str:
-    """A definition in a few words."""
+    """A definition in a few words, with what it leaves out at the end."""
     parts = []
-    for key, value in definition.items():
+    for key in (key for key in (*_KEYS, "without") if key in definition):
+        value = definition[key]
         if key == "without":
             parts.append(f"without {definition_text(value)}")
         elif key == "ical":

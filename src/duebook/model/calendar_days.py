@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Invalid
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.fields import DateRange
 
 if TYPE_CHECKING:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime  # noqa: TC003 - FIELDS reads the types
 from typing import Any, Final, Literal, get_args
 
 from duebook.errors import Invalid, shorten
 from duebook.ids import check_name
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.calendar_days import DaySet
 from duebook.timetext import format_instant, parse_instant
 

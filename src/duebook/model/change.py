@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, Any, Final
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import Shown, shown
 
 __all__ = ["KINDS", "Change", "ChangeFilter", "change_text", "digest_of"]
 
 KINDS: Final = (
     *("schedule", "declaration", "run", "flow", "template", "calendar", "window", "feed", "queue"),
-    *("token", "namespace", "sink", "group", "event", "database"),
+    *("alert_rule", "shadow"),
+    *("token", "namespace", "sink", "group", "event", "database", "node"),
 )
 """Of what changes are recorded."""
 LARGE: Final = 4_096

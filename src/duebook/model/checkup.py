@@ -3,8 +3,9 @@ counts them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+from duebook.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -65,6 +66,7 @@ class FileFacts:
     """A SQLite file."""
 
     path: str
+    """empty: it is in memory, and of the rest only the size counts"""
     size: int
     wal_size: int
     unused: int

@@ -6,10 +6,10 @@ twice. Laid end to end they can, once it is known on which side each lies.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.timetext import format_duration, format_instant
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import cache, partial
@@ -28,6 +28,7 @@ from typing import (
     get_type_hints,
 )
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.secret import is_secret
 from duebook.timetext import format_instant, parse_instant
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from duebook.errors import Invalid, quoted
+from duebook.errors import Invalid, quoted, shorten
 from duebook.ids import check_name
+from duebook.lazy_dataclasses import dataclass
+from duebook.model.channel import load_channel, show_channel
 from duebook.model.codec import NEVER_SHOWN, Name, Shown, shown
-from duebook.model.event import Event, Topic, check_topic
-from duebook.model.fields import whole
+from duebook.model.event import LIFECYCLE_TYPES, Event, Topic, check_topic, check_type
+from duebook.model.fields import read_labels, whole
+from duebook.model.secret import HIDDEN
 from duebook.model.sink import show_options
 
 __all__ = [
+    "SINKS",
     "Consumer",
     "ConsumerDetails",
     "ConsumerState",
@@ -30,13 +34,28 @@ __all__ = [
     "Report",
     "SinkMade",
     "load_topics",
+    "load_types",
     "new_consumer",
 ]
 
-Kind = Literal["group", "kafka", "webhook"]
+Kind = Literal["group", "kafka", "ping", "webhook", "alert_rules", "alert_channel"]
+SINKS: Final = ("kafka", "ping", "webhook")
+"""Kinds that people define as sinks."""
 MOST_PARTITIONS: Final = 256
 MOST_ATTEMPTS: Final = 1_000
 MOST_TOPICS: Final = 1_000
+MOST_TYPES: Final = 100
+
+
+def _shown(options: dict[str, Any]) -> dict[str, Any]:
+    """Options as they may be shown."""
+    channel = options.get("channel")
+    if channel is None:
+        return show_options(options)
+    try:
+        return {"channel": show_channel(load_channel(channel))}
+    except Invalid:  # it hides something already, or was kept by another version
+        return {"channel": dict.fromkeys(channel, HIDDEN) | {"kind": channel.get("kind")}}
 
 
 @shown("ConsumerSettings")
@@ -50,9 +69,18 @@ class Consumer:
     topics: Annotated[tuple[Topic, ...] | None, Shown("null: all except life cycle events.")]
     partitions: int
     attempts: Annotated[int, Shown("Attempts before an event becomes a dead letter.")]
-    options: Annotated[dict[str, Any], Shown("Secrets are hidden.", write=show_options)] = field(
+    options: Annotated[dict[str, Any], Shown("Secrets are hidden.", write=_shown)] = field(
         default_factory=dict
     )
+    types: Annotated[tuple[str, ...] | None, Shown("null: all types.")] = None
+    labels: Annotated[
+        dict[str, str], Shown("Only events of schedules that have all these labels.")
+    ] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> tuple[str, ...] | None:
+        """The only keys whose events it gets; None: all."""
+        return tuple(sorted(self.options["urls"])) if self.kind == "ping" else None
 
 
 class Cursor(NamedTuple):
@@ -202,18 +230,54 @@ def new_consumer(
     partitions: object,
     attempts: object,
     options: dict[str, Any] | None = None,
+    types: object = None,
+    labels: object = None,
 ) -> Consumer:
     """Raises Invalid that names the part."""
     what = "group" if kind == "group" else "sink"
+    kinds = load_types(types)
     return Consumer(
         namespace,
         check_name(name, what),
         kind,
-        load_topics(topics),
+        _topics_of(kinds) if topics is None and kinds else load_topics(topics),
         whole(1, MOST_PARTITIONS)("partitions", partitions),
         whole(1, MOST_ATTEMPTS)("attempts", attempts),
         options or {},
+        kinds,
+        dict(read_labels("labels", labels or {})),
     )
+
+
+def load_types(types: object) -> tuple[str, ...] | None:
+    """A type of event, several, or None for all of them; raises Invalid."""
+    if types is None:
+        return None
+    items = [types] if isinstance(types, str) else types
+    if not isinstance(items, Sequence | AbstractSet) or not items:
+        raise Invalid(f"types {quoted(types)} is not a type or a list of types")
+    if len(items) > MOST_TYPES:
+        raise Invalid(f"types has {len(items):,} items; at most {MOST_TYPES} are allowed")
+    return tuple(sorted({check_type(item) for item in items}))
+
+
+def _topics_of(types: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The topics that types of Duebook's own belong to: all topics do not include those."""
+    known = {LIFECYCLE_TYPES[type_] for type_ in types if type_ in LIFECYCLE_TYPES}
+    others = [type_ for type_ in types if type_ not in LIFECYCLE_TYPES]
+    reserved = [type_ for type_ in others if type_.startswith(("run.", "schedule.", "flow."))]
+    if reserved:
+        told = ", ".join(LIFECYCLE_TYPES)
+        raise Invalid(
+            f'type "{shorten(reserved[0])}" is not one of {told}; if it is a type of your own, '
+            "name its topic"
+        )
+    if known and others:
+        raise Invalid(
+            f'type "{shorten(others[0])}" is not on {", ".join(sorted(known))}, as the others are; '
+            "name the topics"
+        )
+    return tuple(sorted(known)) or None
 
 
 def load_topics(topics: object) -> tuple[str, ...] | None:

@@ -3,10 +3,10 @@ and which due times that moves. The command line, the REST API and programs show
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import Name, Shown, shown
 from duebook.model.note import Note
 from duebook.model.plan import Control

@@ -74,6 +74,9 @@ def _unknown(key: str, alone: bool) -> str:
     """Of several, none names all that are known: it would be said again and again."""
     if key == "status":
         return "status is not a field of a definition; enabled (or active) pauses and resumes"
+    if key == "tz":
+        shown = '{"daily": "06:00", "tz": "Europe/Brussels"}'
+        return f"tz is not a field of a definition; it belongs to the trigger, such as {shown}"
     meant = get_close_matches(key, FIELDS, n=1)
     known = f"; use one of {', '.join(FIELDS)}" if alone else ""
     hint = f"; did you mean {meant[0]}?" if meant else known

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Final, Literal
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import Shown, shown
 
 __all__ = ["CHECKED", "LEVELS", "Checkup", "Diagnosis", "Level"]
@@ -25,7 +25,9 @@ CHECKED: Final = (
     "definitions",
     "queues",
     "tasks",
+    "secrets",
     "flows",
+    "alerts",
     "retention",
     "disk",
     "backups",

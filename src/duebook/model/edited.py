@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import NEVER_SHOWN, Shown, shown
 from duebook.model.note import Note
 from duebook.model.schedule import ScheduleSpec

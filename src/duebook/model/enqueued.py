@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, quoted, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.fields import check_payload, is_text, read_length
 from duebook.model.schedule import POLICIES, ScheduleSpec
 from duebook.model.target import TaskTarget, load_target
+from duebook.model.unique_keys import FOREVER, KEY_OPTIONS, KeyRule, load_key_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,8 +42,10 @@ class Enqueued:
     policies: ScheduleSpec
     payload: dict[str, Any] = field(default_factory=dict)
     key: str | None = None
-    """of all runs in a namespace, one has it"""
+    """of all runs of the task in a namespace, one has it at a time"""
     delay: timedelta = timedelta()
+    rule: KeyRule = FOREVER
+    """until when a run keeps the key, and what a call does that finds it taken"""
 
     @property
     def options(self) -> str | None:
@@ -70,8 +74,10 @@ def load_enqueued(task: str, payload: Any, key: Any, policies: Mapping[str, Any]
         raise Invalid(f"key {quoted(key)} is not a string of 1 to {LONGEST_KEY} characters")
     values = {name: _READERS[name](name, v) for name, v in policies.items() if v is not None}
     delay = values.pop("delay", timedelta())
+    about_key = {name: values.pop(name) for name in KEY_OPTIONS if name in values}
+    rule = load_key_rule(key, about_key, delay)
     spec = _spec(target, values)
-    return Enqueued(target.name, spec, check_payload("payload", payload), key, delay)
+    return Enqueued(target.name, spec, check_payload("payload", payload), key, delay, rule)
 
 
 @lru_cache(maxsize=10_000)
@@ -93,6 +99,8 @@ def step_spec(task: str | None, options: str | None) -> ScheduleSpec:
 
 
 _UNKNOWN: Final = "flow"
-_READERS: Final[dict[str, Callable[[str, Any], Any]]] = {"delay": read_length} | {
-    key: known.kind.read for key, known in ENQUEUE_POLICIES.items()
+_READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
+    "delay": read_length,
+    **KEY_OPTIONS,
+    **{key: known.kind.read for key, known in ENQUEUE_POLICIES.items()},
 }

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 from zlib import crc32
 
 from duebook.errors import Invalid, quoted, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import NEVER_SHOWN, Id, Name, Shown, encode, shown
 from duebook.model.fields import bounded_json
 from duebook.model.listing import Listing
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LIFECYCLE",
+    "LIFECYCLE_TYPES",
     "LONGEST_KEY",
     "MOST_DATA",
     "Draft",
@@ -42,6 +44,22 @@ __all__ = [
 
 LIFECYCLE: Final = "duebook."
 """Topics that begin so tell what happens to runs and schedules; nobody else writes to them."""
+LIFECYCLE_TYPES: Final = {
+    **dict.fromkeys(
+        ("run.succeeded", "run.failed", "run.cancelled", "run.partial", "run.late"),
+        f"{LIFECYCLE}runs",
+    ),
+    "flow.finished": f"{LIFECYCLE}runs",
+    **{
+        f"schedule.{what}": f"{LIFECYCLE}schedules"
+        for what in (
+            *("created", "updated", "paused", "resumed", "completed", "deleted", "catchup_held"),
+            "missed",
+        )
+    },
+    **dict.fromkeys(("alert.problem", "alert.resolved", "alert.test"), f"{LIFECYCLE}alerts"),
+}
+"""The types that Duebook writes itself, and their topics."""
 LONGEST_KEY: Final = 500
 MOST_DATA: Final = 1_000_000
 """Bytes of data, as JSON."""

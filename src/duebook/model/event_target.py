@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from duebook.errors import Invalid, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.event import LIFECYCLE, check_key, check_topic, check_type, data_text
 from duebook.model.secret import refuse_hidden, show_payload
 

@@ -14,15 +14,18 @@ from duebook.model.run import Outcome
 
 if TYPE_CHECKING:
     from duebook.model.flow_target import FlowTarget
+    from duebook.model.repeat import Repeat
     from duebook.model.retry import Retry
 
 __all__ = [
     "HAND_BACK",
     "LOST",
+    "Asks",
     "Calls",
     "Ends",
     "Fate",
     "HandedBack",
+    "Repeats",
     "TriedAgain",
     "fate_of",
     "fate_of_lost",
@@ -53,6 +56,19 @@ class TriedAgain(NamedTuple):
     after: timedelta
 
 
+class Repeats(NamedTuple):
+    """The step ended so, and is executed again unless that was often enough."""
+
+    outcome: Outcome
+    repeat: Repeat
+
+
+class Asks(NamedTuple):
+    """The step waits for a person, who is asked this."""
+
+    prompt: str
+
+
 class HandedBack(NamedTuple):
     """The attempt says nothing about the work; any node may begin it again."""
 
@@ -65,7 +81,7 @@ class Calls(NamedTuple):
     flow: FlowTarget
 
 
-Fate = Ends | TriedAgain | HandedBack | Calls
+Fate = Ends | TriedAgain | Repeats | Asks | HandedBack | Calls
 
 
 def fate_of(outcome: Outcome | None, retry: Retry | None, failures: int, seed: str) -> Fate:
@@ -76,8 +92,12 @@ def fate_of(outcome: Outcome | None, retry: Retry | None, failures: int, seed: s
     if outcome.reason in HAND_BACK:
         # what a node hands back that leaves keeps its place
         return HandedBack(AT_ONCE if outcome.reason == "shutdown" else HAND_BACK_DELAY)
+    if outcome.asks is not None:
+        return Asks(outcome.asks)
     if outcome.call is not None:
         return Calls(outcome.call)
+    if outcome.repeat is not None:
+        return Repeats(outcome, outcome.repeat)
     after = retry.delay_after(outcome, failures + 1, seed) if retry is not None else None
     return Ends(outcome) if after is None else TriedAgain(outcome, after)
 

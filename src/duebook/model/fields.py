@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, quoted, shorten
 from duebook.ids import check_name
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.secret import refuse_hidden, show_payload
 from duebook.timetext import (
     format_duration,

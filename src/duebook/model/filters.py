@@ -7,10 +7,11 @@ named at once.
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, get_args
 
 from duebook.errors import Invalid, quoted, refuse_keys, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.fields import (
     one_of,
     read_flag,
@@ -110,7 +111,8 @@ class ScheduleFilter:
     due_before: datetime | None = None
     """active, and due next before that"""
     target: str | None = None
-    """what they run: task:NAME, flow:NAME, or one of task, flow, command, http, event"""
+    """what they run: task:NAME, flow:NAME, celery:NAME, or one of task, flow, celery, command,
+    http, event"""
     problem: bool | None = None
 
     @property
@@ -256,11 +258,11 @@ def _task(key: str, value: Any) -> str:
 
 
 def _target(key: str, value: Any) -> str:
-    if value in ("task", "command", "http", "event", "flow"):
+    if value in ("task", "command", "http", "event", "flow", "celery"):
         return str(value)
     kind, _, name = value.partition(":") if isinstance(value, str) else ("", "", "")
-    if kind not in ("task", "flow"):
-        known = "task, task:NAME, flow, flow:NAME, command, http, event"
+    if kind not in ("task", "flow", "celery"):
+        known = "task, task:NAME, flow, flow:NAME, celery, celery:NAME, command, http, event"
         raise Invalid(f"{key} {quoted(value)} is not one of {known}")
     load_target({kind: name})
     return f"{kind}:{name}"

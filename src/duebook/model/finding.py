@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:

@@ -5,21 +5,24 @@ Texts of a flow that may have values in them are templates; the text of a Script
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.flow_target import FlowTarget
 from duebook.model.schedule import POLICIES, ScheduleSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from duebook.model.repeat import Repeat
     from duebook.model.retry import Retry
     from duebook.model.target import Target
     from duebook.triggers import Trigger
 
 __all__ = [
+    "BUILTINS",
     "BY_HAND",
     "CHECK",
     "HANDLED",
@@ -28,15 +31,20 @@ __all__ = [
     "OUTPUT_SIZE",
     "SHELLS",
     "Condition",
+    "Container",
     "ContinueOn",
     "Event",
     "Flow",
     "FlowTarget",
+    "HumanTask",
+    "NamedOutput",
+    "Parallel",
     "Param",
     "Revision",
     "Script",
     "Step",
     "StepTarget",
+    "builtin_program",
     "handler_name",
     "is_shell",
     "program_names",
@@ -65,6 +73,17 @@ def handler_name(event: Event) -> str:
 def program_names(words: Sequence[str]) -> list[str]:
     """The programs that a command line may begin with, without their directories."""
     return [word.rpartition("/")[2] for word in words[:2]]
+
+
+BUILTINS: Final = {
+    f"@{kind}": f"duebook.builtin_steps.{kind}" for kind in ("jq", "mail", "template")
+}
+"""What stands for a program of Duebook's own in a command, and the module that it is."""
+
+
+def builtin_program(kind: str) -> str:
+    """What stands for the program of a step that Duebook performs itself, in a process."""
+    return f"@{kind}"
 
 
 def is_shell(interpreter: Sequence[str]) -> bool:
@@ -130,8 +149,63 @@ class Script:
         return self.text
 
 
+@dataclass(frozen=True, slots=True)
+class Container:
+    """Where a command runs: an image that the step gets for itself, or a container to enter.
+
+    Texts are templates. One that is `shared` is started by the first step that needs it, under a
+    name of the flow's run, and removed at the end of the run.
+    """
+
+    image: str | None = None
+    name: str | None = None
+    options: tuple[str, ...] = ()
+    """of the engine when the container is created"""
+    env: tuple[tuple[str, str], ...] = ()
+    user: str | None = None
+    cwd: str | None = None
+    """the working directory within it"""
+    volumes: tuple[str, ...] = ()
+    shared: bool = False
+    keeps: bool = False
+    """whether it stays when the command, or the run of the flow, has ended"""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedOutput:
+    """A value that a step writes to the file DAGU_OUTPUT_FILE."""
+
+    name: str
+    is_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HumanTask:
+    """A person, who approves or rejects; the prompt is a template."""
+
+    prompt: str
+
+    def masked(self) -> HumanTask:
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        return {"human": self.prompt}
+
+    def __str__(self) -> str:
+        return f"asks a person: {self.prompt}"
+
+
 if TYPE_CHECKING:
-    StepTarget = Target | Script
+    StepTarget = Target | Script | HumanTask
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """The items for each of which a step calls its flow, and how many of them at once."""
+
+    items: Any
+    """a list of JSON whose texts are templates, or a template of a list"""
+    limit: int = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +228,18 @@ class Step:
     continue_on: ContinueOn = ContinueOn()
     output: str | None = None
     """the variable that keeps what it printed"""
+    outputs: tuple[NamedOutput, ...] = ()
+    """the values it writes to a file, by name; they are its output"""
+    stdout: str | None = None
+    """a template: the file, below the working directory, that also gets what it prints"""
+    stderr: str | None = None
+    container: Container | None = None
     workers: tuple[tuple[str, str], ...] = ()
     """labels that a worker must have"""
     written: str = ""
     """what it runs, as its file has it; for people"""
+    repeat: Repeat | None = None
+    parallel: Parallel | None = None
     likely_flow: str | None = None
     """the one word that its `run` has, which in a file of Dagu 1 is the name of a flow"""
 
@@ -188,8 +270,16 @@ class Flow:
     restart_wait: timedelta = timedelta()
     max_active_steps: int | None = None
     delay: timedelta = timedelta()
+    retry: Retry | None = None
+    """of the whole run, once it failed"""
     max_output: int = OUTPUT_SIZE
     """characters that are kept of what a step prints, where it has a variable for them"""
+    dotenv: tuple[str, ...] = ()
+    """files with variables, read where a step runs; later ones win"""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """what those who wrote the file should know"""
+    place: str = field(default="", compare=False)
+    """the directory's name and the path of its file in it, as a revision has them"""
     calendar_at: tuple[int, int] = field(default=(1, 1), compare=False)
     """line and column of its `calendar`, which only the database knows to exist"""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.run import run_state
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Skip:
 class FlowEnd:
     """How a run of a flow ended."""
 
-    status: Literal["succeeded", "failed", "cancelled"]
+    status: Literal["succeeded", "partial", "failed", "cancelled"]
     reason: str | None = None
     failed: tuple[str, ...] = ()
     """the steps because of which it failed"""
@@ -196,6 +196,8 @@ class FlowMove:
     wake_at: datetime | None = None
     again_at: datetime | None = None
     """when it is run once more, after it ended so"""
+    forgotten: frozenset[str] | None = None
+    """the steps that begin again then; None: all"""
     is_limited: bool = False
     """whether others of the flow may have to wait for its end"""
 

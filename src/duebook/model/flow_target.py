@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from duebook.errors import Invalid, shorten
 from duebook.ids import check_name
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.fields import check_payload
 from duebook.model.secret import show_payload
 
-__all__ = ["FLOW_QUEUE", "FlowTarget", "load_flow"]
+__all__ = ["FLOW_QUEUE", "HUMAN_QUEUE", "FlowTarget", "load_flow"]
 
 FLOW_QUEUE: Final = "@flow"
 """Where runs of flows are: no queue can be called so, and no worker serves it."""
+HUMAN_QUEUE: Final = "@human"
+"""Where steps are that wait for a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,8 @@ class FlowTarget:
 
     name: str
     params: tuple[tuple[str, Any], ...] = ()
+    source: str | None = None
+    """the text of a flow that is made up for this call"""
 
     def masked(self) -> FlowTarget:
         """As it may be shown: without the values of params whose names say that they are secret."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
+from duebook.lazy_dataclasses import dataclass
+from duebook.model.celery_target import unknown_task
 from duebook.model.codec import Name, Shown, shown
 from duebook.model.run import Run
 from duebook.model.secret import hide_in_lines, is_secret, show_payload
@@ -68,7 +69,7 @@ def lacking(
     namespace: str, task: str | None, needs: Mapping[str, str], nodes: Iterable[LiveNode]
 ) -> str | None:
     """What no worker that lives has and a run asks for; None when one has it."""
-    living = [node for node in nodes if "worker" in node.roles]
+    living = [node for node in nodes if node.works]
     if not living:
         return "no worker is running"
     workers = [node for node in living if node.serves(namespace)]
@@ -80,7 +81,7 @@ def lacking(
         return f"it needs a worker with {wanted}, and no live worker has them"
     if task is not None and not any(task in node.tasks for node in fitting):
         beside = f" with {wanted}" if needs else ""
-        return f'no live worker{beside} knows task "{task}"'
+        return f"no live worker{beside} {unknown_task(task)}"
     return None
 
 

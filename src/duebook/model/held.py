@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Literal
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import Id, Name, Shown, shown
 
 __all__ = ["BulkDecision", "CatchupDecision", "DecisionKind", "HeldRange"]

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.model.http_target import HttpTarget, origin_of
 from duebook.model.secret import HIDDEN, fill_secrets, keep_secrets
-from duebook.model.target import CommandTarget, EventTarget, FlowTarget, Target, load_target
+from duebook.model.target import (
+    CeleryTarget,
+    CommandTarget,
+    EventTarget,
+    FlowTarget,
+    Target,
+    load_target,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +35,7 @@ def keep_hidden(form: object, current: Target | None) -> object:
     """
     known: dict[str, str] = {}
     content: Any = None
+    parts: dict[str, Any] = {}
     request = None
     if isinstance(current, CommandTarget):
         known = dict(current.env)
@@ -36,10 +44,15 @@ def keep_hidden(form: object, current: Target | None) -> object:
         content, request = current.json, current
     elif isinstance(current, EventTarget):
         content = current.data
-    elif isinstance(current, FlowTarget) and _flow(form) == current.name:
+    elif isinstance(current, FlowTarget) and _named(form, "flow") == current.name:
         content = dict(current.params)
+    elif isinstance(current, CeleryTarget) and _named(form, "celery") == current.task:
+        known = dict(current.headers)
+        parts = {"args": list(current.args), "kwargs": current.kwargs}
 
     def keep(part: str, sent: Any) -> Any:
+        if part in parts:
+            return keep_secrets(sent, parts[part])
         is_text = request is not None and part in ("url", "body")
         return keep_secrets(sent, getattr(request, part) if is_text else content)
 
@@ -67,7 +80,16 @@ def _filled(
         filled["event"] = event | {"data": content_of("data", event["data"])}
     if "flow" in filled and "params" in filled:
         filled["params"] = content_of("params", filled["params"])
-    return filled
+    return _filled_celery(filled, value_of, content_of) if "celery" in filled else filled
+
+
+def _filled_celery(
+    form: dict[str, Any], value_of: Callable[[str], str], content_of: Callable[[str, Any], Any]
+) -> dict[str, Any]:
+    filled = {part: content_of(part, form[part]) for part in form.keys() & {"args", "kwargs"}}
+    if "headers" in form:
+        filled["headers"] = _texts(form["headers"], value_of)
+    return form | filled
 
 
 def _texts(texts: Any, value_of: Callable[[str], str]) -> Any:
@@ -79,8 +101,8 @@ def _texts(texts: Any, value_of: Callable[[str], str]) -> Any:
     }
 
 
-def _flow(form: object) -> object:
-    return form.get("flow") if isinstance(form, dict) else None
+def _named(form: object, kind: str) -> object:
+    return form.get(kind) if isinstance(form, dict) else None
 
 
 def _url(form: object) -> str:

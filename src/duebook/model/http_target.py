@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from duebook.errors import Invalid, quoted, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.fields import bounded_json
-from duebook.model.secret import HIDDEN, refuse_hidden, show_payload, show_text
+from duebook.model.secret import (
+    HIDDEN,
+    is_by_reference,
+    refuse_hidden,
+    show_payload,
+    show_text,
+)
 
 __all__ = ["HttpTarget", "is_public_header", "load_http", "origin_of"]
 
@@ -57,7 +64,7 @@ class HttpTarget:
         return replace(
             self,
             url=show_text(self.url),
-            headers=tuple((k, v if is_public_header(k) else HIDDEN) for k, v in self.headers),
+            headers=tuple((k, _shown_header(k, v)) for k, v in self.headers),
             json=show_payload(self.json),
             body=None if self.body is None else show_text(self.body),
         )
@@ -77,6 +84,10 @@ class HttpTarget:
     def __str__(self) -> str:
         path, question, _ = self.url.partition("?")
         return f"{self.method} {path}{question and '?…'}"
+
+
+def _shown_header(name: str, value: str) -> str:
+    return value if is_public_header(name) or is_by_reference(value) else HIDDEN
 
 
 def is_public_header(name: str) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from duebook.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from duebook.model.calendar import Calendar
     from duebook.model.held import HeldRange
     from duebook.model.node import LiveNode
+    from duebook.model.plan import DueException, WindowSpan
     from duebook.model.queue import QueueLoad
     from duebook.model.run import Origin, Run, RunStatus
     from duebook.model.schedule import Schedule, ScheduleSpec
@@ -72,6 +74,10 @@ class Planned:
     id: str
     name: str
     spec: ScheduleSpec
+    exceptions: tuple[DueException, ...] = ()
+    """due times to come that were skipped or moved"""
+    windows: tuple[WindowSpan, ...] = ()
+    """maintenance windows that pause it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +91,19 @@ class Coming:
 
 @dataclass(frozen=True, slots=True)
 class Staff:
-    """What the live nodes do, those of other namespaces included, without telling who they are."""
+    """What the live nodes do for a namespace, without telling who they are; any of them plans."""
 
     lives: bool
     plans: bool
     queues: frozenset[str]
-    """that they serve"""
+    """that they serve for the namespace"""
 
     @staticmethod
-    def of(nodes: Sequence[LiveNode]) -> Staff:
+    def of(nodes: Sequence[LiveNode], namespace: str) -> Staff:
         return Staff(
             bool(nodes),
             any("scheduler" in node.roles for node in nodes),
-            frozenset(queue for node in nodes for queue in node.queues),
+            frozenset(queue for node in nodes if node.serves(namespace) for queue in node.queues),
         )
 
 
@@ -132,6 +138,8 @@ class Overview:
     """missed due times that wait for an operator"""
     windows: Sequence[MaintenanceWindow] = ()
     """maintenance windows that are open, or start soon"""
+    alerts: int = 0
+    """problems that alert rules have found, and that are not over"""
 
 
 @dataclass(frozen=True, slots=True)

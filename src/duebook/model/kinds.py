@@ -3,10 +3,10 @@ surface has to know to ask for one; each surface maps kinds, never single fields
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.calendar_use import CalendarUse, read_calendar_use
 from duebook.model.fields import (
     LONGEST_TEXT,
@@ -29,6 +29,7 @@ from duebook.model.fields import (
     read_title,
     whole,
 )
+from duebook.model.history import read_keep
 from duebook.model.retry import Retry, load_retry
 from duebook.model.target import load_target
 from duebook.timetext import format_duration, format_instant
@@ -166,6 +167,7 @@ DAYS: Final = Kind("days", read_date_ranges, most=MOST_RANGES)
 DEPENDENCIES: Final = Kind("dependencies", read_dependencies, most=MOST_DEPENDENCIES)
 FLAG: Final = Kind("flag", read_flag)
 INSTANT: Final = Kind("instant", read_instant)
+KEEP: Final = Kind("length", read_keep)
 LABELS: Final = Kind("labels", read_labels)
 LENGTH: Final = Kind("length", read_length)
 NAME: Final = Kind("name", read_name)

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import field, replace
 from datetime import datetime, timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import Shown, shown
-from duebook.model.serving import Serving, serving_of
+from duebook.model.serving import ALL, Serving, serving_of
 
-__all__ = ["LiveNode"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Drain", "LiveNode", "why_unserved"]
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """A node was asked to start no more runs."""
+
+    at: datetime
+    stops: bool
+    """whether it stops when its last run has finished"""
 
 
 @shown("Node")
@@ -46,7 +59,41 @@ class LiveNode:
     running: Annotated[int, Shown("How many runs it is executing.")]
     leads: Annotated[bool, Shown("Whether it is the leader.")]
     """in leader mode"""
+    draining_at: Annotated[
+        datetime | None, Shown("Since when it starts no more runs; null: it starts them.")
+    ] = None
+    stops_when_idle: Annotated[bool, Shown("Whether it stops when its last run has finished.")] = (
+        False
+    )
+    secrets: Annotated[
+        dict[str, list[str]], Shown("The names of the secrets that it offers, by namespace.")
+    ] = field(default_factory=dict)
+    unserved: Annotated[
+        dict[str, dict[str, str]],
+        Shown("The sinks and alert channels that it cannot serve, by namespace, and why."),
+    ] = field(default_factory=dict)
+
+    @property
+    def works(self) -> bool:
+        """Whether it starts runs."""
+        return "worker" in self.roles and self.draining_at is None
+
+    def seen_by(self, of: Serving) -> LiveNode:
+        """As those see it who may only look at some namespaces: of a node that serves others too,
+        nobody can tell which tasks and queues are of these."""
+        offered = {name: names for name, names in self.secrets.items() if name in of}
+        unserved = {name: sinks for name, sinks in self.unserved.items() if name in of}
+        served = self.namespaces.seen_by(of)
+        seen = replace(self, namespaces=served, secrets=offered, unserved=unserved)
+        return seen if served == self.namespaces != ALL else replace(seen, tasks=(), queues=())
 
     def serves(self, namespace: str) -> bool:
-        """Whether it executes runs of a namespace."""
-        return "worker" in self.roles and namespace in self.namespaces
+        """Whether it starts runs of a namespace."""
+        return self.works and namespace in self.namespaces
+
+
+def why_unserved(nodes: Iterable[LiveNode], namespace: str, sink: str) -> str | None:
+    """Why none of the live relays can serve a sink or channel; None: one can, or none lives."""
+    relays = [node for node in nodes if "relay" in node.roles]
+    reasons = [node.unserved.get(namespace, {}).get(sink) for node in relays]
+    return None if None in reasons else next(iter(reasons), None)

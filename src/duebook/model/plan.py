@@ -6,11 +6,12 @@ frozen all the same: that would make them four times as slow to make.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import Shown, shown
 from duebook.model.run import Interval
 
@@ -41,6 +42,7 @@ __all__ = [
     "Owner",
     "Plan",
     "Reason",
+    "ShadowSpan",
     "Skip",
     "Snapshot",
     "Stretch",
@@ -94,6 +96,8 @@ class Reason(StrEnum):
     """The schedule was deleted before it was decided."""
     MAX_RUNS = "max_runs"
     """The schedule had reached its `max_runs`."""
+    SHADOW = "shadow"
+    """Shadow mode was on: it was recorded instead of run."""
     STOPPED = "stopped"
     """A stop of a flow: what was running was asked to stop."""
     RESTARTED = "restarted"
@@ -235,6 +239,16 @@ class WindowSpan(NamedTuple):
         return self.end - timedelta(microseconds=1)
 
 
+class ShadowSpan(NamedTuple):
+    """Due times from `start` up to but without `end` (None: open) are recorded instead of run."""
+
+    start: datetime
+    end: datetime | None
+
+    def covers(self, due_at: datetime) -> bool:
+        return self.start <= due_at and (self.end is None or due_at < self.end)
+
+
 class Owner(NamedTuple):
     """Where a schedule belongs, and who made it."""
 
@@ -283,10 +297,16 @@ class Snapshot:
     """None: the definition is the schedule's first"""
     windows: tuple[WindowSpan, ...] = ()
     """the maintenance windows that select it, in order; none overlaps another"""
+    shadows: tuple[ShadowSpan, ...] = ()
+    """when it is in shadow mode, in order; none overlaps another"""
 
     def decided_until(self, now: datetime) -> datetime:
         """The watermark; a missing one counts as new."""
         return now if self.watermark is None else self.watermark
+
+    def in_shadow(self, due_at: datetime) -> bool:
+        """Whether a due time is recorded instead of run."""
+        return any(span.covers(due_at) for span in self.shadows)
 
 
 @dataclass(slots=True)

@@ -54,6 +54,8 @@ class Policies(TypedDict, total=False):
     max_takeovers: int
     timeout: Length
     expire_after: Length
+    keep: Length
+    keep_last: int
     stop: AnyTrigger
     restart: AnyTrigger
     # derived: end
@@ -82,6 +84,10 @@ class EnqueuePolicies(TypedDict, total=False):
     """What may stand beside a task and its payload when a run of it is enqueued."""
 
     delay: Length
+    unique: Literal["pending", "active", "forever"] | Length
+    debounce: Length
+    max_wait: Length
+    throttle: Length
     # derived: begin (make derive)
     queue: str
     priority: int

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 from duebook.errors import Invalid, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import Name, Shown, shown
 from duebook.timetext import format_duration, parse_duration
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
 
 from duebook.errors import Invalid, quoted
 from duebook.ids import check_name
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.access import EVERYWHERE
 from duebook.model.codec import NEVER_SHOWN, Name, Shown, decode, shown
 from duebook.model.fields import whole
@@ -69,6 +70,9 @@ class NamespaceUse:
     fires_per_minute: Annotated[float | None, NEVER_SHOWN]
     """known where it is limited"""
     definition_bytes: Annotated[int, NEVER_SHOWN] = 0
+    keep: Annotated[
+        str, Shown("How long its runs are kept, unless their schedule says otherwise.")
+    ] = "90d"
 
     @property
     def name(self) -> Annotated[Name, Shown()]:
@@ -81,7 +85,8 @@ class NamespaceUse:
     @staticmethod
     def read_shown(form: Mapping[str, Any]) -> dict[str, Any]:
         quota = decode(Quota, form["quota"], namespace=form["name"])
-        return {"quota": quota} | decode(Used, form["used"])._asdict()
+        used = decode(Used, form["used"])._asdict()
+        return {"quota": quota, "keep": form.get("keep", "")} | used
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Final
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import NEVER_SHOWN, Shown, shown
 
 __all__ = ["CHECKS", "NODE_CHECKS", "Problem", "Readiness"]

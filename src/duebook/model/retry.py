@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, quoted, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.fields import read_length
 from duebook.randomness import fraction
 from duebook.timetext import format_duration

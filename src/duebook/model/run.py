@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Protocol
 
+from duebook.errors import Invalid
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import NEVER_SHOWN, Id, Name, Shown, shown
 from duebook.model.secret import show_payload
+from duebook.model.unique_keys import KeyResult
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from duebook.model.event import Draft
     from duebook.model.flow_run import StepContext
     from duebook.model.flow_target import FlowTarget
+    from duebook.model.repeat import Repeat
     from duebook.model.schedule import ScheduleSpec
+    from duebook.model.secret_values import SecretValues
 
 __all__ = [
+    "DONE",
     "Attempt",
     "Claim",
+    "EnqueuedRun",
     "Interval",
     "LatestRun",
     "LogLine",
@@ -34,7 +42,10 @@ __all__ = [
     "run_state",
 ]
 
-RunStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+RunStatus = Literal["queued", "running", "succeeded", "partial", "failed", "cancelled"]
+"""`partial`: a flow continued after a failure, and another step of it succeeded"""
+DONE: Final = ("succeeded", "partial")
+"""Ends that satisfy `depends_on` and `skip_if_successful`."""
 RunState = Literal[RunStatus, "skipped"]
 """a status as people see it"""
 SKIPPED: Final = frozenset({"precondition", "upstream_failed", "upstream_skipped", "init_failed"})
@@ -75,7 +86,13 @@ class Run(NamedTuple):
     due_at: datetime | None
     origin: Origin
     trigger: Annotated[str, Shown(example="schedule:0 9 * * 1-5")]
-    queue: Annotated[str, Shown("For a flow run: @flow, which no worker serves.")]
+    queue: Annotated[
+        str,
+        Shown(
+            "For a flow run @flow, for a step that waits for a person @human; no worker serves "
+            "these."
+        ),
+    ]
     priority: int
     status: RunStatus
     attempt: int
@@ -156,6 +173,51 @@ class Run(NamedTuple):
         return self.error or _WHY.get(self.reason or "", self.reason or "")
 
 
+@shown()
+class EnqueuedRun(Run):
+    """A run as `enqueue` returns it: with what happened to the call, and a way to wait.
+
+    It equals the Run with the same fields.
+    """
+
+    _result: KeyResult = "created"
+    _wait: Callable[[str, str | timedelta | float | None], Run] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        run: Run,
+        result: KeyResult,
+        wait: Callable[[str, str | timedelta | float | None], Run] | None = None,
+    ) -> Self:
+        made = cls._make(run)
+        vars(made).update(_result=result, _wait=wait)
+        return made
+
+    @property
+    def result(
+        self,
+    ) -> Annotated[
+        KeyResult,
+        Shown(
+            "`created`, or if the key was taken: `existing` (same payload), `payload_ignored` (the "
+            "run keeps its other payload), or `payload_replaced` (debounce, throttle)."
+        ),
+    ]:
+        return self._result
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the call created it; else it is the run that has the key."""
+        return self._result == "created"
+
+    def wait(self, timeout: str | timedelta | float | None = None) -> Run:
+        """Wait until the run has ended, and return it; raises WaitTimeout."""
+        if self._wait is None:
+            raise Invalid(f"run {self.id} is a copy; use book.runs.wait(run.id)")
+        return self._wait(self.id, timeout)
+
+
 class Started(Protocol):
     """What lateness asks of a run, or of the mark of one."""
 
@@ -212,6 +274,10 @@ class Claim(NamedTuple):
     """of a step: what is secret in the variables of its flow"""
     begun_at: datetime | None = None
     """of one that was buffered: when it was begun here, by the books' clock"""
+    secret_values: SecretValues | None = None
+    """what its references to secrets stand for, while the attempt lasts"""
+    traceparent: str | None = None
+    """of a node that traces: the W3C context of the attempt"""
 
     @property
     def started_at(self) -> datetime | None:
@@ -269,6 +335,10 @@ class Outcome:
     """what is written to the log if the attempt succeeded"""
     call: FlowTarget | None = None
     """the flow that its run becomes now, rather than to end"""
+    asks: str | None = None
+    """what a person is asked, for whom its run waits now, rather than to end"""
+    repeat: Repeat | None = None
+    """how it is executed again, unless that was often enough"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +358,7 @@ class Attempt:
     node: str | None
     claimed_at: datetime
     finished_at: datetime
-    outcome: Literal["succeeded", "failed", "cancelled", "lost", "handed_back"]
+    outcome: Literal["succeeded", "partial", "failed", "cancelled", "lost", "handed_back"]
     error: str | None = None
     exit_code: int | None = None
     went_on_until: Annotated[

@@ -5,14 +5,16 @@ Every field of a definition is declared here, once; `definition.py` reads them.
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, field, fields, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_type_hints
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model import kinds
 from duebook.model.calendar_use import CalendarUse  # noqa: TC001
 from duebook.model.codec import Id, Name, Shown, shown
 from duebook.model.fields import DateRange, Dependency  # noqa: TC001 - FIELDS reads the types
+from duebook.model.history import MOST_KEPT
 from duebook.model.invalid import InvalidSchedule
 from duebook.model.kinds import Declared, DefinitionField, InFlow
 from duebook.model.note import Note
@@ -64,8 +66,8 @@ class ScheduleSpec:
         Target,
         Declared(
             kinds.TARGET,
-            "What runs: a command, a request, a flow, an event or a task; a string is a task's "
-            "name.",
+            "What runs: a command, a request, a flow, an event, a task or a Celery task; a string "
+            "is a task's name.",
             example={"command": ["pg_dump", "mydb"]},
         ),
     ]
@@ -280,6 +282,24 @@ class ScheduleSpec:
             enqueue=True,
         ),
     ] = None
+    keep: Annotated[
+        timedelta | None,
+        Declared(
+            kinds.KEEP,
+            "How long its runs are kept; by default as long as those of its namespace.",
+            example="30d",
+            flow=InFlow("how long the runs that its schedule starts are kept, such as 30d"),
+        ),
+    ] = None
+    keep_last: Annotated[
+        int | None,
+        Declared(
+            kinds.whole_number(1, MOST_KEPT),
+            "How many of its newest ended runs are kept.",
+            example=100,
+            flow=InFlow("how many of the newest runs that its schedule starts are kept"),
+        ),
+    ] = None
     stop: Annotated[
         tuple[Trigger, ...],
         Declared(
@@ -434,7 +454,10 @@ class Schedule:
     created_by: str = ""
     owner: Annotated[
         str,
-        Shown("Who declares it: a name, `code:PROGRAM` or `flows:DIRECTORY`; empty: not declared."),
+        Shown(
+            "Who declares it: a name, `code:PROGRAM`, `flows:DIRECTORY` or `celery-beat:APP`; "
+            "empty: not declared."
+        ),
     ] = ""
     updated_at: Annotated[
         datetime | None, Shown("When its definition was last changed.", json=datetime)

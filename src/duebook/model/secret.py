@@ -19,6 +19,7 @@ __all__ = [
     "HIDDEN",
     "fill_secrets",
     "hide_in_lines",
+    "is_by_reference",
     "is_hidden_key",
     "is_reference",
     "is_secret",
@@ -44,6 +45,11 @@ _DEFAULT: Final = re.compile(r"(?P<before>[-\s]*(?:default|value|enum|const|exam
 """What a name may be, in a text of which nobody knows whose that is."""
 LONGEST_LINE: Final = 2_000
 _REFERENCE: Final = re.compile(r"\$\w+|\$\{[^{}]*\}|\{\{[^{}]*\}\}|")
+_BY_REFERENCE: Final = re.compile(
+    r"\s*(?:(?:basic|bearer|token|apikey)\s+)?"
+    r"(?:\{\{[-+]?\s*secret\.[A-Za-z_][A-Za-z0-9_]*\s*[-+]?\}\}\s*)+",
+    re.IGNORECASE,
+)
 HIDDEN: Final = "***"
 """What is shown instead of a value."""
 _ENDINGS: Final = (
@@ -97,6 +103,11 @@ def is_reference(text: str) -> bool:
     return _REFERENCE.fullmatch(text.strip("\"' \t")) is not None
 
 
+def is_by_reference(value: object) -> bool:
+    """Whether a text only names secrets that nodes have, as `Bearer {{ secret.NAME }}` does."""
+    return isinstance(value, str) and _BY_REFERENCE.fullmatch(value) is not None
+
+
 def show_payload(value: Any, secrets: Iterable[str] = ()) -> Any:
     """A payload, or an output, as it may be shown; `secrets` are hidden wherever they stand."""
     words = sorted(secrets, key=len, reverse=True)
@@ -106,7 +117,7 @@ def show_payload(value: Any, secrets: Iterable[str] = ()) -> Any:
             text = text.replace(word, HIDDEN)
         return show_text(text)
 
-    return _changed(value, _holds, HIDDEN, show)
+    return _changed(value, _hidden_below, HIDDEN, show)
 
 
 def show_text(text: str) -> str:
@@ -282,6 +293,11 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
     elif _holds(value):
         yield str(value)
+
+
+def _hidden_below(item: Any) -> bool:
+    """Whether a value is hidden because of its name."""
+    return _holds(item) and not is_by_reference(item)
 
 
 def _holds(item: Any) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duebook.errors import Invalid, quoted
 from duebook.ids import check_name
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.access import EVERYWHERE
+from duebook.model.celery_target import CELERY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -67,10 +68,16 @@ class StrandedTask(NamedTuple):
     """whether a worker knows it that does not serve the namespace"""
 
     def __str__(self) -> str:
+        of = f' of namespace "{self.namespace}"' if self.elsewhere else ""
+        if self.task == CELERY:
+            who = (
+                "only workers of other namespaces have" if self.elsewhere else "no live worker has"
+            )
+            return f"runs{of} are waiting for a Celery app, which {who}; start one with --celery"
+        whose = f'runs{of} are waiting for task "{self.task}"'
         if self.elsewhere:
-            whose = f'runs of namespace "{self.namespace}" are waiting for task "{self.task}"'
             return f"{whose}, which only workers of other namespaces know"
-        return f'runs are waiting for task "{self.task}", which no live worker knows'
+        return f"{whose}, which no live worker knows"
 
 
 ALL: Final = Serving()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal
 
 from duebook.errors import counted
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import Name, Shown, shown
 from duebook.timetext import format_duration, format_instant
 

@@ -12,12 +12,20 @@ from duebook.errors import Invalid, quoted, shorten
 from duebook.model.event import check_topic
 from duebook.model.http_target import LONGEST_URL
 from duebook.model.kafka_settings import check_settings, kept_settings, show_settings
+from duebook.model.ping import show_urls
 from duebook.model.secret import HIDDEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ATTEMPTS", "SECRET_PREFIX", "keep_options", "load_options", "show_options"]
+__all__ = [
+    "ATTEMPTS",
+    "SECRET_PREFIX",
+    "check_secret",
+    "keep_options",
+    "load_options",
+    "show_options",
+]
 
 ATTEMPTS: Final = 10
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - how secrets of webhooks begin
@@ -85,6 +93,8 @@ def _shown(key: str, value: Any) -> Any:
         return HIDDEN
     if key == "config":
         return show_settings(value)
+    if key == "urls":
+        return show_urls(value)
     return value
 
 
@@ -108,10 +118,11 @@ def _url(value: object) -> str:
     return value
 
 
-def _secret(value: object) -> str:
+def check_secret(value: object) -> str:
+    """The secret for signatures of a webhook; raises Invalid."""
     text = value if isinstance(value, str) else ""
     if text == HIDDEN:
-        told = f"sink secret is {HIDDEN}, a placeholder for the secret of another host"
+        told = f"secret is {HIDDEN}, a placeholder for the secret of another host"
         raise Invalid(f"{told}; give one, or leave it out to create one")
     try:
         raw = base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
@@ -119,8 +130,7 @@ def _secret(value: object) -> str:
         raw = b""
     if not text.startswith(SECRET_PREFIX) or len(raw) < SHORTEST_SECRET:
         raise Invalid(
-            f"sink secret must be {SECRET_PREFIX} followed by at least {SHORTEST_SECRET} bytes "
-            "as base64"
+            f"secret must be {SECRET_PREFIX} followed by at least {SHORTEST_SECRET} bytes as base64"
         )
     return text
 
@@ -139,7 +149,7 @@ def _prefix(value: object) -> str:
 
 
 _READERS: Final[dict[str, dict[str, Any]]] = {
-    "webhook": {"url": _url, "secret": _secret},
+    "webhook": {"url": _url, "secret": check_secret},
     "kafka": {"servers": _servers, "prefix": _prefix, "config": check_settings},
 }
 _NEEDED: Final = {("webhook", "url"), ("webhook", "secret"), ("kafka", "servers")}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Final
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import Name, Shown, shown
 from duebook.model.run import lateness
 from duebook.triggers.zones import local_datetime
@@ -29,6 +29,7 @@ class Figures:
 
     runs: int
     succeeded: int
+    partial: int
     failed: int
     cancelled: int
     median_duration: Annotated[timedelta | None, Shown("In seconds, as all durations here.")]
@@ -43,8 +44,10 @@ class Figures:
     @property
     def success_rate(
         self,
-    ) -> Annotated[float | None, Shown("Of the runs that succeeded or failed.", example=0.98)]:
-        ended = self.succeeded + self.failed
+    ) -> Annotated[
+        float | None, Shown("Of the runs that succeeded, ended partial or failed.", example=0.98)
+    ]:
+        ended = self.succeeded + self.partial + self.failed
         return self.succeeded / ended if ended else None
 
 
@@ -101,6 +104,7 @@ def figures(marks: Sequence[RunMark]) -> Figures:
     return Figures(
         len(marks),
         states.count("succeeded"),
+        states.count("partial"),
         states.count("failed"),
         states.count("cancelled"),
         _at(took, 0.5),

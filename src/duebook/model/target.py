@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
+from duebook.lazy_dataclasses import dataclass
+from duebook.model.celery_target import CELERY, CeleryTarget, load_celery
 from duebook.model.event_target import EventTarget, load_event
 from duebook.model.fields import is_text
 from duebook.model.flow_target import FlowTarget, load_flow
 from duebook.model.http_target import HttpTarget, load_http
-from duebook.model.secret import HIDDEN, show_payload
+from duebook.model.secret import HIDDEN, is_by_reference, show_payload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = [
+    "CeleryTarget",
     "CommandTarget",
     "EventTarget",
     "FlowTarget",
@@ -26,9 +29,10 @@ __all__ = [
     "TaskTarget",
     "load_target",
     "payload_variables",
+    "worker_task",
 ]
 
-_KINDS: Final = frozenset({"task", "command", "shell", "http", "event", "flow"})
+_KINDS: Final = frozenset({"task", "command", "shell", "http", "event", "flow", "celery"})
 _TASK_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}")
 LONGEST_TEXT: Final = 100_000
 """Characters of a shell's text, an argument or a variable; the kernel takes no longer ones."""
@@ -49,7 +53,8 @@ class CommandTarget:
 
     def masked(self) -> CommandTarget:
         """As it may be shown: without the values of its environment."""
-        return replace(self, env=tuple((name, HIDDEN) for name, _ in self.env))
+        shown = ((name, text if is_by_reference(text) else HIDDEN) for name, text in self.env)
+        return replace(self, env=tuple(shown))
 
     def to_json(self) -> dict[str, Any]:
         form: dict[str, Any] = (
@@ -81,7 +86,14 @@ class TaskTarget:
         return f"task {self.name}"
 
 
-Target = CommandTarget | HttpTarget | TaskTarget | EventTarget | FlowTarget
+Target = CommandTarget | HttpTarget | TaskTarget | EventTarget | FlowTarget | CeleryTarget
+
+
+def worker_task(target: object) -> str | None:
+    """What a worker must know to execute a target, or a step; None: any worker can."""
+    if isinstance(target, CeleryTarget):
+        return CELERY
+    return target.name if isinstance(target, TaskTarget) else None
 
 
 def payload_variables(keys: Iterable[str]) -> dict[str, str]:
@@ -110,10 +122,13 @@ def load_target(form: object) -> Target:
         raise Invalid(
             f'target {shorten(_shown(form))} is not one of "task", {{"task": "name"}}, '
             '{"command": ["program", "argument"]}, {"shell": "text"}, '
-            '{"http": {"url": "https://…"}}, {"event": {"topic": "name"}}, {"flow": "name"}'
+            '{"http": {"url": "https://…"}}, {"event": {"topic": "name"}}, {"flow": "name"}, '
+            '{"celery": "proj.tasks.add"}'
         )
     if "flow" in form:
         return load_flow(form)
+    if "celery" in form:
+        return load_celery(form)
     for kind, load in _LOADERS.items():
         if kind in form:
             if len(form) > 1:

@@ -6,11 +6,11 @@ is written, for each schedule hashes its own name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from duebook.errors import Invalid
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import Name, Shown, shown
 from duebook.model.definition import load_changes
 from duebook.model.hidden import load_shown

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.definition import read_fields
 from duebook.model.schedule import InvalidSchedule, ScheduleSpec
 from duebook.model.target import TaskTarget

@@ -30,13 +30,17 @@ from duebook.planner.lifecycle import (
     upcoming,
     upcoming_after,
 )
+from duebook.planner.merged import LATEST
+from duebook.planner.open_days import REACH as ROLL_REACH
 from duebook.planner.plan import plan
 from duebook.planner.rate import mean_rate
 from duebook.planner.repair import pause_unread, plan_repair, resume_unread
 from duebook.planner.unattended import UNATTENDED_AGAIN
 
 __all__ = [
+    "LATEST",
     "MOST_COMPARED",
+    "ROLL_REACH",
     "UNATTENDED_AGAIN",
     "DueTimes",
     "Foreseen",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.plan import Stretch
 from duebook.planner.due import instant_before
 

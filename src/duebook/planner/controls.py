@@ -2,7 +2,8 @@
 
 They are never caught up and wait for nothing but the directory of the flow: of those that are due
 the newest acts. In a maintenance window a stop still stops the flow, and a restart, which would
-start it, is skipped. Whatever becomes of each is recorded, under its kind.
+start it, is skipped. In shadow mode neither does anything. Whatever becomes of each is recorded,
+under its kind.
 """
 
 from __future__ import annotations
@@ -123,8 +124,10 @@ def _decide(
     for kind, due in lines:
         until = instant_before(acts.due_at) if kind == acts.kind else now
         skips += _skipped(kind, due, seen, until, Reason.SUPERSEDED, facts)
-    done = Skip(acts.due_at, acts.due_at, 1, True, _DONE[acts.kind], kind=acts.kind)
-    return [*skips, done], acts
+    shadow = snapshot.in_shadow(acts.due_at)
+    reason = Reason.SHADOW if shadow else _DONE[acts.kind]
+    done = Skip(acts.due_at, acts.due_at, 1, True, reason, kind=acts.kind)
+    return [*skips, done], None if shadow else acts
 
 
 def _wait(planned: Plan, snapshot: Snapshot, decided: datetime, now: datetime) -> Plan:

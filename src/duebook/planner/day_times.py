@@ -117,6 +117,10 @@ class DayTimes:
         count, follows = self._count_raw(low, high), self.follows(first)
         return [Skip(first, last, int(count), count.exact, reason, facts, follows)]
 
+    def landing(self, due_at: datetime) -> datetime | None:
+        """Where a due time of a closed day rolls to; None: nowhere."""
+        return None if self._days is None else self._days.landing(due_at)
+
     def _calendar_entries(self, after: datetime, until: datetime, span: Span) -> list[Skip]:
         """What gave way on closed days; apart, what would land where all is decided already."""
         use, days = self._calendar, self._days

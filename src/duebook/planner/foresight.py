@@ -4,12 +4,13 @@ what follows at once. Asks the planner, and decides nothing."""
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import merge
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import OverBudget
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.declaration import MOST_LISTED, ControlMoves, DueMove
 from duebook.model.note import Note
 from duebook.model.plan import CONTROLS, Fire, Reason, Skip, Snapshot

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.plan import Reason
 from duebook.planner.due import DueTimes, instant_before
 
@@ -15,9 +16,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.held import HeldRange
+    from duebook.model.plan import ShadowSpan
     from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["Held", "newest_since"]
+__all__ = ["Held", "newest_since", "parted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +83,18 @@ def newest_since(ranges: Sequence[Held], number: int) -> datetime:
     """From when on all ranges have so many due times; the first one, if there are fewer."""
     newest = merge(*(held.latest() for held in ranges), reverse=True)
     return list(islice(newest, number))[-1]
+
+
+def parted(
+    shadows: Sequence[ShadowSpan], after: datetime, until: datetime
+) -> Iterator[tuple[datetime, bool]]:
+    """Where each part of a stretch ends that is, or is not, in shadow mode; in order."""
+    for span in shadows:
+        begins = min(instant_before(span.start), until)
+        ends = until if span.end is None else min(instant_before(span.end), until)
+        for end, shadow in ((begins, False), (ends, True)):
+            if end > after:
+                yield end, shadow
+                after = end
+    if until > after:
+        yield until, False

@@ -45,7 +45,7 @@ def _on_time(snapshot: Snapshot, now: datetime) -> Plan | None:
         return None
     if snapshot.unattended or snapshot.exceptions or snapshot.seen or snapshot.delay is not None:
         return None
-    if (snapshot.active and spec.overlap != "allow") or snapshot.windows:
+    if (snapshot.active and spec.overlap != "allow") or snapshot.windows or snapshot.shadows:
         return None
     trigger = spec.triggers[0]
     due_at = trigger.next_after(watermark)

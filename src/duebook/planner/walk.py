@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from duebook.model.plan import ActiveRun, Decision, Defer, Delay, Fire, Lane, Plan, Reason, Skip
 from duebook.planner.backlog import count_missed, remaining
 from duebook.planner.due import instant_before
+from duebook.planner.held import parted
 from duebook.planner.intervals import new_fire
 from duebook.timetext import format_duration
 
@@ -148,9 +149,14 @@ class Walk:
         return self._backlog(piece)
 
     def _hold(self, piece: Piece) -> bool:
-        """Set a piece aside; what is live goes on behind it."""
-        self._decisions += self._due.hold_all(self._watermark, piece.until)
-        return self._advance(piece.until)
+        """Set a piece aside, but for what is in shadow mode; what is live goes on behind it."""
+        for until, shadow in parted(self._snapshot.shadows, self._watermark, piece.until):
+            if shadow:
+                self._skip_until(until, Reason.SHADOW, {"origin": "catchup"})
+            else:
+                self._decisions += self._due.hold_all(self._watermark, until)
+                self._advance(until)
+        return True
 
     # -- the schedule's own time
 
@@ -210,7 +216,7 @@ class Walk:
         for due_at in self._turns(piece):
             if self._collapses():
                 return self._keep_newest(piece, self._last(), Reason.SUPERSEDED)
-            if self._blocks_the_rest(due_at):
+            if self._blocks_the_rest(due_at) and not self._snapshot.shadows:
                 return self._skip_rest(piece, Reason.OVERLAP, _facts_of(self._blocker))
             if not self._consider(due_at, "schedule", self._due.ripe_at(due_at)):
                 return False
@@ -232,7 +238,8 @@ class Walk:
         for due_at in self._turns(piece):
             if (ready_at := self._paced_until(due_at)) is not None:
                 return self._defer(due_at, Reason.PACE, ready_at, {})
-            if self._blocks_the_rest(piece.seen_at) and not self._pace:
+            blocked = self._blocks_the_rest(piece.seen_at) and not self._snapshot.shadows
+            if blocked and not self._pace:
                 return self._skip_rest(piece, Reason.OVERLAP, _facts_of(self._blocker))
             if not self._consider(due_at, "catchup", piece.seen_at):
                 return False
@@ -288,7 +295,10 @@ class Walk:
     # -- one due time
 
     def _consider(self, due_at: datetime, origin: Origin, since: datetime) -> bool:
-        """In a maintenance window, what was due before it waits; else the policies decide."""
+        """What is in shadow mode is recorded, whatever is active. In a maintenance window, what was
+        due before it waits; else the policies decide."""
+        if self._snapshot.in_shadow(due_at):
+            return self._shadow(due_at, origin)
         window = self._due.window_at(self._now)
         if window is None or self._left == 0:
             return self._judge(due_at, origin, since)
@@ -371,6 +381,13 @@ class Walk:
         self._fired += 1
         if self._left is not None:
             self._left -= 1
+        return self._pass(due_at)
+
+    def _shadow(self, due_at: datetime, origin: Origin) -> bool:
+        """An entry of its own for each, which says when its run would have been created."""
+        self._judged += 1
+        facts = {"origin": origin}
+        self._decisions.append(Skip(due_at, due_at, 1, True, Reason.SHADOW, facts))
         return self._pass(due_at)
 
     def _skip(self, due_at: datetime, reason: Reason, facts: Mapping[str, Any]) -> bool:

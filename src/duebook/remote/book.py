@@ -10,8 +10,12 @@ from duebook.client import TABLE
 from duebook.closing import Closing
 from duebook.errors import Unavailable
 from duebook.ids import check_name
+from duebook.model.access import Role
+from duebook.model.codec import decode
+from duebook.model.run import EnqueuedRun, Run
 from duebook.remote.needs import needs_database
 from duebook.remote.parts import (
+    RemoteAlerts,
     RemoteAudit,
     RemoteCalendars,
     RemoteCatchup,
@@ -24,11 +28,12 @@ from duebook.remote.parts import (
     RemoteQueues,
     RemoteRuns,
     RemoteSchedules,
+    RemoteShadow,
     RemoteTemplates,
     RemoteTokens,
     RemoteWindows,
 )
-from duebook.remote.requests import ask
+from duebook.remote.requests import ask, send
 from duebook.remote.server import Server
 
 if TYPE_CHECKING:
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from typing import Unpack
 
+    from duebook.aio import AsyncBook
     from duebook.client import Client
     from duebook.model.policies import EnqueuePolicies
     from duebook.model.readiness import Readiness
@@ -88,8 +94,16 @@ class RemoteBook(Closing):
         return RemoteWindows.of(self._server)
 
     @cached_property
+    def shadow(self) -> RemoteShadow:
+        return RemoteShadow.of(self._server)
+
+    @cached_property
     def feeds(self) -> RemoteFeeds:
         return RemoteFeeds.of(self._server)
+
+    @cached_property
+    def alerts(self) -> RemoteAlerts:
+        return RemoteAlerts.of(self._server)
 
     @cached_property
     def runs(self) -> RemoteRuns:
@@ -135,8 +149,23 @@ class RemoteBook(Closing):
         key: str | None = None,
         connection: Any = None,
         **policies: Unpack[EnqueuePolicies],
-    ) -> NoReturn:
-        raise needs_database("enqueue()")
+    ) -> EnqueuedRun:
+        if connection is not None:
+            raise needs_database("enqueue(connection=…)")
+        given = {"task": task, "payload": payload, "key": key, "policies": policies}
+        form = send(self._server, TABLE["enqueue_run"], given)
+        return EnqueuedRun.of(decode(Run, form), form["result"], self.runs.wait)
+
+    @cached_property
+    def aio(self) -> AsyncBook:
+        """The same use cases as coroutines, for async programs."""
+        from duebook.aio import AsyncBook
+
+        return AsyncBook(self, wait=self.runs.wait_async)
+
+    def role(self) -> Role:
+        """What the token in use may do; raises Unavailable if the server does not respond."""
+        return Role(self._server.get("me", namespaced=False)["role"])
 
     def problems(self) -> list[str]:
         return unable(self.readiness(namespace=self.namespace))
@@ -160,4 +189,6 @@ class RemoteBook(Closing):
         return proposal
 
     def close(self) -> None:
+        if "aio" in vars(self):
+            self.aio.stop()
         self._server.close()

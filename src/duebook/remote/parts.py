@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.book.waiting import wait_in_turn
 from duebook.client.access import (
     AuditClient,
     DoctorClient,
@@ -13,16 +14,20 @@ from duebook.client.access import (
     TemplatesClient,
     TokensClient,
 )
+from duebook.client.alerts import AlertsClient
+from duebook.client.arguments import check_run_id
 from duebook.client.calendars import CalendarsClient, FeedsClient, WindowsClient
 from duebook.client.catchup import CatchupClient
 from duebook.client.events import EventsClient
 from duebook.client.flows import FlowsClient
 from duebook.client.runs import RunsClient
 from duebook.client.schedules import SchedulesClient
+from duebook.client.shadow import ShadowClient
 from duebook.errors import Invalid, shorten
 from duebook.explain import Explanation
 from duebook.ids import SHORT_ID
 from duebook.model.codec import decode
+from duebook.model.consumer import SINKS
 from duebook.model.due_time import DueTime
 from duebook.model.listing import Listing
 from duebook.model.run import Run
@@ -30,19 +35,23 @@ from duebook.remote.needs import needs_database
 from duebook.remote.readings import read_edit, read_schedule
 from duebook.remote.requests import Part
 from duebook.remote.server import PAGE
+from duebook.remote.waiting import wait_for_run, wait_for_run_async
 from duebook.timetext import parse_instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from duebook.book.waiting import Timeout
     from duebook.client.events import Consumers
+    from duebook.client.runs import Ended
     from duebook.client.schedule_reader import DueTimeList, Explanations, Listed, Moments
     from duebook.client.schedules import RunList
     from duebook.model.edited import Edited
     from duebook.model.schedule import Schedule
 
 __all__ = [
+    "RemoteAlerts",
     "RemoteAudit",
     "RemoteCalendars",
     "RemoteCatchup",
@@ -55,6 +64,7 @@ __all__ = [
     "RemoteQueues",
     "RemoteRuns",
     "RemoteSchedules",
+    "RemoteShadow",
     "RemoteTemplates",
     "RemoteTokens",
     "RemoteWindows",
@@ -140,6 +150,16 @@ class RemoteCatchup(Part, CatchupClient):
 class RemoteRuns(Part, RunsClient):
     """As Runs."""
 
+    def wait(self, run_id: str, timeout: Timeout = None) -> Run:
+        return wait_for_run(self._server, check_run_id(run_id), timeout)
+
+    async def wait_async(self, run_id: str, timeout: Timeout = None) -> Run:
+        """As `wait`, without a thread."""
+        return await wait_for_run_async(self._server, check_run_id(run_id), timeout)
+
+    def wait_all(self, run_ids: Sequence[str], timeout: Timeout = None) -> Ended:
+        return wait_in_turn(self.wait, run_ids, timeout)
+
     def cancel(self, run_id: str) -> str:
         form = self.ask("cancel_run", run_id=run_id)
         return "cancelled" if form["status"] == "cancelled" else "requested"
@@ -176,7 +196,7 @@ class RemoteEvents(Part, EventsClient):
         return event_id
 
     def sinks(self) -> Consumers:
-        return [one for one in self.consumers() if one.kind != "group"]
+        return [one for one in self.consumers() if one.kind in SINKS]
 
 
 class RemoteFlows(Part, FlowsClient):
@@ -207,8 +227,16 @@ class RemoteWindows(Part, WindowsClient):
     """As Windows."""
 
 
+class RemoteShadow(Part, ShadowClient):
+    """As Shadow."""
+
+
 class RemoteFeeds(Part, FeedsClient):
     """As Feeds."""
+
+
+class RemoteAlerts(Part, AlertsClient):
+    """As Alerts."""
 
 
 class RemoteAudit(Part, AuditClient):

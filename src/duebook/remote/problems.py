@@ -16,6 +16,7 @@ from duebook.errors import (
     OverBudget,
     QuotaReached,
     Unavailable,
+    WaitTimeout,
     shorten,
 )
 from duebook.model.filters import InvalidFilter
@@ -40,6 +41,7 @@ _KNOWN: Final = {
         OverBudget,
         QuotaReached,
         Unavailable,
+        WaitTimeout,
     )
 }
 _FAMILIES: Final[dict[int, type[DuebookError]]] = {

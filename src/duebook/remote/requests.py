@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from duebook.client.use_cases import Argument, UseCase
     from duebook.remote.server import Server
 
-__all__ = ["Part", "ask"]
+__all__ = ["Part", "ask", "send"]
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 

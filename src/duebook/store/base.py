@@ -106,6 +106,12 @@ class Store(Protocol):
         Takes and returns how often that was told; any number of threads may wait.
         """
 
+    def wait_for_ends(self, seen: int, timeout: float) -> int:
+        """Wait up to `timeout` seconds for runs to end, as others tell.
+
+        Takes and returns how often that was told; only one thread may ask.
+        """
+
     def cursor_key(self) -> bytes:
         """What seals the cursors of lists: the same for everybody who opens these books."""
 

@@ -80,6 +80,11 @@ class JoinedStore:
             "cannot wait for events inside a transaction, which does not see changes by others"
         )
 
+    def wait_for_ends(self, seen: int, timeout: float) -> NoReturn:  # noqa: ARG002
+        raise Invalid(
+            "cannot wait for a run inside a transaction, which does not see changes by others"
+        )
+
     def cursor_key(self) -> bytes:
         return self._tx.access.get_secret("cursors")
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Conflict
+from duebook.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["Migration", "check_applied", "find_migrations", "too_new"]
+__all__ = ["Migration", "check_applied", "find_migrations", "min_compatible", "too_new"]
 
 _BODY: Final = re.compile(r"CREATE TRIGGER\b.*\bBEGIN\b", re.DOTALL)
 _FILE: Final = re.compile(r"(\d{4})_(\w+)\.sql")
+_LEAST: Final = re.compile(r"^-- min_compatible: (\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,13 @@ class Migration:
     @property
     def checksum(self) -> str:
         return hashlib.sha256(self.sql.encode()).hexdigest()
+
+    @property
+    def min_compatible(self) -> int:
+        """The oldest Duebook, by the newest migration it knows, that may go on beside this one:
+        what its line `-- min_compatible: N` says, else only one that knows it."""
+        match = _LEAST.search(self.sql)
+        return int(match[1]) if match else self.number
 
     @property
     def statements(self) -> list[str]:
@@ -59,6 +67,11 @@ def find_migrations(folder: Path) -> list[Migration]:
         for path in sorted(folder.glob("*.sql"))
         if (match := _FILE.fullmatch(path.name))
     ]
+
+
+def min_compatible(ours: Sequence[Migration]) -> int:
+    """The oldest Duebook that may use a schema with all of these migrations."""
+    return max(migration.min_compatible for migration in ours)
 
 
 def check_applied(have: Mapping[int, str], ours: Sequence[Migration]) -> None:

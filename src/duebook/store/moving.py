@@ -8,11 +8,12 @@ there, but for those that are to be carried along, in the same transaction.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Conflict
+from duebook.lazy_dataclasses import dataclass
 from duebook.store.own_tables import checked_rows
 from duebook.store.sql.rows import micros
 from duebook.timetext import format_duration

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from duebook.errors import Invalid, NotFound
-from duebook.settings import database_path, is_postgres
+from duebook.ids import check_name
+from duebook.settings import MEMORY, database_path, is_memory, is_postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,17 +16,22 @@ if TYPE_CHECKING:
     from duebook.store.base import Store
     from duebook.store.postgres.arriving import Target
 
-__all__ = ["open_store", "open_target", "place_of"]
+__all__ = ["memory_name", "open_beside", "open_store", "open_target", "place_of"]
 
 
 def open_store(url: str, listen_url: str | None = None, create: bool = True) -> Store:
-    """The books at `postgresql://…`, or in the file of `sqlite:///…` or a path, brought up to date.
+    """The books at `postgresql://…`, in the file of `sqlite:///…` or a path, or in memory, brought
+    up to date.
 
     `listen_url` leads to the same PostgreSQL without a pooler in between; a file needs none.
 
     Raises Invalid for a URL that names no books, Unavailable when they cannot be reached, and
     NotFound when there are none and they shall not be created.
     """
+    if is_memory(url):
+        from duebook.store.sqlite.memory import MemoryStore
+
+        return MemoryStore(memory_name(url))
     if not is_postgres(url):
         from duebook.store.sqlite import SqliteStore
 
@@ -36,6 +42,22 @@ def open_store(url: str, listen_url: str | None = None, create: bool = True) -> 
     with _driver_needed():
         from duebook.store.postgres import PostgresStore
     return PostgresStore(url, listen_url=listen_url, create=create)
+
+
+def open_beside(store: Store, url: str, listen_url: str | None = None) -> Store:
+    """Another store on the same database, with connections of its own."""
+    if is_memory(url):
+        from duebook.store.sqlite.memory import MemoryStore
+
+        assert isinstance(store, MemoryStore)  # noqa: S101 - by its URL
+        return store.another()
+    return open_store(url, listen_url)
+
+
+def memory_name(url: str) -> str:
+    """The name in `memory://NAME`, empty for `memory://`; raises Invalid."""
+    name = url.removeprefix(MEMORY)
+    return check_name(name, "the name in memory://NAME") if name else ""
 
 
 def _refuse_missing(path: Path) -> None:
@@ -74,6 +96,8 @@ def _driver_needed() -> Iterator[None]:
 
 def place_of(url: str) -> str:
     """Where the books are, for people: no password."""
+    if is_memory(url):
+        return MEMORY + memory_name(url)
     if not is_postgres(url):
         return str(database_path(url))
     from duebook.store.postgres.route import Route

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, datetime
 from datetime import time as clock_time
 from decimal import Decimal, InvalidOperation
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from duebook.errors import Conflict, quoted, shorten
+from duebook.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

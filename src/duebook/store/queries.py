@@ -1,4 +1,7 @@
-"""Reads files of named SQL: `-- name: verb_noun`, a line on its purpose, then one statement."""
+"""Reads files of named SQL: `-- name: verb_noun`, a line on its purpose, then one statement.
+
+What several statements of a file share is a block `-- part: noun`; they have it as `{noun}`.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,24 @@ __all__ = ["load_queries", "names_of", "numbered", "percent_named", "positional"
 
 _PARAMETER: Final = re.compile(r"(?<!:):(\w+)")
 _VALUES: Final = re.compile(r"(?<=VALUES )\(.*?\)", re.DOTALL)
-_NAME: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_HEAD: Final = re.compile(r"^-- (name|part): (\w+)\n", re.MULTILINE)
+_PART: Final = re.compile(r"(?<!')\{(\w+)\}")
 
 
 def load_queries(path: Path) -> dict[str, str]:
-    """Name to statement, without its comments; a name that stands twice is a ValueError."""
-    parts = _NAME.split(path.read_text("utf-8"))[1:]
-    names, bodies = parts[::2], parts[1::2]
-    if len(set(names)) < len(names):
+    """Name to statement, without its comments; a name that stands twice is a ValueError, and a part
+    that stands nowhere a KeyError."""
+    found = _HEAD.split(path.read_text("utf-8"))[1:]
+    blocks = list(zip(found[::3], found[1::3], found[2::3], strict=True))
+    if len({name for _, name, _ in blocks}) < len(blocks):
         raise ValueError(f"a query appears twice in {path.name}")
+    bodies = {"name": dict[str, str](), "part": dict[str, str]()}
+    for kind, name, body in blocks:
+        lines = (line for line in body.splitlines() if not line.startswith("--"))
+        bodies[kind][name] = "\n".join(lines).strip()
+    parts = bodies["part"]
     return {
-        name: "\n".join(line for line in body.splitlines() if not line.startswith("--")).strip()
-        for name, body in zip(names, bodies, strict=True)
+        name: _PART.sub(lambda part: parts[part[1]], sql) for name, sql in bodies["name"].items()
     }
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from enum import Flag, auto
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
+from duebook.lazy_dataclasses import dataclass
+from duebook.model.celery_target import KNOWN_ONLY
 from duebook.model.codec import Shown, shown
 from duebook.model.plan import DueKind
 from duebook.model.serving import ALL
@@ -17,11 +19,12 @@ if TYPE_CHECKING:
     from duebook.model.consumer import Consumer
     from duebook.model.event import Event
     from duebook.model.flow_directory import FlowDirectory
-    from duebook.model.node import LiveNode
+    from duebook.model.node import Drain, LiveNode
     from duebook.model.plan import Control, DueException, Kind, Plan, Snapshot, Stretch
     from duebook.model.run import Token
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
     from duebook.model.serving import Serving
+    from duebook.model.shadow import ShadowSwitch
 
 __all__ = [
     "CLOCK_BEHIND",
@@ -50,6 +53,7 @@ __all__ = [
     "Labels",
     "LedgerEntry",
     "Load",
+    "LogSize",
     "Mark",
     "Neighbour",
     "NewSchedule",
@@ -57,14 +61,15 @@ __all__ = [
     "Overdue",
     "OwnRun",
     "Page",
+    "Place",
     "Pulse",
-    "Purged",
     "QueuePart",
     "QueueParts",
     "Record",
     "Records",
     "SessionInfo",
     "SessionSpan",
+    "Swept",
     "Taken",
     "WaitingPlace",
     "WaitingStep",
@@ -95,6 +100,8 @@ class SessionInfo:
     machine: str = ""
     """in which its pid means something, as machine.ProcessId; empty when nobody can tell"""
     process_started: int = 0
+    secrets: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """the names of those that it offers, by namespace"""
 
 
 class Abilities(NamedTuple):
@@ -173,6 +180,12 @@ class News(Flag):
     """a run of a flow wants to be looked at"""
     LOOK = auto()
     """nobody tells anything here for now: only a pulse shows what there is to do"""
+    ENDS = auto()
+    """runs have ended"""
+    AWAITED = auto()
+    """somebody waits for runs to end, and wants to be told"""
+    DRAIN = auto()
+    """a node shall take on nothing more, or shall again"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +221,10 @@ class Pulse:
     """when the next run of a flow, or its stop or restart, wants to be looked at"""
     neighbours: tuple[Neighbour, ...] = ()
     """the other sessions of the node's machine"""
+    drain: Drain | None = None
+    """that the node was asked to take on nothing more"""
+    alerts: bool = False
+    """whether an evaluator or a channel of alerts may have something to do that nobody does"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +237,10 @@ class Work:
     """when more may: a run gets ready, or a limited rate lets one pass"""
     now: datetime
     """when that was"""
+    firsts: Mapping[tuple[str, str], tuple[int, datetime]] = field(
+        default_factory=dict, compare=False
+    )
+    """of places, where known: rank and readiness of the first of these runs"""
 
 
 @shown()
@@ -362,6 +383,36 @@ class Health:
     held: tuple[HeldSchedule, ...] = ()
     """schedules with due times that wait for an operator, up to a number of them"""
     windows: tuple[OpenWindow, ...] = ()
+    switches: tuple[ShadowSwitch, ...] = ()
+    """of shadow mode, in the order in which they count"""
+    channels: tuple[ChannelHealth, ...] = ()
+    """of alerts, up to a number of them"""
+    files: tuple[WrongFile, ...] = ()
+    """of flows, up to a number of them"""
+
+
+class WrongFile(NamedTuple):
+    """A file of flows with which something is wrong."""
+
+    namespace: str
+    place: str
+    problem: Mapping[str, Any]
+    """the first"""
+    in_use: bool
+    """whether an earlier version of it is"""
+
+
+class ChannelHealth(NamedTuple):
+    """A channel, and which alerts it did not accept."""
+
+    namespace: str
+    name: str
+    address: str
+    """without secrets"""
+    dead: int = 0
+    """how many it refused for good"""
+    error: str | None = None
+    """why it is tried again; None: it is not"""
 
 
 class OpenWindow(NamedTuple):
@@ -496,6 +547,14 @@ class Page:
     seq: int
 
 
+class LogSize(NamedTuple):
+    """How much of what an attempt printed is kept."""
+
+    attempt: int
+    kept: int
+    printed: int
+
+
 class Filling(NamedTuple):
     """Who asks for the runs of a backfill, and how they begin."""
 
@@ -531,15 +590,25 @@ class FreeWorker(NamedTuple):
 
     def can_begin(self, queue: str, namespace: str, task: str | None) -> bool:
         served = queue in self.queues and namespace in self.namespaces
-        return served and (task is None or task in self.tasks)
+        return served and (task in self.tasks or (task is None and KNOWN_ONLY not in self.tasks))
 
 
-class Purged(NamedTuple):
-    """What retention deleted at once."""
+class Place(NamedTuple):
+    """A place in the order in which runs ended."""
 
-    number: int
-    after: datetime | None
-    """the next batch of runs ended then, or later; None: no old run is left"""
+    at: datetime
+    place: int
+    """of those that ended at the same time"""
+
+
+class Swept(NamedTuple):
+    """What retention did at once."""
+
+    deleted: int
+    looked: int
+    """how many it looked at, to be held against its limit"""
+    after: Place | None
+    """where to go on"""
 
 
 class QueuePart(NamedTuple):

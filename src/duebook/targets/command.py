@@ -15,6 +15,7 @@ from duebook.model.target import CommandTarget, payload_variables
 from duebook.targets.output_refs import VARIABLE
 from duebook.targets.processes import Stop, supervise
 from duebook.targets.templates import interval_texts
+from duebook.targets.trace_context import TRACEPARENT
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -131,6 +132,8 @@ def environment(claim: Claim, inherited: Mapping[str, str]) -> dict[str, str]:
         "DUEBOOK_REQUESTED_BY": run.requested_by or "",
         "DUEBOOK_PAYLOAD": json.dumps(payload),
     }
+    if claim.traceparent is not None:
+        variables[TRACEPARENT] = claim.traceparent
     names = payload_variables(payload)
     variables |= {names[key]: _text(value) for key, value in payload.items()}
     return {name: text for name, text in variables.items() if size_of(text) <= LONGEST_VARIABLE}

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Invalid, quoted, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.private_folder import user_name
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ INHERITED: Final = (
 """Names of variables, or their beginnings."""
 _INTERPRETER: Final = ("PYTHON*", "LD_*", "DYLD_*", "MALLOC_*", "COVERAGE_*")
 """What an interpreter and its libraries read before the first line of a program."""
-_NAMED_ONLY: Final = ("DUEBOOK_DATABASE_URL", "DUEBOOK_LISTEN_URL", "DUEBOOK_TOKEN")
+_NAMED_ONLY: Final = (
+    *("DUEBOOK_DATABASE_URL", "DUEBOOK_LISTEN_URL", "DUEBOOK_SMTP_URL", "DUEBOOK_TOKEN"),
+)
 """No pattern passes these on."""
 _OF_THE_USER: Final = ("TMPDIR", "XDG_*")
 """Directories of the node's user, which another cannot use."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from duebook.errors import Invalid, quoted, shorten
 from duebook.ids import new_id
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.event import cause, new_draft
 from duebook.model.run import Progress
+from duebook.secret_sources import is_secret_name
 from duebook.targets.outcomes import Cancelled, returned
 from duebook.targets.printing import aside
 
@@ -45,6 +46,12 @@ class Reports(Protocol):
     def line(self, stream: Literal["stdout", "stderr"], text: str) -> None: ...
 
     def progress(self, progress: Progress) -> None: ...
+
+    def secret(self, name: str) -> str:
+        """A secret of the node that executes the run; raises SecretFailed."""
+
+    def shown(self, text: str) -> str:
+        """What the task prints, as others may see it."""
 
     @property
     def published(self) -> list[Draft]:
@@ -95,7 +102,10 @@ class TaskStop:
 class Context:
     """A run, as its task sees it: passed as the first argument of a function that asks for it."""
 
-    __slots__ = ("_began_at", "_log", "_reports", "_stop", "payload", "run", "token", "user")
+    __slots__ = (
+        *("_began_at", "_log", "_reports", "_stop"),
+        *("payload", "run", "token", "traceparent", "user"),
+    )
 
     def __init__(
         self,
@@ -105,6 +115,7 @@ class Context:
         user: str,
         stop: TaskStop,
         reports: Reports,
+        traceparent: str | None = None,
     ) -> None:
         self.run: Final = run
         self.token: Final = token
@@ -112,6 +123,8 @@ class Context:
         self.payload: Final = payload
         self.user: Final = user
         """who made the schedule"""
+        self.traceparent: Final = traceparent
+        """the W3C trace context of the attempt; None unless the node traces"""
         self._stop = stop
         self._reports = reports
         self._began_at = time.monotonic()
@@ -184,6 +197,18 @@ class Context:
             raise Cancelled(f"the run was asked to stop: {self._stop.reason}")
         told = None if text is None else shorten(text, LONGEST_TEXT)
         self._reports.progress(Progress(float(fraction), told))
+
+    def secret(self, name: str) -> str:
+        """Return a secret that this node offers to the run's namespace, by the name that it has in
+        the setting `secrets`.
+
+        Its value is hidden from then on in what the run prints, returns and fails with. Raises
+        SecretFailed if the node does not have it. A secret that comes from a command may take
+        seconds: in an async task, use `await asyncio.to_thread(ctx.secret, name)`.
+        """
+        if not is_secret_name(name):
+            raise Invalid(f"secret {quoted(name)} is not the name of a secret, such as API_KEY")
+        return self._reports.secret(name)
 
     def publish(
         self,

@@ -49,6 +49,8 @@ _TESTS: Final = frozenset(
     {"boolean", "defined", "divisibleby", "endingwith", "even", "mapping", "none", "number"}
     | {"odd", "sequence", "startingwith", "string", "undefined"}
 )
+_SECRET: Final = re.compile(r"\{\{[-+]? *secret\.[A-Za-z_][A-Za-z0-9_]{0,99} *[-+]?\}\}")
+"""As `names_in` of model/secret_values.py finds it, also in JSON: with spaces, and no line ends."""
 _PLAIN_BRACES: Final = 'to print braces, write {{ "{{" }}'
 
 
@@ -78,6 +80,8 @@ def check_template(text: str, known: Mapping[str, frozenset[str] | None]) -> Non
         paths = _environment().undeclared_variables_in_str(text, nested=True)
     except _template_error() as error:
         raise _told(text, error) from None
+    if "secret" in text:
+        _check_secrets(text, "secret" in known)
     for name in sorted(names - set(known)):
         raise TemplateFailed(f'"{shorten(name)}" is unknown; use one of {", ".join(known)}')
     for path in sorted(paths):
@@ -86,6 +90,26 @@ def check_template(text: str, known: Mapping[str, frozenset[str] | None]) -> Non
         if part and parts is not None and part not in parts:
             there = f"it has {', '.join(sorted(parts))}" if parts else "it has no fields"
             raise TemplateFailed(f'"{shorten(path)}" is unknown; {there}')
+
+
+def _check_secrets(text: str, allowed: bool) -> None:
+    """Secrets are put in as they are, so that their values can be found and hidden again."""
+    for tag in _tags(text):
+        former = ""
+        for kind, word in _tokens(tag):
+            if (kind, word) == ("name", "secret") and former != ".":
+                if not allowed:
+                    raise TemplateFailed(
+                        f'"{shorten(tag)}" cannot stand here; name secrets in the payload, in env, '
+                        "in the params of a flow file, or in the headers, path and body of a "
+                        "request"
+                    )
+                if not _SECRET.fullmatch(tag):
+                    raise TemplateFailed(
+                        f'"{shorten(tag)}" does more than name a secret; write '
+                        "{{ secret.NAME }} alone"
+                    )
+            former = word
 
 
 def render(text: str, context: Mapping[str, Any]) -> str:

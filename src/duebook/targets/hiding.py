@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.model.http_target import is_public_header
 from duebook.model.secret import HIDDEN, is_reference, secrets_in, show_text
-from duebook.model.target import CommandTarget, EventTarget, FlowTarget, HttpTarget
+from duebook.model.target import CeleryTarget, CommandTarget, EventTarget, FlowTarget, HttpTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from duebook.model.event import Draft
     from duebook.model.run import Claim, Outcome
+    from duebook.model.secret_values import SecretValues
 
 __all__ = [
     "hidden_outcome",
@@ -52,7 +54,8 @@ def hiding(secrets: Iterable[str]) -> Callable[[str], str]:
 
 def hiding_run(claim: Claim) -> Callable[[str], str]:
     """Hides what a run must not tell, line by line as it is printed."""
-    return hiding(run_secrets(claim))
+    hide, values = hiding(run_secrets(claim)), claim.secret_values
+    return hide if values is None else lambda text: hide(values.hide(text))
 
 
 def run_secrets(claim: Claim) -> set[str]:
@@ -68,6 +71,9 @@ def run_secrets(claim: Claim) -> set[str]:
         found.update(_of_request(target))
     elif isinstance(target, EventTarget):
         found.update(secrets_in(target.data))
+    elif isinstance(target, CeleryTarget):
+        found.update(secrets_in([list(target.args), target.kwargs]))
+        found.update(value for _, value in target.headers)
     elif isinstance(target, FlowTarget):
         found.update(secrets_in(dict(target.params)))
     words = set(_lines(found, SHORTEST_SECRET))
@@ -100,6 +106,8 @@ def hidden_outcome(claim: Claim, outcome: Outcome) -> Outcome:
 
     Its output stays, for others work with that; it is told what people must not see in it.
     """
+    if claim.secret_values is not None:
+        outcome = _without_values(outcome, claim.secret_values)
     if outcome.error is None and outcome.output is None:
         return outcome
     secrets = run_secrets(claim)
@@ -109,6 +117,29 @@ def hidden_outcome(claim: Claim, outcome: Outcome) -> Outcome:
         told = tuple(sorted(word for word in secrets if _as_json(word) in outcome.output))
         outcome = replace(outcome, output_secrets=told) if told else outcome
     return outcome
+
+
+def _without_values(outcome: Outcome, values: SecretValues) -> Outcome:
+    """Secrets by reference are in nothing that is stored: not in an output, either."""
+    if not values:
+        return outcome
+    error, ref, output = outcome.error, outcome.output_ref, outcome.output
+    return replace(
+        outcome,
+        error=None if error is None else values.hide_cut(error),
+        output=None if output is None else values.hide_json(output),
+        output_ref=None if ref is None else values.hide_cut(ref),
+        events=tuple(_without_values_in(event, values) for event in outcome.events),
+    )
+
+
+def _without_values_in(event: Draft, values: SecretValues) -> Draft:
+    return event._replace(
+        topic=values.hide(event.topic),
+        type=values.hide(event.type),
+        key=values.hide(event.key),
+        data=values.hide_json(event.data),
+    )
 
 
 def _as_json(text: str) -> str:

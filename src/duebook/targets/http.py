@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from duebook.model.run import Claim
+    from duebook.model.secret_values import SecretValues
     from duebook.targets.addresses import Network
     from duebook.targets.http_response import Output
     from duebook.targets.outbound import Resolver
@@ -45,7 +46,10 @@ MOST_READ: Final = 1_000_000
 """Bytes of an answer that are read; the connection is closed then."""
 OUTPUT_REF: Final = "Duebook-Output-Ref"
 """The header of an answer that says where its result is."""
-_OURS: Final = ("accept-encoding", "connection", "content-length", "duebook-", "idempotency-key")
+_OURS: Final = (
+    *("accept-encoding", "connection", "content-length", "duebook-", "idempotency-key"),
+    "traceparent",
+)
 
 
 class Failed(Exception):
@@ -126,7 +130,7 @@ def _exchange(
             return answer
         if target.accepts(answer.status):
             return answer
-        request = _redirected(request, answer.status, place)
+        request = _redirected(request, answer.status, place, claim.secret_values)
         note(f"{answer.status} redirects to {_shown(request.url)}")
     raise Failed("redirect", f"there are more than {MOST_REDIRECTS} redirects")
 
@@ -156,6 +160,8 @@ def _request(target: HttpTarget, claim: Claim) -> httpx2.Request:
             "Duebook-Due-At": format_instant(run.due_at or run.created_at),
         }
     )
+    if claim.traceparent is not None:
+        merged["traceparent"] = claim.traceparent
     return httpx2.Request(target.method, read_url(target.url), headers=merged, content=content)
 
 
@@ -212,8 +218,11 @@ def _read(answer: httpcore2.Response) -> tuple[bytes, bool]:
     return bytes(body), True
 
 
-def _redirected(request: httpx2.Request, status: int, place: str) -> httpx2.Request:
-    """The request that a redirect asks for; another host gets no header that may be secret."""
+def _redirected(
+    request: httpx2.Request, status: int, place: str, secrets: SecretValues | None = None
+) -> httpx2.Request:
+    """The request that a redirect asks for; another host gets no header that may be secret, and
+    nothing that a reference to a secret has brought into the request."""
     former = request.url
     try:
         url = read_url(str(former.join(place)))
@@ -223,14 +232,21 @@ def _redirected(request: httpx2.Request, status: int, place: str) -> httpx2.Requ
         raise Failed("redirect", f"{status} redirects from https to http")
     headers, method, content = httpx2.Headers(request.headers), request.method, request.read()
     del headers["Host"]
-    if (url.scheme, url.host, url.port) != (former.scheme, former.host, former.port):
+    is_elsewhere = (url.scheme, url.host, url.port) != (former.scheme, former.host, former.port)
+    if is_elsewhere:
         for name in list(headers):
-            if not is_public_header(name) and not name.startswith(_OURS):
+            is_private = not is_public_header(name) and not name.startswith(_OURS)
+            if is_private or (secrets and secrets.carried_by(headers[name])):
                 del headers[name]
     if method != "HEAD" and (status == 303 or (status in (301, 302) and method == "POST")):
         method, content = "GET", b""
         for name in ("Content-Type", "Content-Length"):
             headers.pop(name, None)
+    if secrets and is_elsewhere and secrets.carried_by(content):
+        raise Failed(
+            "redirect",
+            f"{status} redirects a body with secrets to {url.host}; give that url if it is right",
+        )
     return httpx2.Request(method, url, headers=headers, content=content or None)
 
 

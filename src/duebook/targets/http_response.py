@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 from duebook.errors import counted
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.secret import show_payload, show_text
 from duebook.targets.outcomes import MOST_OUTPUT
 

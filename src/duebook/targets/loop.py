@@ -10,9 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from duebook.targets.log_fields import about
 from duebook.targets.outcomes import failed, returned, stopped, with_published
 from duebook.targets.printing import Printing
 from duebook.targets.task import begin_task
+from duebook.targets.trace_context import entered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -47,6 +49,10 @@ class ClosingReports(Protocol):
     def line(self, stream: Stream, text: str) -> None: ...
 
     def progress(self, progress: Progress) -> None: ...
+
+    def secret(self, name: str) -> str: ...
+
+    def shown(self, text: str) -> str: ...
 
     @property
     def published(self) -> list[Draft]: ...
@@ -86,7 +92,11 @@ class AsyncRun:
         """Its end is told even if its log cannot be written: the log is not worth the run."""
         try:
             with Printing(self.reports):
-                value = await begin_task(self.task, self.claim, self.stop, self.reports)
+                if self.claim.traceparent is None:
+                    value = await begin_task(self.task, self.claim, self.stop, self.reports)
+                else:
+                    with entered(self.claim.traceparent):
+                        value = await begin_task(self.task, self.claim, self.stop, self.reports)
         except BaseException as error:  # also a cancellation
             self.over = True
             outcome = failed(self.stop, error, self.reports)
@@ -102,7 +112,8 @@ class AsyncRun:
             if self.reports.opened:
                 await _apart(closers, self.reports.close)
         except Exception:
-            log.exception("run %s: its log could not be closed", self.claim.run.id)
+            told = "run %s: its log could not be closed"
+            log.exception(told, self.claim.run.id, extra=about(self.claim))
         finally:
             self.ended(self.claim, outcome)
 

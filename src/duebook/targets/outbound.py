@@ -12,12 +12,12 @@ import socket
 import ssl
 import threading
 import time
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import httpcore2
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.targets.addresses import refusal
 
 if TYPE_CHECKING:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import json
 import traceback
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import DuebookError, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.run import Outcome
 
 if TYPE_CHECKING:

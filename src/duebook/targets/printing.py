@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from contextvars import Token
     from typing import TextIO
 
+    from duebook.model.run import Claim
     from duebook.targets.context import Reports
 
     Stream = Literal["stdout", "stderr"]
 
-__all__ = ["Printing", "aside", "keeping_prints"]
+__all__ = ["Printing", "aside", "claim_at_work", "keeping_prints"]
 
 LONGEST_PART: Final = 16_384
 """Characters without a line end that are kept back for one."""
@@ -53,6 +54,16 @@ class Printing:
                 if rest:
                     reports.line(stream, rest)
 
+    @property
+    def claim(self) -> Claim | None:
+        """Whose words they are, while it is at work."""
+        return getattr(self._reports, "claim", None)
+
+    def shown(self, text: str) -> str:
+        """As it may be passed on to where the node prints."""
+        reports = self._reports
+        return text if reports is None else reports.shown(text)
+
     def add(self, stream: Stream, text: str) -> None:
         """From any thread that has the context."""
         with self._lock:
@@ -69,6 +80,12 @@ class Printing:
 
 
 _current: ContextVar[Printing | None] = ContextVar("duebook_printing", default=None)
+
+
+def claim_at_work() -> Claim | None:
+    """The run whose task calls this, if one does."""
+    printing = _current.get()
+    return None if printing is None else printing.claim
 
 
 @contextmanager
@@ -90,14 +107,16 @@ class _Routed:
         self._name: Stream = name
 
     def write(self, text: str) -> int:
-        printing = _current.get()
+        printing, shown = _current.get(), text
         if printing is not None and isinstance(text, str):
             former = _current.set(None)  # as `aside`, which costs more
             try:
                 printing.add(self._name, text)
+                shown = printing.shown(text)
             finally:
                 _current.reset(former)
-        return self._stream.write(text)
+        written = self._stream.write(shown)
+        return written if shown is text else len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
         for line in lines:

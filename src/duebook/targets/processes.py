@@ -9,10 +9,10 @@ import select
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from duebook.closing import Closing
+from duebook.lazy_dataclasses import dataclass
 from duebook.targets.spawner_process import unpack_status
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Chosen", "Word", "assigned", "refuse_words", "steers"]
 
 _STEERING: Final = re.compile(
-    r"PATH|HOME|SHELL|IFS|ENV|CDPATH|FPATH|ZDOTDIR|BASH_.*|SHELLOPTS|BASHOPTS|PS[0-4]|INPUTRC"
+    r"PATH|HOME|SHELL|IFS|CDPATH|FPATH|ZDOTDIR|BASH_.*|SHELLOPTS|BASHOPTS|PS[0-4]|INPUTRC"
     r"|PROMPT_COMMAND|LD_.*|DYLD_.*|GCONV_PATH|LOCPATH|NLSPATH|GLIBC_TUNABLES"
     r"|OPENSSL_(CONF|MODULES|ENGINES)|PYTHON.*|PERL.*|RUBY.*|GEM_(HOME|PATH)|BUNDLE_.*|NODE_.*"
     r"|NPM_CONFIG_.*|PHPRC|PHP_INI_SCAN_DIR|LUA_.*|R_(PROFILE|ENVIRON|LIBS).*|TCLLIBPATH|GUILE_.*"
@@ -30,7 +30,14 @@ _STEERING: Final = re.compile(
     r"|WGETRC|PSQLRC|PGSERVICEFILE|PGSYSCONFDIR|MYSQL_HOME|DOCKER_CONFIG|KUBECONFIG"
     r"|AWS_(CONFIG|SHARED_CREDENTIALS)_FILE|CLOUDSDK_.*|GNUPGHOME|KRB5_CONFIG|DUEBOOK_.*|DAG_.*"
 )
-"""Variables by which programs find other programs, libraries, or files that name some."""
+"""Variables by which programs find other programs, libraries, or files that name some; only
+interactive shells read ENV."""
+_DATA: Final = frozenset(
+    {"GIT_BRANCH", "GIT_COMMIT", "GIT_HASH", "GIT_REF", "GIT_REPO", "GIT_REPOSITORY", "GIT_SHA"}
+    | {"GIT_TAG", "GIT_URL", "NODE_ENV", "NODE_VERSION", "JAVA_VERSION", "PERL_VERSION"}
+    | {"PYTHON_VERSION", "RUBY_VERSION"}
+)
+"""Names that look like these, which people choose for data, and no program reads so."""
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)\+?=", re.ASCII)
 
 
@@ -62,7 +69,7 @@ def steers(name: str) -> bool:
     >>> steers("PATH"), steers("LD_PRELOAD"), steers("DAY")
     (True, True, False)
     """
-    return _STEERING.fullmatch(name) is not None
+    return _STEERING.fullmatch(name) is not None and name not in _DATA
 
 
 def assigned(word: str) -> str | None:

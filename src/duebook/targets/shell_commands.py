@@ -4,10 +4,11 @@ value chooses either."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.targets.programs import Chosen, Word, assigned, refuse_words, steers
 from duebook.targets.shell_numbers import number_operands, refuse_number, refuse_tests, subscripts
 

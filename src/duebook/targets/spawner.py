@@ -84,9 +84,11 @@ class Spawner(Closing):
         env: Mapping[str, str],
         cwd: str | None = None,
         as_node: bool = False,
+        stdin: int | None = None,
     ) -> Process:
         """Start `argv` with exactly `env` in `cwd` (None: where the spawner was started), as the
-        user that the setup names; with `as_node` as that of the node.
+        user that the setup names; with `as_node` as that of the node. It reads from the file
+        `stdin`, or finds nothing there.
 
         No shell is involved; the program is looked up in `env`'s PATH. Returns at once: that a
         command could not be started is told by its status. Raises Invalid for what no program can
@@ -98,6 +100,8 @@ class Spawner(Closing):
         kept: list[int] = []
         try:
             _open_pipes(sent, kept)
+            if stdin is not None:
+                sent.append(os.dup(stdin))
             channel, supervisors = self._begin_run(request, sent)
         except BaseException as error:
             _close(kept)

@@ -23,6 +23,9 @@ Each failure has someone who notices:
     the supervisor dies        the spawner inherits the family and ends it
     the supervisor is stopped  the spawner continues it
     the spawner dies           each supervisor sees the end of a pipe that only the spawner holds
+
+Elsewhere than on Linux nobody inherits a family, so the spawner asks its supervisors to end theirs,
+and what left the process group of its command is not found.
 """
 
 from __future__ import annotations
@@ -57,7 +60,7 @@ SUPERVISE, LEASE, READY = b"N", b"L", b"R"  # the first has a descriptor: the ch
 CALL = struct.Struct("=cdI")  # on a channel, to the supervisor: a word, a value, a size
 START = b"S"  # until when the lease lasts, and the size of the request, which follows
 STOP, KILL, END = b"T", b"K", b"E"  # STOP: within that grace; END: no command comes any more
-FDS_PER_START = 2  # stdout, stderr
+FDS_PER_START = 3  # stdout, stderr, and stdin for a command that is given something to read
 
 STATUS_LIMIT = 4096
 WAITS = b"\0"  # ends the status that is written by a supervisor which waits for another command
@@ -134,6 +137,7 @@ _LIBC = ctypes.CDLL(None)
 _DIE_WITH_PARENT = _prctl_words(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 _HIDE_MEMORY = _prctl_words(4, 0)  # PR_SET_DUMPABLE
 _ADOPT_ORPHANS = _prctl_words(36, 1)  # PR_SET_CHILD_SUBREAPER
+_ASKS = {"lease": signal.SIGUSR1, "spawner": signal.SIGUSR2}  # to supervisors, without Linux
 _KERNEL_LISTS_CHILDREN = os.access(f"/proc/self/task/{os.getpid()}/children", os.R_OK)
 
 
@@ -336,7 +340,9 @@ _ignored_signals: list[int] = []  # found out once, by main()
 _vfork: list[VFork] = []  # at most one; found out once, by main()
 
 
-def _start_command(request: Request, fds: tuple[int, int, int], home: int | None) -> int:
+def _start_command(
+    request: Request, fds: tuple[int, int, int], home: int | None, stdin: int = -1
+) -> int:
     """Start a command with that stdout and stderr; to the third it writes why it could not.
 
     `home` is the directory of this process, if it can come back there. Raises OSError when there is
@@ -345,7 +351,8 @@ def _start_command(request: Request, fds: tuple[int, int, int], home: int | None
     user = None if request.as_node or not _user else _user[0]
     programs = _programs(request)
     comes_back = request.cwd is None or home is not None
-    vfork = _vfork[0] if _vfork and user is None and comes_back else None
+    quickly = user is None and comes_back and stdin < 0
+    vfork = _vfork[0] if _vfork and quickly else None
     if vfork is not None:
         vfork.prepare(programs, request.argv, request.variables, fds[0], fds[1])
     # A SIGTERM that comes soon is delivered to the child once its action is the default one, and
@@ -356,7 +363,7 @@ def _start_command(request: Request, fds: tuple[int, int, int], home: int | None
         if pid is None:  # or it was in vain: then this finds out why
             pid = os.fork()
         if pid == 0:
-            _become_command(request, programs, user, fds)
+            _become_command(request, programs, user, fds, stdin)
         return pid
     finally:
         _signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -389,7 +396,11 @@ def _vfork_command(vfork: VFork, cwd: bytes | None, home: int | None) -> int | N
 
 
 def _become_command(
-    request: Request, programs: list[bytes], user: User | None, fds: tuple[int, int, int]
+    request: Request,
+    programs: list[bytes],
+    user: User | None,
+    fds: tuple[int, int, int],
+    stdin: int,
 ) -> NoReturn:
     """In the child. Every page that is touched here is copied first, so there is little of it:
     what can be known before the fork was found out there, and all descriptors close on exec."""
@@ -399,6 +410,8 @@ def _become_command(
         os.setsid()
         os.dup2(stdout, 1)
         os.dup2(stderr, 2)
+        if stdin >= 0:
+            os.dup2(stdin, 0)
         if user is not None:
             problem = f"cannot switch to user {user.uid}"
             _become(user)
@@ -447,6 +460,8 @@ class _Call(NamedTuple):
     request: bytes = b""
     stdout: int = -1
     stderr: int = -1
+    stdin: int = -1
+    """none: the command finds nothing to read"""
 
 
 def _open_home() -> int | None:
@@ -463,6 +478,7 @@ class _Supervisor:
     def __init__(self, channel: socket.socket, spawner_alive: int) -> None:
         self.channel = channel
         self.spawner_alive = spawner_alive
+        self.asked: str | None = None  # by the spawner, for whose reason to end all
 
     def run(self) -> int:
         os.setsid()
@@ -470,6 +486,9 @@ class _Supervisor:
         signal.set_wakeup_fd(-1)
         _close_all_but([self.channel.fileno(), self.spawner_alive])
         self.child_signal = _wake_on_child()
+        if sys.platform != "linux":
+            for ender, number in _ASKS.items():
+                signal.signal(number, lambda *_, ender=ender: setattr(self, "asked", ender))
         self.report, self.report_writer = os.pipe()
         os.set_blocking(self.report, False)
         self.home = _open_home()
@@ -481,8 +500,9 @@ class _Supervisor:
             survivors = status.get("survivors")
             _write_status(self.channel.fileno(), status, b"" if survivors else WAITS)
             # Not sooner: the end of the output would wake the node just before the status does.
-            os.close(start.stdout)
-            os.close(start.stderr)
+            for fd in start[3:]:
+                if fd >= 0:
+                    os.close(fd)
             if survivors:
                 return _LEFT_SURVIVORS
         return 0
@@ -493,10 +513,10 @@ class _Supervisor:
         A STOP or KILL that comes between two commands was meant for the first, which had ended.
         """
         while True:
-            ready = _poll(self.poll, math.inf)
-            if self.spawner_alive in ready:
+            ready = _poll(self.poll, math.inf) if self.asked is None else ()
+            if self.asked is not None or self.spawner_alive in ready:
                 if _start_is_unread(self.channel):
-                    _write_status(self.channel.fileno(), {"ended_by": "spawner"})
+                    _write_status(self.channel.fileno(), {"ended_by": self.asked or "spawner"})
                 return _Call(END)
             if self.channel.fileno() in ready:
                 call = self.hear()
@@ -512,7 +532,8 @@ class _Supervisor:
             request = _receive_all(self.channel, size)
         except ConnectionError:
             return _Call(END)
-        is_whole = len(request) == size and len(fds) == (FDS_PER_START if word == START else 0)
+        count = len(fds) in (FDS_PER_START - 1, FDS_PER_START) if word == START else not fds
+        is_whole = len(request) == size and count
         if not is_whole:  # the node has died meanwhile, or there were no descriptors
             for fd in fds:
                 os.close(fd)
@@ -543,7 +564,8 @@ class _Family:
 
     def start(self, start: _Call) -> None:
         fds = (start.stdout, start.stderr, self.supervisor.report_writer)
-        self.main = _start_command(unpack_request(start.request), fds, self.supervisor.home)
+        request, home = unpack_request(start.request), self.supervisor.home
+        self.main = _start_command(request, fds, home, start.stdin)
 
     def follow(self) -> dict[str, object]:
         """How the command ended, once nothing is left that could be ended."""
@@ -561,7 +583,9 @@ class _Family:
                 _drain(supervisor.child_signal)
             if self._reap():  # first: a command that has ended was not stopped by what follows
                 return
-            if supervisor.spawner_alive in ready:
+            if supervisor.asked is not None:
+                self._kill(supervisor.asked)
+            elif supervisor.spawner_alive in ready:
                 self._kill("spawner")
             elif supervisor.channel.fileno() in ready:
                 self._obey(supervisor.hear())
@@ -758,10 +782,12 @@ class _Spawner:
         channel.close()
 
     def _end_all(self, ender: str) -> None:
-        """Without their supervisors all families become strays, and strays are swept."""
+        """Without their supervisors all families become strays, and strays are swept; where nobody
+        inherits strays, each supervisor ends its own."""
+        number = signal.SIGKILL if sys.platform == "linux" else _ASKS[ender]
         for pid, ward in self.wards.items():
             ward.ender = ward.ender or ender
-            _send_signal(pid, signal.SIGKILL)
+            _send_signal(pid, number)
 
     def _look_after_children(self) -> None:
         _drain(self.child_signal)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from duebook.errors import Invalid, NotFound, quoted, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.serving import ALL, read_serving, serving_of
 from duebook.model.target import TaskTarget, load_target
 from duebook.targets.context import Context
@@ -272,7 +273,9 @@ def begin_task(task: Task, claim: Claim, stop: TaskStop, reports: Reports) -> An
         raise Unfit("payload", str(error)) from None
     if not task.signature.takes_context:
         return task.function(**payload)
-    ctx = Context(claim.begun_run, claim.token, payload, claim.user, stop, reports)
+    ctx = Context(
+        claim.begun_run, claim.token, payload, claim.user, stop, reports, claim.traceparent
+    )
     return task.function(ctx, **payload)
 
 

@@ -28,8 +28,10 @@ from duebook.model.run import Claim, Outcome, Run, Token
 from duebook.targets.context import TaskStop
 from duebook.targets.function_signature import FunctionSignature
 from duebook.targets.loop import AsyncRun, EventLoop
+from duebook.targets.node_secrets import SecretFailed
 from duebook.targets.outcomes import raised
 from duebook.targets.task import Task, perform_task
+from duebook.targets.trace_context import entered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +58,8 @@ class Line:
         self._socket.connect(address)
         self._lock = threading.Lock()
         self.runs: SimpleQueue[Message] = SimpleQueue()
+        self._answers: SimpleQueue[Message] = SimpleQueue()
+        self._asking = threading.Lock()
         self.published: list[Draft] = []
         self._stop = TaskStop()
         threading.Thread(target=self._listen, name="duebook-node", daemon=True).start()
@@ -72,6 +76,8 @@ class Line:
                 message = json.loads(line)
                 if "environ" in message:
                     _replace_environment(message["environ"])
+                elif "secret" in message or "no_secret" in message:
+                    self._answers.put(message)
                 elif "stop" in message:
                     self._stop.set(message["stop"])
                 else:
@@ -89,6 +95,19 @@ class Line:
 
     def progress(self, progress: Progress) -> None:
         self.send({"progress": [progress.fraction, progress.text]})
+
+    def secret(self, name: str) -> str:
+        """Ask the node for it; it hides the value in whatever comes back."""
+        with self._asking:
+            self.send({"secret": name})
+            answer = self._answers.get()
+        if "secret" not in answer:
+            raise SecretFailed(answer["no_secret"])
+        return str(answer["secret"])
+
+    def shown(self, text: str) -> str:
+        """The node hides what is secret."""
+        return text
 
     def settle_in(self, connection: Any, outcome: Outcome) -> None:  # noqa: ARG002
         raise Invalid(
@@ -168,10 +187,12 @@ def _perform(message: Message, stop: TaskStop, line: Line) -> Outcome:
     run = decode(Run, message["run"] | {"payload": message["payload"]})
     token = Token(run.id, run.attempt, message["session_id"])
     claim = Claim(run, token, enqueued_spec(message["task"], None), message["user"])
+    claim = claim._replace(traceparent=message["traceparent"])
     is_async = iscoroutinefunction(function)
     task = Task(message["task"], function, "process", is_async, FunctionSignature(function))
     if not is_async:
-        return perform_task(task, claim, stop, line)
+        with entered(claim.traceparent):
+            return perform_task(task, claim, stop, line)
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
     loop = EventLoop()
     loop.begin([AsyncRun(task, claim, stop, line, lambda _, outcome: outcomes.put(outcome))])

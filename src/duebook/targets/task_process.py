@@ -27,6 +27,7 @@ from duebook.model.event import Draft
 from duebook.model.run import Outcome, Progress
 from duebook.targets.command import GRACE, outcome_of
 from duebook.targets.command_setup import early_variables
+from duebook.targets.node_secrets import SecretFailed
 from duebook.targets.outcomes import Unfit
 from duebook.targets.processes import Exit, read_exit, read_piece
 from duebook.targets.task import CHILD, payload_of
@@ -217,6 +218,7 @@ def _message(task: Task, claim: Claim) -> dict[str, Any]:
         "session_id": claim.token.session_id,
         "payload": payload_of(claim),
         "user": claim.user,
+        "traceparent": claim.traceparent,
         "task": task.name,
         "qualname": task.function.__qualname__,
         "path": sys.path,
@@ -302,6 +304,8 @@ class _Attempt:
         for message in messages:
             if "line" in message:
                 self._reports.line(*message["line"])
+            elif "secret" in message:
+                self._child.send(self._answer(message["secret"]))
             elif "progress" in message:
                 self._reports.progress(Progress(*message["progress"]))
             else:
@@ -312,6 +316,13 @@ class _Attempt:
                     **how | {"kinds": tuple(how["kinds"]), "events": events, "output_secrets": ()}
                 )
                 self.is_reusable = self._reason is None and message["reusable"]
+
+    def _answer(self, name: str) -> dict[str, Any]:
+        """What the node says to a task that asks for a secret."""
+        try:
+            return {"secret": self._reports.secret(name)}
+        except (SecretFailed, Unavailable) as error:
+            return {"no_secret": str(error)}
 
     def _read_stdout(self, selector: selectors.BaseSelector) -> None:
         if self._pass_on("stdout", self._child.process.stdout) == 0:

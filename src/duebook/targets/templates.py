@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.errors import Invalid, shorten
 from duebook.model.http_target import origin_of
-from duebook.model.target import CommandTarget, EventTarget, HttpTarget
+from duebook.model.secret_values import SecretValues, mentions_secret, names_in, references_to
+from duebook.model.target import CeleryTarget, CommandTarget, EventTarget, FlowTarget, HttpTarget
 from duebook.targets.expressions import (
     TemplateFailed,
     check_template,
@@ -20,7 +21,7 @@ from duebook.targets.expressions import (
     is_template,
     render,
 )
-from duebook.targets.programs import Word, refuse_words
+from duebook.targets.programs import Word, refuse_words, steers
 from duebook.targets.shell_words import refuse_shell_text
 from duebook.timetext import format_instant
 
@@ -39,9 +40,13 @@ __all__ = [
     "check_templates",
     "has_templates",
     "interval_texts",
+    "refuse_in_arguments",
     "render_target",
     "render_value",
     "rendered",
+    "secret_names",
+    "spec_secrets",
+    "with_references",
 ]
 
 _TEXT: Final = frozenset[str]()
@@ -59,21 +64,47 @@ _NAMES: Final[dict[str, frozenset[str] | None]] = {
 _IN_PAYLOAD: Final = {name: parts for name, parts in _NAMES.items() if name != "payload"}
 _IN_ORIGIN: Final = _IN_PAYLOAD
 """Whoever may give a run its payload must not choose who gets the headers."""
+_TEXTS: Final = HttpTarget | EventTarget | CeleryTarget
+"""Targets of which any part may be a template."""
+_SECRET: Final[dict[str, frozenset[str] | None]] = {"secret": None}
+_IN_ARGV: Final = (
+    "would contain a secret, and every user of the machine can read the arguments of programs; "
+    "put the secret in env, and let the program read that variable"
+)
+
+
+class _Changes(NamedTuple):
+    """What becomes of the texts of a target, by where they stand."""
+
+    text: Change
+    value: Change
+    """what stands in JSON may keep its type"""
+    private_text: Change
+    """where secrets may stand, too"""
+    private_value: Change
+    variable: Change
+    """a variable in which a secret stands; others are not templates"""
 
 
 def check_templates(spec: ScheduleSpec) -> dict[str, str]:
     """What is wrong with the templates of a definition, by field; empty when nothing is."""
     problems: dict[str, str] = {}
-    for field, known, walk in (
-        ("payload", _IN_PAYLOAD, lambda change: _walk("payload", spec.payload, change)),
-        ("target", _NAMES, lambda change: _change_target(spec.target, change, change)),
-    ):
-        try:
-            walk(_checking(known))
-            if field == "target":
-                _check_fixed(spec.target)
-        except TemplateFailed as error:
-            problems[field] = str(error)
+    stored = isinstance(spec.target, EventTarget | FlowTarget)
+    in_payload = _IN_PAYLOAD if stored else _IN_PAYLOAD | _SECRET
+    try:
+        _walk("payload", spec.payload, _checking(in_payload))
+    except TemplateFailed as error:
+        problems["payload"] = str(error)
+    if stored and mentions_secret(spec.payload):
+        told = "payload becomes the data of the event, which is stored, so it cannot name a secret"
+        problems["payload"] = told
+    try:
+        open_to_all, private = _checking(_NAMES), _checking(_NAMES | _SECRET)
+        changes = _Changes(open_to_all, open_to_all, private, private, _checking(_SECRET))
+        _change_target(spec.target, changes)
+        _check_fixed(spec.target)
+    except TemplateFailed as error:
+        problems["target"] = str(error)
     return problems
 
 
@@ -94,6 +125,12 @@ def _check_fixed(target: Target) -> None:
         )
     if isinstance(target, CommandTarget):
         _check_command(target)
+        _check_secrets(target)
+    if isinstance(target, FlowTarget) and mentions_secret(dict(target.params)):
+        raise TemplateFailed(
+            "params of a flow are stored as they are given, so they cannot name a secret; name it "
+            "in the flow file, as the default of a param or in env"
+        )
     if isinstance(target, HttpTarget) and is_template(origin := origin_of(target.url)):
         _at("http url, before its path", check_template, origin, _IN_ORIGIN)
 
@@ -109,6 +146,46 @@ def _check_command(target: CommandTarget) -> None:
             refuse_shell_text(target.shell, _is_payload)
     except Invalid as error:
         raise TemplateFailed(f"{'command' if words else 'shell'}: {error}") from None
+
+
+def _check_secrets(target: CommandTarget) -> None:
+    """No secret where others can read it, or where it would choose what runs."""
+    for part, text in (("shell", target.shell), ("cwd", target.cwd)):
+        if text is not None and mentions_secret(text):
+            raise TemplateFailed(
+                f"{part} cannot name a secret; put it in env, and read that variable"
+            )
+    for name, text in target.env:
+        if mentions_secret(text) and steers(name):
+            raise TemplateFailed(
+                f"env {shorten(name)} decides which programs run, so it cannot be a secret"
+            )
+
+
+def spec_secrets(spec: ScheduleSpec, with_payload: bool = True) -> set[str]:
+    """The names of the secrets that a definition uses."""
+    found = names_in(spec.payload) if spec.payload and with_payload else set()
+    match spec.target:
+        case CommandTarget(env=env) if env:
+            found |= names_in(dict(env))
+        case HttpTarget(url=url, headers=headers, json=content, body=body):
+            found |= names_in([url, dict(headers), content, body])
+        case CeleryTarget(args=args, kwargs=kwargs, headers=headers):
+            found |= names_in([list(args), kwargs, dict(headers)])
+    return found
+
+
+def secret_names(claim: Claim) -> set[str]:
+    """The names of the secrets that a run needs. What a person gave it as a payload is data."""
+    return spec_secrets(claim.spec, with_payload=claim.run.payload is None)
+
+
+def with_references(claim: Claim) -> Claim:
+    """The claim with references to its secrets in place of values, for people to look at."""
+    values = SecretValues()
+    for name, reference in references_to(secret_names(claim)).items():
+        values.add(name, reference)
+    return claim._replace(secret_values=values)
 
 
 def _is_payload(variable: str) -> bool:
@@ -133,6 +210,7 @@ def _context(claim: Claim) -> dict[str, Any]:
         "requested_by": run.requested_by or "",
         "interval": interval_texts(run.interval),
         "run": {"id": run.id, "origin": run.origin, "trigger": run.trigger},
+        "secret": claim.secret_values.by_name if claim.secret_values else {},
     }
 
 
@@ -149,7 +227,7 @@ def rendered(claim: Claim) -> Claim:
     Raises TemplateFailed that names the field.
     """
     run, spec = claim.run, claim.spec
-    if not isinstance(spec.target, HttpTarget | EventTarget) and not _has_templates(spec):
+    if not isinstance(spec.target, _TEXTS) and not _has_templates(spec):
         return claim
     context = _context(claim)
     payload = spec.payload
@@ -157,6 +235,11 @@ def rendered(claim: Claim) -> Claim:
         payload = render_value("payload", spec.payload, context)
     context["payload"] = payload if run.payload is None else run.payload
     target = render_target(spec.target, context)
+    if claim.secret_values and isinstance(target, CommandTarget):
+        shown = context | {"secret": references_to(claim.secret_values.by_name)}
+        if run.payload is None:
+            shown["payload"] = render_value("payload", spec.payload, shown)
+        refuse_in_arguments(target, render_target(spec.target, shown))
     if payload == spec.payload and target == spec.target:
         return claim
     return claim._replace(spec=replace(spec, payload=payload, target=target))
@@ -164,7 +247,17 @@ def rendered(claim: Claim) -> Claim:
 
 def render_target(target: Target, context: Mapping[str, Any]) -> Target:
     """A target with values in place of its templates; raises TemplateFailed that names the part."""
-    return _change_target(target, _filling(render, context), _filling(evaluate, context))
+    text, value = _filling(render, context), _filling(evaluate, context)
+    return _change_target(target, _Changes(text, value, text, value, text))
+
+
+def refuse_in_arguments(target: Target, shown: Target) -> None:
+    """Raises TemplateFailed when a secret has got into the arguments of a program: `shown` is the
+    same target with references in place of secrets."""
+    if isinstance(target, CommandTarget) and isinstance(shown, CommandTarget):
+        for place, (part, other) in enumerate(zip(target.argv, shown.argv, strict=True)):
+            if part != other:
+                raise TemplateFailed(f"command[{place}] {_IN_ARGV}")
 
 
 def render_value(place: str, value: Any, context: Mapping[str, Any]) -> Any:
@@ -178,7 +271,10 @@ def _filling(work: Callable[..., Any], context: Mapping[str, Any]) -> Change:
 
 def _has_templates(spec: ScheduleSpec) -> bool:
     """A quick look: most runs have none."""
-    if isinstance(spec.target, CommandTarget) and any(map(is_template, spec.target.argv)):
+    target = spec.target
+    if isinstance(target, CommandTarget) and (
+        any(map(is_template, target.argv)) or names_in(dict(target.env))
+    ):
         return True
     return bool(spec.payload) and has_templates(spec.payload)
 
@@ -190,16 +286,13 @@ def _at(place: str, work: Callable[..., Any], *arguments: Any) -> Any:
         raise TemplateFailed(f"{place}: {error}") from None
 
 
-def _change_target(target: Target, text: Change, value: Change) -> Target:
-    """With each text that may be a template changed; what stands in JSON may keep its type."""
+def _change_target(target: Target, change: _Changes) -> Target:
+    """With each text that may be a template changed."""
     match target:
-        case CommandTarget(shell=None):
-            argv = tuple(
-                _plain(f"command[{n}]", text(f"command[{n}]", part))
-                for n, part in enumerate(target.argv)
-            )
-            return replace(target, argv=argv)
+        case CommandTarget():
+            return _change_command(target, change)
         case HttpTarget():
+            text = change.private_text
             return replace(
                 target,
                 url=_plain("http url", text("http url", target.url)),
@@ -207,18 +300,45 @@ def _change_target(target: Target, text: Change, value: Change) -> Target:
                     (name, _line(f'http header "{name}"', text(f'http header "{name}"', part)))
                     for name, part in target.headers
                 ),
-                json=_walk("http json", target.json, value),
+                json=_walk("http json", target.json, change.private_value),
                 body=None if target.body is None else text("http body", target.body),
             )
         case EventTarget():
+            text = change.text
             return replace(
                 target,
                 topic=text("event topic", target.topic),
                 type=None if target.type is None else text("event type", target.type),
                 key=None if target.key is None else text("event key", target.key),
-                data=_walk("event data", target.data, value),
+                data=_walk("event data", target.data, change.value),
             )
+        case CeleryTarget():
+            return _change_celery(target, change)
     return target
+
+
+def _change_celery(target: CeleryTarget, change: _Changes) -> CeleryTarget:
+    value, text = change.private_value, change.private_text
+    return replace(
+        target,
+        args=tuple(_walk("args", list(target.args), value)),
+        kwargs=_walk("kwargs", target.kwargs, value),
+        headers=tuple((n, _plain(f'header "{n}"', text("header", v))) for n, v in target.headers),
+    )
+
+
+def _change_command(target: CommandTarget, change: _Changes) -> CommandTarget:
+    argv = tuple(
+        _plain(f"command[{n}]", change.text(f"command[{n}]", part))
+        for n, part in enumerate(target.argv)
+    )
+    env = tuple(
+        (name, _plain(f"env {name}", change.variable(f"env {name}", part)))
+        if mentions_secret(part)
+        else (name, part)
+        for name, part in target.env
+    )
+    return replace(target, argv=argv, env=env)
 
 
 def _walk(place: str, value: Any, change: Change) -> Any:

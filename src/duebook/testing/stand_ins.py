@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.engine.output_files import OutputFiles
 from duebook.errors import Invalid, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.fields import bounded_json
 from duebook.model.run import Outcome
 from duebook.model.target import TaskTarget
-from duebook.targets.templates import TemplateFailed, rendered
+from duebook.targets.templates import TemplateFailed, rendered, with_references
 from duebook.timetext import parse_duration
 
 if TYPE_CHECKING:
@@ -69,9 +69,13 @@ class StandIns:
                 ready = self._preparer.prepare(claim, claim.step_context, files)
             if isinstance(ready, Outcome):
                 return timedelta(), ready
-            return self._attempt(ready.claim, f"{claim.step_context.flow}.{claim.run.step}")
+            place = f"{claim.step_context.flow}.{claim.run.step}"
+            takes, outcome = self._attempt(ready.claim, place)
+            return takes, self._preparer.repeated(
+                ready.claim, claim.step_context, ready.step, outcome
+            )
         try:
-            rendered(claim)
+            rendered(with_references(claim))
         except TemplateFailed as error:
             return timedelta(), Outcome("failed", "template", str(error))
         return self._attempt(claim, claim.run.schedule or "")

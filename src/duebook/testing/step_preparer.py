@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from duebook.engine.steps import StepPreparer
 from duebook.flows.conditions import unmet
+from duebook.model.secret_values import as_reference
 from duebook.targets.command_setup import CommandSetup
 from duebook.targets.spawner import Spawner
 
@@ -25,6 +26,11 @@ class SimulatedPreparer(StepPreparer):
 
     def __init__(self, store: Store, flow_cache: FlowCache) -> None:
         super().__init__(store, Spawner(CommandSetup({})), flow_cache)  # it is never started
+
+    def _secret(self, namespace: str, name: str) -> str:
+        """Nothing is executed that would need the value."""
+        del namespace
+        return as_reference(name)
 
     def _unmet(self, claim: Claim, step: Step, rendered: Rendered, stop: Stop | None) -> str | None:
         del claim, stop

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.timetext import format_instant, parse_instant
 from duebook.triggers.base import Count, Trigger, reading
 from duebook.triggers.zones import to_seconds

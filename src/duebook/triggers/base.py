@@ -6,12 +6,12 @@ A trigger is a frozen value; its Timeline is compiled once, shared by equal trig
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from duebook.errors import Invalid, InvalidTime, InvalidTrigger, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.triggers.zones import (
     EPOCH,
     FIRST_SECOND,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import InvalidTrigger, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.triggers.base import (
     TimelineTrigger,
     Trigger,

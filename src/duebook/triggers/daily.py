@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from duebook.errors import InvalidTrigger
+from duebook.lazy_dataclasses import dataclass
 from duebook.timetext import format_time, parse_time
 from duebook.triggers.base import (
     TimelineTrigger,

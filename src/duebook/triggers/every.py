@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from duebook.errors import InvalidTrigger
+from duebook.lazy_dataclasses import dataclass
 from duebook.timetext import format_duration, format_instant, parse_duration, parse_instant
 from duebook.triggers.base import (
     COUNT_LIMIT,

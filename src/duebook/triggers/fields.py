@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NoReturn
 
 from duebook.errors import InvalidTrigger, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.triggers.words import MONTHS, WEEKDAYS
 
 __all__ = ["MAX_LENGTH", "Field", "Fields", "check_text", "parse_fields"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import InvalidTrigger, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.timetext import format_instant, parse_date, parse_instant
 from duebook.triggers.base import (
     Bounded,

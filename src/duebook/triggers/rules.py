@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NoReturn
 
 from duebook.errors import InvalidTrigger, shorten
+from duebook.lazy_dataclasses import dataclass
 
 __all__ = ["Frequency", "Rule", "parse_rule"]
 

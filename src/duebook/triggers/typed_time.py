@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from duebook.errors import InvalidTime
+from duebook.lazy_dataclasses import dataclass
 from duebook.timetext import parse_instant
 from duebook.triggers.zones import (
     FIRST_SECOND,

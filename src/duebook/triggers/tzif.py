@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
 from datetime import date
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.triggers.days import EPOCH_ORDINAL, is_leap
 
 __all__ = ["Change", "YearlyRule", "ZoneData", "decode"]

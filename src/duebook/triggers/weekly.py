@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import InvalidTrigger, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.timetext import format_time
 from duebook.triggers.base import (
     TimelineTrigger,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.web.definitions import plain_lines
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import InvalidTime
+from duebook.lazy_dataclasses import dataclass
 from duebook.timetext import parse_instant
 from duebook.web.ansi import escaped
 

@@ -114,7 +114,7 @@ def duration_chart(marks: Sequence[RunMark], clock: Clock) -> Markup:
 
 
 def success_chart(days: Sequence[DayFigures]) -> Markup:
-    """The part of each day's runs that succeeded, the oldest day first; the rest failed."""
+    """The part of each day's runs that succeeded in all they did, the oldest day first."""
     known = [day for day in reversed(days) if day.figures.success_rate is not None][-MOST_DAYS:]
     if len(known) < 2:
         return Markup("")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.errors import Invalid, json_problem, shorten
+from duebook.errors import DuebookError, Invalid, json_problem, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.model import schedule
 from duebook.model.schedule import InvalidSchedule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from duebook.model.schedule import DefinitionField, ScheduleSpec
 
@@ -21,6 +21,7 @@ __all__ = [
     "FIELDS",
     "TZ",
     "EditField",
+    "Unreadable",
     "changes_of",
     "definition_of",
     "plain_lines",
@@ -84,6 +85,24 @@ TZ: Final = EditField("tz", hint="For a cron expression", example="Europe/Brusse
 BLANK: Final = {field.name: field.initial for field in FIELDS}
 
 
+class Unreadable(InvalidSchedule):
+    """Some fields cannot be read; `rest` are the others, which may be wrong too."""
+
+    def __init__(self, problems: dict[str, str], rest: dict[str, Any]) -> None:
+        super().__init__(problems)
+        self.rest = {name: value for name, value in rest.items() if value is not None}
+
+    def with_others(self, check: Callable[[dict[str, Any]], object]) -> dict[str, str]:
+        """What is wrong with these fields, and with the rest."""
+        try:
+            check(self.rest)
+        except InvalidSchedule as error:
+            return error.problems | self.problems
+        except DuebookError:
+            pass  # told once these can be read
+        return self.problems
+
+
 def definition_of(given: Mapping[str, str]) -> dict[str, Any]:
     """A new definition from the texts of a page; what is empty has its default.
 
@@ -100,7 +119,7 @@ def definition_of(given: Mapping[str, str]) -> dict[str, Any]:
     if isinstance(trigger, dict) and set(trigger) == {"cron"} and tz:
         trigger["tz"] = tz
     if problems:
-        raise InvalidSchedule(problems)
+        raise Unreadable(problems, found)
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -143,7 +162,7 @@ def changes_of(spec: ScheduleSpec, given: Mapping[str, str]) -> dict[str, Any]:
         except Invalid as error:
             problems[field.name] = str(error)
     if problems:
-        raise InvalidSchedule(problems)
+        raise Unreadable(problems, changes)
     return changes
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.planner import instant_before
 from duebook.timetext import format_time
 from duebook.triggers.moves import moved_walls

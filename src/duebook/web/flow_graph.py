@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup
 
 from duebook.errors import printable
 from duebook.flows.graph import rows
+from duebook.lazy_dataclasses import dataclass
+from duebook.web.times import length_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,7 @@ MOST_DRAWN: Final = 200
 HANDLER: Final = "handler_on."
 LONGEST: Final = 28
 """Characters of a name in a box."""
-_WIDTH, _HEIGHT, _GAP, _DROP, _EDGE = 8, 34, 20, 40, 8
+_WIDTH, _HEIGHT, _GAP, _DROP, _EDGE = 8, 44, 20, 40, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,14 @@ class DrawnStep:
     state: str
     """pending: it has not begun"""
     run: Run | None = None
+
+    @property
+    def took(self) -> str:
+        """How long its latest run took."""
+        run = self.run
+        if run is None or run.started_at is None or run.finished_at is None:
+            return ""
+        return length_text(run.finished_at - run.started_at)
 
     @property
     def is_handler(self) -> bool:
@@ -108,7 +117,7 @@ def _box(place: tuple[int, int], step: DrawnStep, address: Callable[[Run], str])
     why = "" if step.run is None else step.run.why
     box = Markup(
         '<g class="step step-{}{}"><title>{}</title><rect x="{}" y="{}" width="{}" height="{}" '
-        'rx="6"/><text x="{}" y="{}" text-anchor="middle">{}</text></g>'
+        'rx="6"/><text x="{}" y="{}" text-anchor="middle">{}</text>{}</g>'
     ).format(
         step.state,
         " handler" if step.is_handler else "",
@@ -118,8 +127,13 @@ def _box(place: tuple[int, int], step: DrawnStep, address: Callable[[Run], str])
         wide,
         _HEIGHT,
         x + wide // 2,
-        y + 22,
+        y + (19 if step.took else 27),
         _shown(step.name),
+        Markup('<text class="took" x="{}" y="{}" text-anchor="middle">{}</text>').format(
+            x + wide // 2, y + 36, step.took
+        )
+        if step.took
+        else "",
     )
     if step.run is None:
         return box

@@ -8,12 +8,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, OrderedDict, defaultdict
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import DuebookError, OverBudget
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.insight import HourLoad
 from duebook.planner import DueTimes, instant_before
 
@@ -79,10 +79,11 @@ def coming_hours(
         spec = schedule.spec
         days = (spec.exclude, spec.calendar)
         times = (spec.triggers, *days, spec.start_at, spec.end_at, spec.jitter)
-        key = (*times, schedule.name if spec.jitter else "")
+        apart = (schedule.exceptions, schedule.windows)
+        key = (*times, *apart, schedule.name if spec.jitter else "")
         counts = known.get(key)
         if counts is None:
-            due = DueTimes(spec, (), now, schedule.name, budget).among(now, until)
+            due = DueTimes(spec, apart[0], now, schedule.name, budget, apart[1]).among(now, until)
             counts = known[key] = _by_hour(list(islice(due, EACH)), hours, until)
         each = durations.get(schedule.id, timedelta())
         for hour, number in counts.items():

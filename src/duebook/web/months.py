@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from calendar import Calendar as Weeks
-from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Final
 
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.calendar_days import FIRST_DAY, LAST_DAY, DaySet
 from duebook.model.fields import DateRange
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import InvalidTime, counted
+from duebook.lazy_dataclasses import dataclass
 from duebook.timetext import format_instant, parse_instant
 
 if TYPE_CHECKING:

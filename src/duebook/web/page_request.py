@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 from urllib.parse import parse_qs, quote, urlencode
 
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -22,10 +23,11 @@ from duebook.api.permissions import choose_namespace
 from duebook.api.problems import Malformed, problem_of
 from duebook.clock import utc_now
 from duebook.errors import DuebookError, Forbidden, Invalid
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.access import Role
 from duebook.triggers.typed_time import read_time
 from duebook.version import __version__
-from duebook.web.csrf import FIELD, is_right, token_for
+from duebook.web.csrf import FIELD, is_right, signed_address, token_for, told_by
 from duebook.web.rendering import render
 from duebook.web.times import ZONE_COOKIE, Clock, read_zone
 
@@ -44,6 +46,8 @@ __all__ = ["CurrentPage", "Form", "PageRequest", "Submitted", "local_path", "wan
 MOST_FIELDS: Final = 2_000
 KEY: Final = "key"
 """The field of a form that tells two pages apart."""
+PREVIEWS: Final = frozenset({"edit.html", "edit_preview.html", "new.html"})
+"""What a browser keeps while its tab is open: who goes back to a form finds what was typed."""
 SENT_BEFORE: Final = "before"
 """In the address that a form leads to which came for the second time."""
 
@@ -80,7 +84,7 @@ class PageRequest:
         if spec is None:
             return False
         book = self.book
-        return book.rights.allow(book.store, spec.target, current.target if current else None)
+        return book.rights.allow(book.store, spec, current)
 
     def clock(self, now: datetime | None = None) -> Clock:
         return Clock(now or utc_now(), self.zone)
@@ -118,11 +122,25 @@ class PageRequest:
             "served": utc_now(),
             "notice": None,
         }
-        return HTMLResponse(render(template, **(common | values)), status)
+        answer = HTMLResponse(render(template, **(common | values)), status)
+        if template in PREVIEWS and self.request.method == "POST":
+            answer.headers["Cache-Control"] = "private, no-cache"
+        return answer
 
     def go(self, *parts: str, **query: Any) -> Answer:
-        """After a write: to a page that can be reloaded."""
-        return Answer(None, 303, {"Location": self.url(*parts, **query)})
+        """After a write: to a page that can be reloaded, and tells what was done."""
+        there = self.url(*parts, **query)
+        if query:
+            there = signed_address(_session(self.request), there)
+        return Answer(None, 303, {"Location": there})
+
+    @property
+    def told(self) -> QueryParams:
+        """What the address says was done, if a page of ours said it to this session."""
+        request = self.request
+        given = request.query_params
+        is_ours = told_by(_session(request), request.scope["path"], given.multi_items())
+        return given if is_ours else QueryParams()
 
     def write(
         self,

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import shlex
+from datetime import timedelta
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from duebook.errors import counted
+from duebook.flows.each import is_made_up
+from duebook.ids import SHORT_ID
+from duebook.model.run import lateness
 from duebook.model.secret import show_payload
 from duebook.timetext import format_instant, parse_instant
 from duebook.web.ansi import coloured, escaped, stripped
@@ -19,10 +24,15 @@ from duebook.web.labels import label_text, labels_text
 from duebook.web.times import city, length_text
 
 if TYPE_CHECKING:
-    from datetime import timedelta
+    from collections.abc import Iterable
 
-__all__ = ["render", "static"]
+    from duebook.model.run import Run
 
+__all__ = ["distinct_ids", "render", "static"]
+
+LATE: Final = timedelta(minutes=1)
+LISTED_ID: Final = 18
+"""Characters of an id that tell its millisecond and some of what is random about it."""
 _FOLDER = Path(__file__).parent
 
 
@@ -46,17 +56,22 @@ def _environment() -> Environment:
         "percent": lambda value: f"{value:.0%}",
         "sentence": lambda text: text[:1].upper() + text[1:],
         "shell": shlex.quote,
-        "short": _short,
+        "short": lambda run_id: run_id[:LISTED_ID],
+        "named_id": lambda run_id: run_id[:SHORT_ID],
+        "ids": lambda runs: distinct_ids(run.id for run in runs),
         "instant": parse_instant,
         "moment": format_instant,
         "plural": counted,
         "span": _span,
+        "late": _late,
+        "spanning": _spanning,
         "city": city,
         "asked": label_text,
         "labelled": labels_text,
         "fields": field_changes,
         "values": field_values,
     }
+    environment.tests["made_up"] = is_made_up
     return environment
 
 
@@ -73,9 +88,32 @@ def _pretty(value: Any) -> str:
     return escaped(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=False))
 
 
-def _short(run_id: str) -> str:
-    """The beginning of an id, as the command line shows it."""
-    return run_id[:13]
+def distinct_ids(ids: Iterable[str]) -> dict[str, str]:
+    """The beginning of each id, with as much of its random part as tells it from the others;
+    the command line accepts it."""
+    whole = sorted(set(ids))
+    shown = {}
+    for before, run_id, after in zip(["", *whole], whole, [*whole[1:], ""], strict=False):
+        alike = max(_alike(run_id, other) for other in (before, after))
+        shown[run_id] = run_id[: max(LISTED_ID, alike + 1)]
+    return shown
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters they begin with alike."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _spanning(query: dict[str, str], span: dict[str, str]) -> dict[str, str]:
+    """The fields of a form with another time range."""
+    return {name: value for name, value in query.items() if name not in ("from", "to")} | span
+
+
+def _late(run: Run) -> bool:
+    """Whether it began more than a minute after it was due; not if a person asked for it."""
+    late = lateness(run)
+    return late is not None and late > LATE
 
 
 def _span(length: timedelta) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from markupsafe import Markup
 
 from duebook.errors import InvalidTime, InvalidTrigger
+from duebook.lazy_dataclasses import dataclass
 from duebook.timetext import format_instant, relative
 from duebook.triggers.zones import local_datetime, zone_name
 
@@ -53,6 +53,12 @@ class Clock:
             return clock
         year = "" if wall.year == today.year else f" {wall.year:04}"
         return f"{wall:%a} {wall.day} {wall:%b}{year} {clock}"
+
+    def dated(self, moment: datetime) -> str:
+        """With its date, also today: 16 Nov 02:30."""
+        wall, today = local_datetime(moment, self.zone), local_datetime(self.now, self.zone)
+        year = "" if wall.year == today.year else f" {wall.year:04}"
+        return f"{wall.day} {wall:%b}{year} {wall:%H:%M}"
 
     def ago(self, moment: datetime) -> str:
         return relative(timedelta(seconds=round((moment - self.now).total_seconds())))

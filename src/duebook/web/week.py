@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import counted
+from duebook.lazy_dataclasses import dataclass
 from duebook.triggers.zones import local_datetime
 
 if TYPE_CHECKING:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.book import Book
 from duebook.client import TABLE
 from duebook.client.use_cases import V1
+from duebook.engine.advancer import Advancer
 from duebook.model.change import KINDS
 from duebook.timetext import format_instant
-from tests.support.flow_builders import CHAIN, put_flow
+from tests.support.builders import begin
+from tests.support.flow_builders import CHAIN, ask_person, put_flow
 from tests.support.held import hold
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ def test_the_audit_records_what_the_table_says(api: Api, store: Store) -> None:
     _events(do)
     _calendars(do)
     _others(do)
+    _nodes(do, store)
     _repair(do, store)
     assert do.done == {name for name, case in TABLE.items() if case.writes}
 
@@ -71,6 +74,7 @@ def _schedules(do: Doer) -> None:
     filled = do("backfill_schedule", past, name="job")["runs"]
     do("undo_backfill", past | {"queued_at": filled[0]["ready_at"]}, name="job")
     run = do("trigger_schedule", {}, name="job")["id"]
+    do("enqueue_run", {"task": "digest"})
     do("cancel_run", run_id=run)
     do("retry_run", run_id=run)
     do("pause_schedule", {}, name="job")
@@ -96,6 +100,9 @@ def _flows(do: Doer, store: Store) -> None:
     do("stop_flow", name="chain")
     do("retry_flow", {}, run_id=run)
     do("restart_flow", name="chain")
+    for answer in ("reject_step", "approve_step"):
+        do(answer, {"step": "ok"}, run_id=ask_person(store))
+        Advancer(store).step()  # the next run may begin
     store.transact(lambda tx: tx.directories.release_directories("reader"))
     do("forget_flows", {"directory": "flows"})
 
@@ -107,6 +114,8 @@ def _events(do: Doer) -> None:
     do("replay_dead_letters", {}, name="hooks")
     do("drop_dead_letters", {}, name="hooks")
     do("remove_consumer", name="hooks")
+    do("set_ping", {"url": "https://hc-ping.com/x"}, name="other")
+    do("remove_ping", name="other")
 
 
 def _calendars(do: Doer) -> None:
@@ -116,8 +125,15 @@ def _calendars(do: Doer) -> None:
     span = {"start_at": format_instant(NOW), "end_at": format_instant(NOW + timedelta(days=1))}
     do("add_window", {"name": "upgrade", **span})
     do("remove_window", name="upgrade")
+    do("shadow_on", {"labels": {"team": "data"}})
+    do("shadow_off", {})
     do("create_feed", {"name": "team"})
     do("revoke_feed", name="team")
+    do("save_alert_rule", {"to": ["mailto:ops@example.com"]}, name="ops")
+    until = {"until": format_instant(NOW + timedelta(days=1))}
+    do("silence_alert_rule", until, name="ops")
+    do("test_alert_rule", name="ops")
+    do("remove_alert_rule", name="ops")
 
 
 def _others(do: Doer) -> None:
@@ -127,8 +143,15 @@ def _others(do: Doer) -> None:
     do("remove_template", name="nightly")
     do("limit_namespace", {"schedules": 9}, name="shop")
     do("free_namespace", name="shop")
+    do("keep_namespace", {"keep": "365d"}, name="shop")
     do("create_token", {"name": "ci", "role": "viewer", "namespaces": ["*"]})
     do("revoke_token", name="ci")
+
+
+def _nodes(do: Doer, store: Store) -> None:
+    begin(store)
+    do("drain_node", {"stop": True}, node="node-1")
+    do("undrain_node", node="node-1")
 
 
 def _repair(do: Doer, store: Store) -> None:

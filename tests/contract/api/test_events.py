@@ -297,11 +297,43 @@ def test_a_sink_is_made_shown_changed_and_forgotten(api: Api, book: Book) -> Non
     api.refused(404, "DELETE", "events/consumers/hooks")
 
 
+def test_a_sink_asks_for_types_and_labels(api: Api) -> None:
+    asked = {"types": ["run.failed"], "labels": {"team": "data"}}
+    made = api.ok("PUT", "events/consumers/hooks", SINK | asked)
+    assert {key: made[key] for key in asked} == asked
+    assert made["topics"] == ["duebook.runs"]
+    changed = api.ok("PUT", "events/consumers/hooks", SINK)
+    assert (changed["types"], changed["labels"]) == (None, {})
+
+
+def test_a_schedule_gets_a_ping_whose_url_is_not_shown(app: App, api: Api) -> None:
+    url = "https://hc-ping.com/eb095278-secret"
+    api.refused(404, "PUT", "events/pings/etl", {"url": url})
+    api.ok("POST", "schedules", {"name": "etl", "cron": "@daily", "target": {"command": ["true"]}})
+    Api(app, "operator").refused(403, "PUT", "events/pings/etl", {"url": url})
+    assert api("PUT", "events/pings/etl", json={"url": url}).status_code == 204
+    (pings,) = api.ok("GET", "events/consumers")["items"]
+    assert (pings["name"], pings["kind"]) == ("pings", "ping")
+    assert pings["options"] == {"urls": {"etl": "https://hc-ping.com/***"}}
+    for place in ("events/consumers", "events/consumers/pings", "audit"):
+        assert "eb095278" not in api("GET", place).text
+    for body in ({}, {"url": None}, {"url": "hc-ping.com"}, {"url": 7}, {"url": url, "x": 1}):
+        api.refused(422, "PUT", "events/pings/etl", body)
+    assert api("DELETE", "events/pings/etl").status_code == 204
+    api.refused(404, "DELETE", "events/pings/etl")
+
+
 @pytest.mark.parametrize(
     "body",
     [
         {},
         {"kind": "webhook"},
+        {"kind": "ping", "options": {"urls": {}}},
+        SINK | {"types": []},
+        SINK | {"types": ["a b"]},
+        SINK | {"types": [7]},
+        SINK | {"labels": ["team"]},
+        SINK | {"labels": {"team": 7}},
         {"kind": "group", "options": {}},
         {"kind": "webhook", "options": []},
         {"kind": "webhook", "options": {}},

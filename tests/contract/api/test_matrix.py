@@ -28,6 +28,7 @@ ABOUT_ONE = [(o, role) for o, role in ALLOWED if "{" in o.path and not o.everywh
 ABOUT_ALL = [o for o in CLOSED if o.everywhere]
 SUFFIXES = ("", "/", ";x", "%2f", ".json", "/healthz", "%00", "/../healthz", "%3fx", "#/healthz")
 PREFIXES = ("/", "/.", "/healthz/..", "/healthz;", "/login", "/static")
+CREATING = ("templates", "calendars", "events", "alerts")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 OPEN = {
     ("GET", "/api/v1/schedules.ics"),
@@ -39,6 +40,9 @@ OPEN = {
     ("GET", "/static/duebook.css"),
     ("GET", "/static/duebook.js"),
     ("GET", "/static/icon.svg"),
+    ("GET", "/static/log.js"),
+    ("GET", "/static/log_rows.js"),
+    ("GET", "/static/parts.css"),
 }
 """All that needs no credentials."""
 
@@ -62,6 +66,8 @@ class Shop:
         self.book.calendars.save("planned", dates="2030-01-01")
         self.book.windows.add("planned", "2098-01-01T00:00:00Z", "2098-01-02T00:00:00Z")
         self.book.feeds.create("planned")
+        self.book.alerts.save("planned", to="mailto:ops@example.com")
+        self.values_of_alerts = {"event_id": self.book.alerts.test("planned").event_id}
         event_id = self.book.events.publish("orders", {"id": 17})
         self.book.events.add_sink("hooks", "webhook", url="https://example.com/hooks")
         self.values = {
@@ -70,12 +76,13 @@ class Shop:
             "event_id": event_id,
             "action": "start",
             "owner": "billing",
+            "node": "ghost",
         }
 
     def path(self, operation: Operation) -> str:
         values = self.values
-        if operation.tag in ("calendars", "windows", "feeds"):
-            return operation.path.format(name="planned")
+        if operation.tag in ("calendars", "windows", "feeds", "alerts"):
+            return operation.path.format(name="planned", **self.values_of_alerts)
         if operation.tag in ("templates", "queues", "tokens", "namespaces"):
             values = values | {"name": "nightly"}
         if operation.tag == "events":
@@ -91,7 +98,9 @@ class Shop:
             book.templates.list(),
             book.calendars.list(),
             book.windows.list(),
+            book.shadow.list(),
             book.feeds.list(),
+            book.alerts.list(),
             book.queues.list(),
             book.tokens.list(),
             book.namespaces.list(),
@@ -183,7 +192,7 @@ def test_ids_of_another_namespace_are_404_for_every_role(
 ) -> None:
     before = shop.contents()
     stranger, path = Api(shop.app, f"{role}@mail"), shop.path(operation)
-    creates = operation.method == "PUT" and operation.tag in ("templates", "calendars", "events")
+    creates = operation.method == "PUT" and operation.tag in CREATING
     creates = creates or operation.name in ("declare_schedules", "preview_calendar")
     body = sent(operation, stranger, _right_body(operation))
     if not creates:
@@ -206,7 +215,11 @@ def _right_body(operation: Operation) -> dict[str, Any]:
         "save_calendar": {"dates": ["2030-01-01"]},
         "preview_calendar": {"dates": ["2030-01-01"]},
         "save_sink": {"kind": "webhook", "options": {"url": "https://example.com/hooks"}},
+        "set_ping": {"url": "https://hc-ping.com/x"},
         "replay_events": {"after": 0},
+        "approve_step": {"step": "ok"},
+        "reject_step": {"step": "ok"},
+        "save_alert_rule": {"to": ["mailto:ops@example.com"]},
     }
     return bodies.get(operation.name, {})
 

@@ -20,6 +20,7 @@ from tests.support.pages import INLINE, Browser, Page
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from duebook.api.app import App
     from duebook.store.base import Store
 
 
@@ -217,3 +218,17 @@ def test_a_copy_of_the_cookie_opens_nothing_after_the_logout(
         )
         assert stolen.status_code in (303, 401), path
     assert page.status_code == 200
+
+
+def test_who_was_logged_in_is_told_why_to_log_in_again(app: App) -> None:
+    stranger = Browser(app, "")
+    stranger.client.cookies.clear()
+    assert "session has ended" not in stranger.get("/schedules").text
+    revoked = Browser(app, "revoked")
+    assert "session has ended" in revoked.get("/schedules").text
+    answer = revoked.client.post(
+        "/new", data={"name": "x"}, headers={"Origin": BASE, "Referer": f"{BASE}/new?a=1"}
+    )
+    assert answer.status_code == 401
+    assert "nothing was changed" in answer.text
+    assert 'name="next" value="/new?a=1"' in answer.text

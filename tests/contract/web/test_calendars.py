@@ -55,6 +55,11 @@ def test_the_list_and_the_page_of_a_calendar(viewer: Browser) -> None:
     assert viewer.get("/calendars/nothing").status == 404
 
 
+def test_the_list_has_calendars_of_ical_files(viewer: Browser, book: Book) -> None:
+    book.calendars.save("file", ical="BEGIN:VEVENT\nDTSTART:20300404\nEND:VEVENT")
+    assert "an iCal file" in viewer.ok("/calendars").text
+
+
 @pytest.mark.usefixtures("closing")
 def test_an_edit_shows_what_moves_before_it_is_saved(operator: Browser, book: Book) -> None:
     asked = operator.ok(EDIT)

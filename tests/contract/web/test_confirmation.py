@@ -15,7 +15,7 @@ from duebook.timetext import format_instant
 from duebook.web.routes import PAGES
 from tests.support.builders import begin, claim, settle
 from tests.support.event_builders import Box, join, stamp
-from tests.support.flow_builders import CHAIN, put_flow
+from tests.support.flow_builders import CHAIN, ask_person, put_flow, steps_of
 from tests.support.held import hold
 
 if TYPE_CHECKING:
@@ -74,8 +74,11 @@ def fill(book: Book) -> list[str]:
     (failed,) = claim(book.store)
     settle(book.store, failed.token, "failed", error="boom")
     book.schedules.trigger("job")
+    begin(book.store, "node-2")
+    book.nodes.drain("node-2")
     put_flow(book.store, CHAIN)
     flow = book.flows.start("chain")
+    asked = steps_of(book.store, ask_person(book.store))["ok"]
     book.events.publish("orders", {"id": 1}, key="1")
     stamp(book.store)
     box = Box()
@@ -91,6 +94,9 @@ def fill(book: Book) -> list[str]:
     book.windows.add("open now", book.insights.now() - DAY, book.insights.now() + DAY)
     book.windows.add("planned", book.insights.now() + 5 * DAY, book.insights.now() + 6 * DAY)
     book.feeds.create("team")
+    book.alerts.save("ops", to="mailto:ops@example.com")
+    book.alerts.save("quiet", to="mailto:ops@example.com")
+    book.alerts.silence("quiet", book.insights.now() + DAY)
     gone = book.schedules.create("gone", trigger={"cron": "@daily"}, target={"command": ["true"]})
     book.schedules.delete("gone")
     now = format_instant(datetime.now(UTC))
@@ -112,6 +118,8 @@ def fill(book: Book) -> list[str]:
         "/schedules?done=paused&count=1&name=rests",
         f"/schedules?done=deleted&name=gone&id={gone.id}",
         f"/runs/{flow.id}?done=start",
+        f"/runs/{asked.id}",
+        f"/runs/{failed.run.id}",
         "/calendars/days?done=saved&version=2",
         "/windows?done=planned&name=planned",
     ]
@@ -130,7 +138,7 @@ def walk(browser: Browser, first: list[str]) -> Iterator[tuple[str, Page]]:
             continue
         seen.add(address)
         counts[key] = counts.get(key, 0) + 1
-        page = browser.get(address)
+        page = browser.get(browser.signed(address) if "done" in asked else address)
         assert page.status == 200, f"{address}: {page.text[:300]}"
         yield address, page
         waiting += [link for link in page.links if link.startswith("/")]

@@ -57,6 +57,15 @@ def test_who_reads_the_log_and_how_far(viewer: Browser, book: Book) -> None:
     assert "Partitions" in viewer.ok("/readers/billing").text
 
 
+def test_what_a_sink_asks_for_is_shown(viewer: Browser, book: Book) -> None:
+    join(book.store, "failures", types="run.failed", labels={"team": "<b>data"})
+    assert "run.failed, team=<b>data" in viewer.ok("/events").text
+    page = viewer.ok("/readers/failures")
+    assert "run.failed" in page.text
+    assert "team=<b>data" in page.text
+    assert "<b>data" not in page.source
+
+
 def test_what_was_not_taken_is_delivered_once_more_or_given_up(
     operator: Browser, book: Book, undelivered: list[str]
 ) -> None:
@@ -103,3 +112,20 @@ def test_an_empty_log_teaches(viewer: Browser) -> None:
     page = viewer.ok("/events")
     assert "duebook events sink add" in page.text
     assert "duebook add tick --every 1m --event" in page.text
+
+
+def test_dead_letters_of_one_cause_are_delivered_again_together(
+    operator: Browser, viewer: Browser, book: Book, undelivered: list[str]
+) -> None:
+    page = operator.ok("/readers/billing")
+    assert "Dead letters by cause" in page.text
+    (replay,) = [link for link in page.links if "replay-dead?cause=" in link]
+    assert "cause=" not in " ".join(viewer.ok("/readers/billing").links)
+    assert replay in operator.ok("/events").links
+    asked = operator.ok(replay)
+    assert "Deliver 2 events again?" in asked.text
+    assert all(f'name="event" value="{id_}"' in asked.source for id_ in undelivered)
+    operator.send(asked, "/readers/billing/replay-dead", event=undelivered)
+    assert [letter.again for letter in book.events.dead_letters()] == [True, True]
+    unknown = operator.ok("/readers/billing/drop-dead?cause=x")
+    assert "no longer has these dead letters" in unknown.text

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from duebook.engine.advancer import Advancer
+from duebook.flows.each import each_target
+from duebook.model.flow_target import FlowTarget
 from duebook.store.values import BrokenFile
 from duebook.web.flow_graph import DrawnStep, draw_flow
-from tests.support.builders import begin
+from tests.support.builders import begin, claim
 from tests.support.flow_builders import (
     CHAIN,
     FORK,
@@ -216,3 +219,25 @@ def test_what_was_not_to_run_is_skipped_with_the_reason(viewer: Browser, book: B
         assert "is-skipped" in page.source, path
         assert "is-cancelled" not in page.source, path
     assert f"I{UNMET[1:]}" in viewer.ok(f"/runs/{work.id}").text
+
+
+def test_the_links_of_a_parallel_step_lead_to_pages(viewer: Browser, book: Book) -> None:
+    put_flow(book.store, "name: outer\nsteps: [{call: load, parallel: [a, b]}]\n", "outer")
+    put_flow(book.store, "name: load\nparams: [F]\nsteps: [ls]\n", "load")
+    begin(book.store)
+    run = book.flows.start("outer")
+    Advancer(book.store).step()
+    (claimed,) = claim(book.store)
+    made = each_target(FlowTarget("load"), ["a", "b"], 10, lambda item: {"F": item})
+    book.store.transact(lambda tx: tx.flow_runs.call_flow(claimed.token, made))
+    Advancer(book.store).step()
+    (item, _) = book.flows.steps(claimed.run.id)
+    for run_id in (run.id, claimed.run.id, item.id):
+        page = viewer.ok(f"/runs/{run_id}")
+        assert "duebook flow show each." not in page.text
+        for link in page.links:
+            if link.startswith(("/flows/", "/runs/")):
+                viewer.ok(link)
+    for link in viewer.ok("/runs").links:
+        if link.startswith("/flows/"):
+            viewer.ok(link)

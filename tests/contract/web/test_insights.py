@@ -144,6 +144,22 @@ def test_nodes_with_their_roles_and_queues_with_their_limits(viewer: Browser, bo
         assert words in page.text, words
 
 
+def test_a_node_is_drained_and_let_go(admin: Browser, viewer: Browser, book: Book) -> None:
+    begin(book.store)
+    assert "/nodes/node-1/drain" not in viewer.ok("/nodes").links
+    assert "/nodes/node-1/drain" in admin.ok("/nodes").links
+    asked = admin.ok("/nodes/node-1/drain")
+    assert "duebook drain host-of-node-1:1" in asked.text
+    assert "draining since" in admin.send(asked, "/nodes/node-1/drain", stop="1").text
+    (node,) = book.nodes.list()
+    assert node.stops_when_idle
+    again = admin.ok("/nodes/node-1/drain")
+    assert "stops when they have finished" in again.text
+    assert "draining" not in admin.send(again, "/nodes/node-1/undrain").text
+    assert book.nodes.list()[0].draining_at is None
+    assert admin.get("/nodes/ghost/drain").status == 404
+
+
 def test_changes_say_who_and_what(admin: Browser, viewer: Browser, book: Book) -> None:
     book.schedules.create("job", trigger={"cron": "@daily"}, target=TRUE)
     book.queues.limit("mail", 4)
@@ -187,6 +203,8 @@ def test_tokens_are_made_shown_once_and_revoked(admin: Browser, book: Book) -> N
     page = admin.ok("/tokens/new")
     wrong = admin.send(page, "/tokens", name="CI")
     assert wrong.status == 422
+    assert page.form("/tokens")["fields"]["namespaces"] == "default", "not all of them"
+    assert admin.send(page, "/tokens", name="ci", namespaces="").status == 422
     made = admin.send(page, "/tokens", name="ci", role="operator", namespaces="shop", lasts="30d")
     assert "dbk_" in made.text
     (token,) = book.tokens.list()

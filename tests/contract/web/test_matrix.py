@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CLOSED: Final = [page for part in PAGES for page in part.all if page.role is not None]
 WRITES: Final = [page for page in CLOSED if page.writes]
 ABOVE_VIEWER: Final = [page for page in CLOSED if page.role and page.role > Role.VIEWER]
-PARTS: Final = {"run_id": "x", "event_id": "x", "name": "x", "action": "stop"}
+PARTS: Final = {"run_id": "x", "event_id": "x", "name": "x", "node": "x", "action": "stop"}
 
 
 def title(page: Operation) -> str:

@@ -113,7 +113,7 @@ def test_an_undo_is_done_once(admin: Browser, book: Book) -> None:
         admin.ok(f"{PAGE}/edit"), f"{PAGE}/edit", trigger="0 9 * * *", step="preview"
     )
     saved = admin.send(preview, f"{PAGE}/edit", step="save")
-    other = admin.ok(PAGE, done="edit", version="1")
+    other = admin.told(PAGE, done="edit", version="1")
     assert admin.send(saved, f"{PAGE}/version").status == 200
     assert admin.send(other, f"{PAGE}/version").status == 409
     assert (book.schedules.get("job").version, trigger_of(book)) == (3, "30 2 * * *")
@@ -126,7 +126,7 @@ def test_a_new_schedule_that_somebody_edited_is_not_undone(admin: Browser, book:
     book.schedules.update("job", queue="slow", by="ann")
     late = admin.send(made, f"{PAGE}/delete")
     assert (late.status, "has version 2, not 1" in late.text) == (409, True)
-    assert "Undo" not in admin.ok(PAGE, done="create").text
+    assert "Undo" not in admin.told(PAGE, done="create").text
 
 
 def test_an_undo_of_a_pause_does_not_end_another(operator: Browser, book: Book) -> None:

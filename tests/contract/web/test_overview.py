@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from duebook.book import Book
 from duebook.model.serving import ALL, Serving
 from duebook.store.values import SessionInfo
+from duebook.targets.task import Tasks
 from tests.support.builders import LEASE, begin, claim, settle
 from tests.support.pages import Browser
 
 if TYPE_CHECKING:
     from duebook.api.app import App
-    from duebook.book import Book
     from duebook.store.base import Store
 
 TRUE = {"command": ["true"]}
@@ -91,6 +92,25 @@ def test_nodes_of_other_namespaces_are_not_shown(app: App, store: Store) -> None
     page = viewer.ok("/", namespace="shop")
     assert "host-of-ours" in page.text
     assert "host-of-planner-1" not in page.source
+
+
+def test_a_viewer_of_one_namespace_learns_nothing_about_others(app: App, store: Store) -> None:
+    of_shop = Book(store, "shop", tasks=Tasks())
+    of_shop.schedules.create("job", trigger={"every": "10m"}, target={"task": "pack"}, queue="mail")
+    of_shop.schedules.trigger("job")
+    begin(store, "theirs", namespaces=Serving(("billing",)), tasks=("pack",), queues=("mail",))
+    begin(store, "both", namespaces=Serving(("billing", "shop")), tasks=("invoice",))
+    begin(store, "any", namespaces=ALL, tasks=("invoice",), queues=("ledger",))
+    everyone, viewer = Browser(app, "viewer"), Browser(app, "viewer@shop")
+    assert "invoice" in everyone.ok("/nodes").text
+    assert "only workers of other namespaces know" in everyone.ok("/", namespace="shop").text
+    for path in ("/", "/nodes", "/schedules/job", "/namespaces", "/api/v1/nodes"):
+        page = viewer.ok(path)
+        for hidden in ("billing", "invoice", "ledger", "workers of other"):
+            assert hidden not in page.source, path
+    page = viewer.ok("/")
+    assert "Runs are waiting in queue mail, which no live worker serves" in page.text
+    assert "“pack”, which no live worker of this namespace knows" in page.text
 
 
 def test_what_is_due_in_the_next_hour_is_on_a_line(viewer: Browser, book: Book) -> None:

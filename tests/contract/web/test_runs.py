@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from duebook.engine.advancer import Advancer
 from duebook.model.run import LogLine
 from duebook.web.ansi import coloured, escaped, stripped
+from duebook.web.rendering import distinct_ids
 from tests.support.builders import SECOND, begin, claim, overlap, settle
-from tests.support.flow_builders import CHAIN, put_flow
+from tests.support.flow_builders import CHAIN, ask_person, put_flow, steps_of
 
 if TYPE_CHECKING:
     import pytest
@@ -104,36 +106,51 @@ def test_a_run_tells_everything_about_itself(viewer: Browser, book: Book) -> Non
     assert viewer.get("/runs/nothing").status == 404
 
 
-def test_the_end_of_a_long_log_is_one_click_away(viewer: Browser, book: Book) -> None:
+def test_a_long_log_is_read_part_by_part(viewer: Browser, book: Book) -> None:
     run_id = begun(book, *(f"line {number} of it" for number in range(2_500))).run.id
-    page = viewer.ok(f"/runs/{run_id}")
-    assert "line 999 of it" in page.text
-    assert "line 1000 of it" not in page.text
-    assert "data-stream" not in page.source
-    assert f"/runs/{run_id}?last=1#log" in page.links
-    end = viewer.ok(f"/runs/{run_id}", last="1")
+    end = viewer.ok(f"/runs/{run_id}")
     assert "line 1499 of it" not in end.text
     assert "line 1500 of it" in end.text
-    assert "line 2499 of it" in end.text
-    assert 'data-after="1.2500"' in end.source
-    assert f"/runs/{run_id}#log" in end.links
+    assert "line 2499 of it" in end.text, "what runs is shown at its end"
+    page = viewer.ok(f"/runs/{run_id}", after="0.0")
+    assert f"/runs/{run_id}?after=0.0#log" in end.links
+    assert "line 999 of it" in page.text
+    assert "line 1000 of it" not in page.text
+    assert f"/runs/{run_id}?after=1.1000#log" in page.links
+    assert f"/runs/{run_id}?last=1#log-end" in page.links
+    assert viewer.ok(f"/runs/{run_id}", last="1").text.count("of it") == 1_000
+    found = viewer.ok(f"/runs/{run_id}", find="line 1999 of")
+    assert "line 1999 of it" in found.text
+    assert "not kept" not in found.text
 
 
-def test_the_end_is_found_behind_any_number_of_lines(
+def test_a_page_has_no_more_of_a_log_than_fits(viewer: Browser, book: Book) -> None:
+    run_id = begun(book, *(f"{number} {'x' * 3_000}" for number in range(200))).run.id
+    page = viewer.ok(f"/runs/{run_id}")
+    assert len(page.source) < 200_000
+    assert "199 xxx" in page.text
+    found = viewer.ok(f"/runs/{run_id}", find="xx")
+    assert len(found.source) < 200_000
+
+
+def test_script_reads_a_log_in_batches(
     viewer: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_id = begun(book, *(f"line {number} of it" for number in range(23))).run.id
-    monkeypatch.setattr("duebook.web.routes.runs.LINES", 4)
-    monkeypatch.setattr("duebook.web.routes.runs.SEARCHED", 10)
-    end = viewer.ok(f"/runs/{run_id}", last="1")
-    assert "line 18 of it" not in end.text
-    assert all(f"line {number} of it" in end.text for number in range(19, 23))
+    run_id = begun(book, *(f"line {number}" for number in range(5))).run.id
+    monkeypatch.setattr("duebook.web.routes.run_logs.BATCH", 3)
+    first = viewer.client.get(f"/runs/{run_id}/lines").json()
+    assert [line[1] for line in first["lines"]] == [1, 2, 3]
+    assert first["more"]
+    rest = viewer.client.get(f"/runs/{run_id}/lines", params={"after": first["last"]}).json()
+    assert [line[4] for line in rest["lines"]] == ["line 3", "line 4"]
+    assert not rest["more"]
+    assert viewer.client.get(f"/runs/{run_id}/lines", params={"after": "x"}).status_code == 400
 
 
 def test_a_run_under_way_names_its_stream(viewer: Browser, book: Book) -> None:
     claimed = begun(book, "one")
     page = viewer.ok(f"/runs/{claimed.run.id}")
-    assert f'data-stream="/api/v1/runs/{claimed.run.id}/log" data-after="1.1"' in page.source
+    assert f'data-stream="/api/v1/runs/{claimed.run.id}/log"' in page.source
 
 
 def test_a_run_is_cancelled_and_run_again(operator: Browser, book: Book) -> None:
@@ -166,12 +183,24 @@ def test_what_was_done_to_a_run_is_told_as_it_came_out(operator: Browser, book: 
     run = f"/runs/{claimed.run.id}"
     operator.send(operator.ok(f"{run}/cancel"), f"{run}/cancel")
     settle(book.store, claimed.token)
-    assert "It finished before it could be cancelled" in operator.ok(run, done="cancel").text
+    assert "It finished before it could be cancelled" in operator.told(run, done="cancel").text
     operator.send(operator.ok(f"{run}/retry"), f"{run}/retry")
-    assert "and has been queued again since" in operator.ok(run, done="cancel").text
+    assert "and has been queued again since" in operator.told(run, done="cancel").text
     (again,) = claim(book.store)
     settle(book.store, again.token)
-    assert "It was queued again" in operator.ok(run, done="retry").text
+    assert "It was queued again" in operator.told(run, done="retry").text
+
+
+def test_a_run_that_had_started_is_not_started_anew_by_an_undo(
+    operator: Browser, book: Book
+) -> None:
+    claimed = begun(book)
+    run = f"/runs/{claimed.run.id}"
+    operator.send(operator.ok(f"{run}/cancel"), f"{run}/cancel")
+    settle(book.store, claimed.token, "cancelled")
+    told = operator.told(run, done="cancel")
+    assert "Cancelled." in told.text
+    assert not told.sends(f"{run}/retry")
 
 
 def test_a_step_in_a_command_is_one_word(operator: Browser, book: Book) -> None:
@@ -205,3 +234,34 @@ def test_a_large_output_is_a_download(viewer: Browser, book: Book) -> None:
     assert answer.text == text
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     assert answer.headers["content-disposition"].startswith("attachment")
+
+
+def test_a_person_approves_or_rejects_a_step_that_waits_for_one(
+    operator: Browser, viewer: Browser, book: Book
+) -> None:
+    run_id = ask_person(book.store)
+    step = f"/runs/{steps_of(book.store, run_id)['ok'].id}"
+    assert f"{step}/answer" not in viewer.ok(step).links
+    assert f"{step}/answer" in operator.ok(step).links
+    page, other = operator.ok(f"{step}/answer"), operator.ok(f"{step}/answer")
+    assert "Deploy?" in page.text
+    assert "succeeded" in operator.send(page, f"{step}/answer", decision="approve").text
+    late = operator.send(other, f"{step}/answer", decision="reject", comment="no")
+    assert late.status == 409
+    assert "does not wait for a person" in late.text
+    assert book.flows.steps(run_id)[1].status == "succeeded"
+
+
+def test_runs_of_a_millisecond_are_told_apart_and_found_by_what_is_shown(
+    viewer: Browser, book: Book
+) -> None:
+    book.schedules.create("job", trigger={"cron": "@yearly"}, target={"command": ["true"]})
+    alike = [book.schedules.trigger("job") for _ in range(3)]
+    page = viewer.ok("/runs")
+    shown = re.findall(r'"early">([^<]+)</span>([^<]+)</a>', page.source)
+    found = {book.runs.get(early + end).id for early, end in shown}
+    assert found == {run.id for run in alike}
+    assert all(len(early + end) >= 18 for early, end in shown), "with some of what is random"
+    ids = [f"01a1ef3b-a031-7c4e-{end}" for end in ("8001-000000000001", "8001-000000000002", "9")]
+    told = distinct_ids(ids)
+    assert [told[id_] for id_ in ids] == [ids[0], ids[1], "01a1ef3b-a031-7c4e-9"]

@@ -34,6 +34,43 @@ def make(book: Book, name: str = "job", **definition: Any) -> None:
     book.schedules.create(name, **whole)
 
 
+def test_only_what_the_site_told_itself_is_believed(
+    operator: Browser, viewer: Browser, book: Book
+) -> None:
+    make(book)
+    assert "9,999 schedules" not in viewer.ok("/schedules", done="paused", count="9999").source
+    assert "Resumed" not in viewer.ok("/schedules/job", done="resume").text
+    told = operator.signed("/schedules/job?done=resume")
+    assert "Resumed" in operator.ok(told).text
+    assert "Resumed" not in viewer.ok(told).text, "it was said to somebody else"
+    assert "Resumed" not in operator.ok(f"{told}&count=9").text
+
+
+def test_a_notice_about_a_due_time_does_not_ask_about_it(operator: Browser, book: Book) -> None:
+    make(book, trigger={"every": "1h"})
+    done = operator.send(operator.ok("/schedules/job/skip-next"), "/schedules/job/skip-next")
+    assert "will be skipped" in done.text
+    form = next(form for form in done.forms if form.get("action", "").endswith("#why"))
+    assert form["fields"]["at"] == ""
+
+
+def test_a_search_goes_on_by_itself_and_tells_how_many_it_found(
+    viewer: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duebook.store.sql.looking.MOST_LOOKED", 4)
+    monkeypatch.setattr("duebook.web.routes.schedules.PAGE", 3)
+    for number in range(12):
+        make(book, f"job-{number:02}")
+    make(book, "needle", target={"event": "needle.due"})
+    for query in ({"text": "need"}, {"target": "event"}, {"text": "need", "sort": "created_at"}):
+        page = viewer.ok("/schedules", **query)
+        assert "/schedules/needle" in page.links, query
+        assert "1 of 13 schedules" in page.text, query
+    assert "More than 3 of 13 schedules" in viewer.ok("/schedules", text="job").text
+    assert "None of 13 schedules matches" in viewer.ok("/schedules", text="nowhere").text
+    assert "13 schedules" in viewer.ok("/schedules").text
+
+
 def test_the_list_is_searched_filtered_and_sorted(viewer: Browser, book: Book) -> None:
     for number in range(3):
         make(book, f"etl-{number}", labels={"team": f"t{number % 2}"})
@@ -175,17 +212,51 @@ def test_a_form_that_says_less_than_its_page_pauses_nothing(
     assert book.schedules.get("job").status == "active"
 
 
-def test_of_very_many_only_the_first_are_counted(
-    operator: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
+def test_many_are_counted_exactly_their_number_is_typed_and_that_is_undone(
+    operator: Browser, admin: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duebook.web.routes.bulk.COUNTED", 3)
+    monkeypatch.setattr("duebook.web.undoing.TYPED", 3)
+    monkeypatch.setattr("duebook.web.routes.bulk.MOST", 2)
+    monkeypatch.setattr("duebook.web.routes.bulk.PAGE", 3)
+    monkeypatch.setattr("duebook.book.bulk.COUNTED", 2)
     for number in range(5):
         book.schedules.create(f"etl-{number}", trigger={"cron": "@daily"}, target=TRUE)
+    book.schedules.pause("etl-4")
     asked = operator.ok("/bulk?action=pause&all=1")
-    assert "5 schedules or more?" in asked.text
-    done = operator.send(asked, "/bulk")
-    assert "5 schedules paused" in done.text
-    assert "5 schedules or more" in operator.ok("/bulk?action=resume&all=1&status=paused").text
+    assert "Pause 4 schedules?" in asked.text
+    assert "Type 4 to confirm" in asked.text
+    for wrong in ("", "5"):
+        refused = operator.send(asked, "/bulk", typed=wrong)
+        assert refused.status == 422
+        assert "Pause 4 schedules?" in refused.text
+        assert "4 are affected; type 4 to confirm" in refused.text
+    done = operator.send(refused, "/bulk", typed="4")
+    assert "4 schedules paused" in done.text
+    admin.send(admin.ok("/schedules/etl-0/resume"), "/schedules/etl-0/resume")
+    admin.send(admin.ok("/schedules/etl-0/pause"), "/schedules/etl-0/pause")
+    undone = operator.send(done, "/bulk")
+    assert "3 schedules resumed" in undone.text
+    assert "Undo" not in undone.text
+    paused = [s.name for s in book.schedules.list(status="paused")]
+    assert paused == ["etl-0", "etl-4"], "what others did since, and before, stays"
+    assert "0 schedules resumed" in operator.send(done, "/bulk").text
+
+
+def test_the_number_of_a_large_backfill_is_typed(
+    operator: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duebook.web.undoing.TYPED", 3)
+    make(book)
+    created = book.schedules.get("job").created_at
+    path, span = "/schedules/job/backfill", (created - timedelta(days=5), created)
+    asked = operator.ok(path, **dict(zip(("from", "to"), map(format_instant, span), strict=True)))
+    count = asked.text.partition(" to confirm")[0].rpartition("Type ")[2]
+    assert int(count) >= 4
+    refused = operator.send(asked, path)
+    assert refused.status == 422
+    assert f"type {count} to confirm" in refused.text
+    assert not book.runs.list("job")
+    assert f"{count} runs queued" in operator.send(asked, path, typed=count).text
 
 
 def test_chosen_ones_are_paused_and_that_is_undone(operator: Browser, book: Book) -> None:
@@ -247,7 +318,7 @@ def test_a_pause_is_asked_for_done_and_undone(operator: Browser, book: Book) -> 
 
 
 def test_the_next_due_time_is_moved_skipped_and_restored(operator: Browser, book: Book) -> None:
-    make(book)
+    make(book, trigger={"cron": "30 2 29 2 *"})  # which does not come while this runs
     first = book.schedules.get("job").next_due_at
     skipped = operator.send(operator.ok("/schedules/job/skip-next"), "/schedules/job/skip-next")
     assert "skipped" in skipped.text
@@ -394,7 +465,7 @@ def test_an_edit_shows_what_would_change_before_it_is_saved(admin: Browser, book
     back = admin.send(saved, "/schedules/job/version")
     assert "earlier version" in back.text
     assert back.form("/schedules/job/version")["fields"]["version"] == "2"
-    assert "Undo" not in admin.ok("/schedules/job", done="edit", version="1").text
+    assert "Undo" not in admin.told("/schedules/job", done="edit", version="1").text
     assert book.schedules.get("job").spec.trigger_text == "30 2 * * *"  # type: ignore[union-attr]
 
 
@@ -475,11 +546,11 @@ def test_a_definition_is_told_field_by_field(viewer: Browser, book: Book) -> Non
 
 def test_what_was_done_is_not_said_when_somebody_took_it_back(viewer: Browser, book: Book) -> None:
     make(book)
-    assert "Paused." not in viewer.ok("/schedules/job", done="pause").text
-    assert "Resumed" in viewer.ok("/schedules/job", done="resume").text
+    assert "Paused." not in viewer.told("/schedules/job", done="pause").text
+    assert "Resumed" in viewer.told("/schedules/job", done="resume").text
     book.schedules.pause("job")
-    assert "Paused." in viewer.ok("/schedules/job", done="pause").text
-    assert "Resumed" not in viewer.ok("/schedules/job", done="resume").text
+    assert "Paused." in viewer.told("/schedules/job", done="pause").text
+    assert "Resumed" not in viewer.told("/schedules/job", done="resume").text
 
 
 def test_the_run_that_stood_in_the_way_is_a_link(viewer: Browser, book: Book) -> None:
@@ -678,5 +749,25 @@ def test_an_edit_that_widens_catchup_leads_to_the_backfill(
     saved = admin.send(preview, "/schedules/job/edit", step="save")
     (link,) = [x for x in saved.links if x.startswith("/schedules/job/backfill?")]
     assert "4 due times" in admin.ok(link).text
-    assert "Backfill them" not in admin.ok("/schedules/job", done="edit", since="<b>").text
+    assert "Backfill them" not in admin.told("/schedules/job", done="edit", since="<b>").text
     store.close()
+
+
+def test_dependencies_are_links_in_both_directions(viewer: Browser, book: Book) -> None:
+    job: dict[str, Any] = {"trigger": {"cron": "@daily"}, "target": {"command": ["true"]}}
+    book.schedules.create("extract", **job)
+    waits = [{"schedule": "extract", "within": "1h", "wait": "10m"}]
+    book.schedules.create("load", **job, depends_on=waits)
+    book.schedules.create("report", **job, depends_on=waits)
+    page = viewer.ok("/schedules/load")
+    assert "/schedules/extract" in page.links
+    assert "Depends on extract success within 1 h, waits up to 10 min" in page.text
+    page = viewer.ok("/schedules/extract")
+    assert "Needed by load , report" in page.text
+    assert {"/schedules/load", "/schedules/report"} <= set(page.links)
+    book.schedules.delete("load")
+    assert "Needed by report" in viewer.ok("/schedules/extract").text
+    book.schedules.delete("extract")
+    page = viewer.ok("/schedules/report")
+    assert "extract does not exist" in page.text
+    assert "/schedules/extract" not in page.links

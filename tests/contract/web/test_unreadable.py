@@ -43,6 +43,7 @@ def broken(book: Book) -> str:
         "/calendar",
         "/calendars",
         "/windows",
+        "/alerts",
         "/audit",
     ],
 )

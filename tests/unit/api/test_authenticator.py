@@ -15,6 +15,7 @@ from duebook.api.token_cache import TokenCache
 from duebook.book.tokens import Tokens
 from duebook.errors import Unavailable
 from duebook.model.access import Role
+from tests.support.retention import purge_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,7 +151,7 @@ def test_a_token_that_has_ended_is_seen_half_a_second_later_by_streams(
         tokens.revoke("ci")
     elif how == "forgotten":
         tokens.revoke("ci")
-        store.transact(lambda tx: tx.upkeep.purge(tx.now + timedelta(days=1), 10))
+        store.transact(lambda tx: purge_all(tx, tx.now + timedelta(days=1), 10))
     else:
         ask = recent._ask
         monkeypatch.setattr(recent, "_ask", lambda: ask() + timedelta(hours=2))
@@ -259,7 +260,7 @@ def test_a_token_that_has_ended_is_known_for_a_second_at_most(
         seconds = 0.5
     elif how == "forgotten":
         tokens.revoke("ci")
-        store.transact(lambda tx: tx.upkeep.purge(tx.now + timedelta(days=1), 10))
+        store.transact(lambda tx: purge_all(tx, tx.now + timedelta(days=1), 10))
         seconds = 1.0
     else:
         tokens.revoke("ci")

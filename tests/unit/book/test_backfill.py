@@ -9,6 +9,7 @@ import pytest
 
 from duebook.book.backfill import find_missing
 from duebook.errors import Invalid
+from duebook.model.history import History
 from tests.unit.planner.histories import HOUR, NOON, calendar, history
 
 
@@ -20,7 +21,7 @@ from tests.unit.planner.histories import HOUR, NOON, calendar, history
     ],
 )
 def test_the_limit_of_a_backfill_counts_merged_and_rolling_due_times(definition: Any) -> None:
-    tx: Any = SimpleNamespace(now=NOON)
+    tx: Any = SimpleNamespace(now=NOON, history=SimpleNamespace(of=lambda _: History()))
     snapshot = history(NOON, **definition).snapshot
     with pytest.raises(Invalid, match="more than 10,000 due times"):
         find_missing(tx, snapshot, NOON - 167 * HOUR, NOON, None)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from duebook.book.declared_calendars import change_calendars, read_calendars, tell_calendar
+from duebook.book.calendar_changes import change_calendars
+from duebook.book.declared_calendars import read_calendars, tell_calendar
 from duebook.errors import Invalid
 from duebook.model.schedule import InvalidSchedule
 from tests.support.builders import BEGIN
@@ -31,7 +32,7 @@ def test_every_wrong_calendar_is_named() -> None:
     ("forms", "told"),
     [
         ([{"name": "a", "calendars": ["b"]}], 'calendar "a": .*"b" does not exist'),
-        ([{"name": "a", "calendars": ["a"]}], "refer to each other: a → a"),
+        ([{"name": "a", "calendars": ["a"]}], 'calendar "a" cannot refer to itself'),
         (
             [{"name": "a", "calendars": ["b"]}, {"name": "b", "without": {"calendars": ["a"]},
               "weekdays": "SUN"}],
@@ -47,7 +48,7 @@ def test_what_refers_to_nothing_or_to_itself_is_refused(
 
 
 def test_a_namespace_has_not_too_many_calendars(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duebook.book.declared_calendars.MOST_CALENDARS", 1)
+    monkeypatch.setattr("duebook.book.calendar_changes.MOST_CALENDARS", 1)
     known = {"a": changes(SUNDAYS)["a"].calendar}
     assert changes(SUNDAYS | {"weekdays": "MON"}, known=known)
     with pytest.raises(Invalid, match='namespace "default" would have 2, and may have at most 1'):

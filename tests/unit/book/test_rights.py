@@ -114,7 +114,7 @@ def test_a_refusal_says_who_and_why() -> None:
             refuse_target('token "ci" is operator', load_target(form), set, lambda _: False)
         return str(caught.value)
 
-    only = "only an admin may define commands, requests and events"
+    only = "only an admin may define commands, requests, events and Celery tasks"
     assert refused({"command": ["id"]}) == f'token "ci" is operator; {only}'
     assert refused("later").startswith('no live worker knows task "later"')
     assert refused({"flow": "later"}).startswith('flow "later" does not exist')

@@ -11,6 +11,7 @@ from duebook.engine.keeper import Keeper
 from duebook.errors import Unavailable
 from duebook.flows.flow_cache import FlowCache
 from duebook.ids import new_id
+from duebook.model.node import Drain
 from duebook.store.values import SessionInfo
 from duebook.testing.clock import VirtualClock
 from duebook.testing.node import VirtualPlaces
@@ -42,10 +43,12 @@ def machine(clock: BooksClock) -> Machine:
     return Machine(clock)
 
 
-def new_keeper(store: SqliteStore, machine: Machine, places: Places | None = None) -> Keeper:
+def new_keeper(
+    store: SqliteStore, machine: Machine, places: Places | None = None, lease: timedelta = LEASE
+) -> Keeper:
     session = SessionInfo(new_id(), "host", 1, "scheduler,worker", "0", "2026f")
-    store.transact(lambda tx: tx.nodes.begin_session(session, LEASE))
-    return Keeper(store, session.id, LEASE, places, lambda *_: None, lambda: machine.monotonic)
+    store.transact(lambda tx: tx.nodes.begin_session(session, lease))
+    return Keeper(store, session.id, lease, places, lambda *_: None, lambda: machine.monotonic)
 
 
 def alive(store: SqliteStore, keeper: Keeper) -> bool:
@@ -73,6 +76,52 @@ def test_a_new_node_buries_nobody_before_it_has_lived_for_a_lease(
     mine = new_keeper(store, machine)
     renew_for(mine, machine, 20)
     assert alive(store, other)
+
+
+def test_a_node_with_a_long_lease_renews_as_often_as_others(
+    store: SqliteStore, machine: Machine
+) -> None:
+    keeper = new_keeper(store, machine, lease=timedelta(minutes=10))
+    keeper.renew()
+    assert keeper.due_in == 10
+    machine.pass_time(300)
+    keeper.guard()
+    assert keeper.holds_lease
+
+
+def test_a_node_with_a_longer_lease_is_judged_after_that_long(
+    store: SqliteStore, machine: Machine
+) -> None:
+    """After an outage it may not have had the time to renew."""
+    long = new_keeper(store, machine, lease=timedelta(minutes=10))
+    short = new_keeper(store, machine)
+    machine.pass_time(1_000)
+    mine = new_keeper(store, machine)
+    renew_for(mine, machine, 500)
+    assert not alive(store, short)
+    assert alive(store, long)
+    renew_for(mine, machine, 700)
+    assert not alive(store, long)
+
+
+def test_a_keeper_hears_of_a_drain_by_a_hint_or_with_its_next_renewal(
+    store: SqliteStore, machine: Machine
+) -> None:
+    keeper = new_keeper(store, machine)
+    keeper.renew()
+    asked = Drain(machine.clock.now, stops=False)
+    store.transact(lambda tx: tx.nodes.drain(keeper.session_id, asked))
+    heard = []
+    for hinted in (False, True):
+        if hinted:
+            keeper.ask_drain()
+        keeper.step()
+        heard.append(keeper.drain)
+    assert heard == [None, asked], "at rest it asks nothing without a hint"
+    store.transact(lambda tx: tx.nodes.drain(keeper.session_id, None))
+    machine.pass_time(10)
+    keeper.step()
+    assert keeper.drain is None
 
 
 def test_a_new_node_buries_those_of_its_machine_whose_process_is_gone_at_once(

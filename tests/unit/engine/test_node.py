@@ -66,7 +66,7 @@ class Idle:
     def owned_by(self, session_id: str) -> None:
         self.session_id = session_id
 
-    def start(self, ring: Callable[[], None]) -> None: ...
+    def start(self, ring: Callable[[], None], serve: object) -> None: ...
 
     def step(self) -> float:
         return 60.0

@@ -32,7 +32,7 @@ def test_as_many_as_the_places_end_in_a_moment(number: int, seconds: float, at_o
     pace = Pace()
     now = work(pace, number, seconds, at_once)
     expected = min(at_once / seconds * WORTH, MOST)
-    assert abs(pace.ahead(now) - expected) <= 1
+    assert abs(pace.ahead(now) - expected) <= 1.001  # it counts whole ones
 
 
 def test_nothing_is_claimed_ahead_of_long_runs_though_they_end_together() -> None:

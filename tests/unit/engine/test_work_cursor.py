@@ -14,6 +14,7 @@ from duebook.engine.work_cursor import (
     LONGEST_COMMIT,
     LONGEST_LOOK_BACK,
     LOOK_BACK_PART,
+    MOST_PLACES,
     MOST_PRIORITIES,
     WorkCursor,
 )
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 NOW = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 PLACE = ("default", "shop")
+WHOLE = {PLACE: WHOLE_QUEUE}
 
 
 def claim(priority: int, ready_at: datetime) -> Any:
@@ -52,6 +54,8 @@ class Looks:
         self.at = 100.0
         self.seconds = seconds
         self.places = places
+        self.first: tuple[int, datetime] | None = None
+        """rank and readiness of the first run of each place, where the database tells them"""
         self.parts: list[QueueParts] = []
 
     def look(self) -> Work:
@@ -60,7 +64,8 @@ class Looks:
     def _look(self, parts: QueueParts) -> Work:
         self.at += self.seconds
         self.parts.append(parts)
-        return Work(tuple(self.places), None, NOW)
+        firsts = {} if self.first is None else dict.fromkeys(self.places, self.first)
+        return Work(tuple(self.places), None, NOW, firsts)
 
 
 def test_a_queue_of_which_nothing_was_claimed_is_looked_at_whole() -> None:
@@ -106,7 +111,7 @@ def test_whole_queues_are_looked_at_again_after_some_times_what_that_took() -> N
     assert not is_in(looks.cursor.parts(PLACE), 0, ago(61))
     looks.at += 0.02
     looks.look()
-    assert looks.parts[-1] == {}
+    assert looks.parts[-1] == WHOLE
     assert looks.cursor.parts(PLACE) == WHOLE_QUEUE
 
 
@@ -115,7 +120,7 @@ def test_a_look_that_takes_no_time_is_always_at_whole_queues() -> None:
     for _ in range(3):
         looks.look()
         looks.cursor.claimed(PLACE, [claim(0, ago(60))], NOW)
-    assert looks.parts == [{}, {}, {}]
+    assert looks.parts == [{}, WHOLE, WHOLE]
 
 
 def test_what_whole_queues_cost_is_what_they_take_longer_than_parts_at_the_best_of_times() -> None:
@@ -127,7 +132,7 @@ def test_what_whole_queues_cost_is_what_they_take_longer_than_parts_at_the_best_
     for _ in range(3):
         looks.look()
         looks.cursor.claimed(PLACE, [claim(0, ago(60))], NOW)
-    assert looks.parts[2:] == [{}, {}, {}]
+    assert looks.parts[2:] == [WHOLE, WHOLE, WHOLE]
 
 
 def test_however_long_a_look_takes_whole_queues_are_looked_at_again_in_the_end() -> None:
@@ -136,7 +141,7 @@ def test_however_long_a_look_takes_whole_queues_are_looked_at_again_in_the_end()
     looks.cursor.claimed(PLACE, [claim(0, ago(60))], NOW)
     looks.at += LONGEST_LOOK_BACK
     looks.look()
-    assert looks.parts[-1] == {}
+    assert looks.parts[-1] == WHOLE
 
 
 def test_who_finds_nothing_in_parts_of_queues_looks_again_at_whole_ones() -> None:
@@ -148,6 +153,51 @@ def test_who_finds_nothing_in_parts_of_queues_looks_again_at_whole_ones() -> Non
     assert looks.look().next_at == NOW + timedelta(seconds=LOOK_BACK_PART * 0.125 - 4)
     looks.at += LOOK_BACK_PART * 0.125 - 4
     assert looks.look().next_at is None
+    assert looks.parts[-1] == WHOLE
+
+
+def test_while_no_run_may_begin_the_next_looks_go_on_behind_the_marks() -> None:
+    looks = Looks(seconds=0.05, places=())
+    looks.cursor.claimed(PLACE, [claim(0, ago(60))], NOW)
+    looks.look()
+    looks.look()
+    assert looks.parts == [WHOLE, {PLACE: looks.cursor.parts(PLACE)}]
+    assert looks.cursor.parts(PLACE) != WHOLE_QUEUE
+
+
+def test_the_next_claim_goes_back_only_if_the_first_run_is_behind_its_mark() -> None:
+    looks = Looks(seconds=0.05)
+    looks.look()
+    for first, goes_back in (((0, ago(59)), False), ((0, ago(61)), True), ((-5, ago(99)), False)):
+        looks.cursor.claimed(PLACE, [claim(0, ago(60))], NOW)
+        looks.at += LOOK_BACK_PART * 0.05
+        looks.first = first
+        looks.look()
+        assert looks.parts[-1] == WHOLE
+        assert (looks.cursor.parts(PLACE) == WHOLE_QUEUE) is goes_back
+
+
+def test_a_run_behind_a_mark_is_reached_in_the_end_though_others_always_come_first() -> None:
+    looks = Looks(seconds=0.05)
+    looks.look()
+    looks.first = (-5, ago(1))
+    began = looks.at
+    while looks.at < began + LONGEST_LOOK_BACK:
+        looks.cursor.claimed(PLACE, [claim(5, ago(2)), claim(0, ago(60))], NOW)
+        looks.at += LOOK_BACK_PART * 0.05
+        looks.look()
+    assert looks.cursor.parts(PLACE) == WHOLE_QUEUE
+
+
+def test_the_marks_of_very_many_places_are_forgotten() -> None:
+    looks = Looks(places=())
+    looks.look()
+    for number in range(MOST_PLACES + 1):
+        looks.cursor.claimed(("default", f"shop-{number}"), [claim(0, ago(60))], NOW)
+    looks.at += LONGEST_LOOK_BACK
+    looks.look()
+    looks.look()
+    assert len(looks.parts[-2]) == MOST_PLACES + 1
     assert looks.parts[-1] == {}
 
 

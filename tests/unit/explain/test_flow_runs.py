@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from duebook.explain.flow_runs import FlowStanding, explain_flow
+from duebook.explain.runs import explain_run
+from duebook.explain.words import Clock
 from duebook.flows.build import build
 from duebook.model.codec import encode
 from duebook.model.node import LiveNode
@@ -53,6 +55,13 @@ def run(step: str | None, status: Any, **more: Any) -> Run:
         "step": step,
     }
     return Run(**(given | more))
+
+
+def test_a_run_that_no_node_owns_is_explained_without_one() -> None:
+    told = explain_run(run(None, "running"), Clock("UTC", NOW), NOW).text
+    assert told == "running since 11:58:30 as a manual run, for 90 s"
+    claimed = explain_run(run("get", "running", started_at=None), Clock("UTC", NOW), NOW)
+    assert claimed.text == "claimed by a node, about to start"
 
 
 def node(queues: tuple[str, ...] = ("default",), namespaces: Serving = ALL) -> LiveNode:

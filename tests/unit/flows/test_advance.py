@@ -34,6 +34,7 @@ NOON = datetime(2026, 2, 7, 12, tzinfo=UTC)
 DONE, FAILED = StepState("succeeded"), StepState("failed", "exit_code", 1)
 RUNNING, QUEUED = StepState("running"), StepState("queued")
 UNMET = StepState("skipped", "precondition")
+PARTIAL = StepState("partial", "step")
 WORK = TaskTarget("work")
 
 
@@ -99,9 +100,32 @@ def test_continue_on_says_which_ends_do_not_stop_those_after(
     assert (found.start == ("b",), bool(found.skip)) == (goes_on, not goes_on)
 
 
-def test_a_failure_that_was_continued_over_is_a_warning() -> None:
+def test_a_flow_that_went_on_after_a_failure_ends_partial() -> None:
     of = flow(step("a", continue_on=ContinueOn(failure=True)), step("b", "a"))
-    assert asked(of, a=FAILED, b=DONE).end == FlowEnd("succeeded", warnings=("a",))
+    assert asked(of, a=FAILED, b=DONE).end == FlowEnd("partial", "step", warnings=("a",))
+
+
+def test_a_flow_failed_if_all_its_failures_were_continued_over_and_nothing_succeeded() -> None:
+    of = flow(step("a", continue_on=ContinueOn(failure=True)))
+    assert asked(of, a=FAILED).end == FlowEnd("failed", "step", ("a",), ("a",))
+    of = flow(step("a", continue_on=ContinueOn(failure=True)), step("b", "a"))
+    assert asked(of, a=FAILED, b=UNMET).end == FlowEnd("failed", "step", ("a",), ("a",))
+
+
+def test_a_flow_that_called_a_partial_one_goes_on_and_ends_partial() -> None:
+    of = flow(step("a"), step("b", "a"))
+    assert asked(of, a=PARTIAL).start == ("b",)
+    assert asked(of, a=PARTIAL, b=DONE).end == FlowEnd("partial", "step", warnings=("a",))
+    assert asked(of, a=PARTIAL, b=FAILED).end == FlowEnd("failed", "step", ("b",), ("a",))
+
+
+def test_a_partial_flow_runs_the_handler_of_success() -> None:
+    own = flow(step("a", continue_on=ContinueOn(failure=True)), step("b", "a"))
+    of = replace(own, handlers=(("success", step("handler_on.success")),))
+    assert asked(of, a=FAILED, b=DONE).start == ("handler_on.success",)
+
+
+def test_a_failure_that_is_marked_a_success_is_one() -> None:
     on = ContinueOn(failure=True, mark_success=True)
     of = flow(step("a", continue_on=on), step("b", "a"))
     assert asked(of, a=FAILED, b=DONE).end == FlowEnd("succeeded")
@@ -343,6 +367,14 @@ def test_a_retry_begins_where_it_failed() -> None:
         retried(DIAMOND, dict.fromkeys("abcd", DONE))
     with pytest.raises(Conflict, match='step "b" is running; cancel the run first'):
         retried(DIAMOND, {"a": DONE, "b": RUNNING})
+
+
+def test_a_retry_of_a_partial_run_repeats_what_was_continued_over() -> None:
+    over = step("a", continue_on=ContinueOn(failure=True))
+    of = flow(over, step("b", "a"), step("c"))
+    assert retried(of, {"a": FAILED, "b": DONE, "c": DONE}) == {"a"}
+    assert retried(of, {"a": PARTIAL, "b": DONE, "c": DONE}) == {"a"}
+    assert retried(of, {"a": FAILED, "b": DONE, "c": FAILED}) == {"c"}
 
 
 def test_running_again_from_a_step_takes_all_after_it_along() -> None:

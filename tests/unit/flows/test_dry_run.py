@@ -73,3 +73,20 @@ def test_the_shown_command_does_the_same_as_the_one_that_runs(day: str) -> None:
         for text in (command, shown.filled)
     ]
     assert ran[0].stdout == ran[1].stdout
+
+
+def test_calls_for_each_item_and_questions_to_people_are_shown() -> None:
+    steps = dry(
+        "steps:\n"
+        "  - {name: list, command: ls, output: FILES}\n"
+        '  - {name: some, call: load, parallel: "${FILES}", params: {FILE: "${ITEM}"}}\n'
+        '  - {name: two, call: load, parallel: [x, y], params: {FILE: "${ITEM}"}}\n'
+        '  - {name: ok, action: human.task, with: {prompt: "Use ${FILES}?"}}\n'
+    )
+    some, two = steps["some"].target, steps["two"].target
+    assert some.to_json() == {
+        "flow": "load",
+        "params": {"ITEM_1": {"FILE": "<each of ${FILES}>"}},
+    }
+    assert two.to_json()["params"] == {"ITEM_1": {"FILE": "x"}, "ITEM_2": {"FILE": "y"}}
+    assert str(steps["ok"].target) == "asks a person: Use <output of list>?"

@@ -161,8 +161,11 @@ STEPS = "steps: [a]\n"
             ),
         ),
         (
-            "steps: [{action: docker.run}]",
-            '1:18: action "docker.run" is not supported; use run, http, task, event or call',
+            "steps: [{action: s3.upload}]",
+            (
+                '1:18: action "s3.upload" is not supported; use run, or one of dag.run, exec, '
+                "http.request, human.task, jq.filter, mail.send, template.render, docker.run, noop"
+            ),
         ),
         (
             "steps: [{action: dag.run}]",
@@ -188,7 +191,7 @@ STEPS = "steps: [a]\n"
         ("# nothing\n", "1:1: it is empty; write `steps:` and a list of steps"),
         ("name: a\nsteps:\n", "2:1: it has no steps; add `steps: [./work.sh]`"),
         (STEPS + "---\n" + STEPS, "3:1: every flow after the first needs a name; add `name: part`"),
-        (STEPS + "---\n", "3:1: nothing follows this `---`; delete it"),
+        (STEPS + "---\n---\nname: a\nsteps: [a]\n", "3:1: nothing follows this `---`; delete it"),
         (
             "name: my nice flow\n" + STEPS,
             (

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from duebook.errors import Invalid
 from duebook.flows.build import build
 from duebook.flows.conditions import unmet
+from duebook.flows.param_values import check_params
 from duebook.flows.patterns import check_pattern, is_as_expected, is_in_output
-from duebook.flows.render import Rendered, Values, check_params, render_step, wanted_files
+from duebook.flows.render import Rendered, Values, render_step, wanted_files
 from duebook.model.flow import Condition, FlowTarget
 from duebook.model.flow_run import StepEnd
 from duebook.model.target import CommandTarget, HttpTarget

@@ -9,7 +9,7 @@ import pytest
 
 from duebook.flows.build import build
 from duebook.flows.check import check_files
-from duebook.flows.reconcile import misread_runs
+from duebook.flows.reconcile import notes_about
 from duebook.model.flow import Flow, FlowTarget, Script
 
 if TYPE_CHECKING:
@@ -73,10 +73,10 @@ def test_the_action_dag_run_calls_a_flow_of_the_file() -> None:
 )
 def test_a_run_that_is_the_name_of_a_flow_gets_a_note(written: str, is_misread: bool) -> None:
     flow = flow_of(f"name: main\nsteps: [{{name: s, run: {written}}}, {{command: part}}]")
-    found = misread_runs([flow], {"main", "part"})
+    found = notes_about([flow], {"main", "part"})
     told = f'step "s" of flow main runs the command {written}; to run the flow of that name, write'
     assert found == ([f"{told} `call: part`"] if is_misread else [])
-    assert misread_runs([flow], {"main"}) == []
+    assert notes_about([flow], {"main"}) == []
 
 
 def test_a_check_of_files_has_the_note(tmp_path: Path) -> None:
@@ -91,3 +91,50 @@ def test_a_check_of_files_has_the_note(tmp_path: Path) -> None:
     )
     assert not part.notes
     assert not main.problems
+
+
+@pytest.mark.parametrize("written", ["part", "part.yaml"])
+def test_run_with_the_name_of_a_flow_of_the_same_file_calls_it_and_a_note_says_so(
+    written: str,
+) -> None:
+    text = f"name: main\nsteps: [{{run: {written}, params: A=1}}]\n---\n"
+    built = build(text + "name: part\nparams: {A: 0}\nsteps: [a]\n", "f.yaml", "f")
+    assert built.problems == ()
+    assert built.flows[0].steps[0].target == FlowTarget("main.part", (("A", "1"),))
+    (told,) = built.flows[0].notes
+    assert told.startswith("line 2: `run: part` calls the flow part of this file, as in Dagu 1")
+    assert built.flows[1].notes == ()
+
+
+def test_run_with_parallel_calls_a_flow_also_in_a_handler_and_nested_steps() -> None:
+    flow = flow_of(
+        "steps:\n  - - {run: load, parallel: [a, b]}\n    - {run: ls}\n"
+        "handler_on: {exit: {run: clean, parallel: [c]}}\n"
+    )
+    found = [step.target for step in flow.all_steps()]
+    assert (found[0], found[2]) == (FlowTarget("load"), FlowTarget("clean"))
+    assert isinstance(found[1], Script)
+    assert problems_of_run("{run: ls -l, parallel: [a]}")
+
+
+def problems_of_run(step: str) -> list[str]:
+    return [str(told) for told in build(f"steps: [{step}]", "f.yaml", "f").problems]
+
+
+@pytest.mark.parametrize(
+    "given", ['"ITEM=${ITEM} B=1"', "{ITEM: '${ITEM}', B: 1}", "[ITEM: x, B: 2]"]
+)
+def test_a_flow_without_params_has_those_that_its_file_gives_it_by_name(given: str) -> None:
+    text = f"name: main\nsteps: [{{call: part, parallel: [x, y], params: {given}}}]\n---\n"
+    built = build(text + "name: part\nsteps: ['echo ${ITEM} $B']\n", "f.yaml", "f")
+    assert [str(told) for told in built.problems] == []
+    assert [(param.name, param.default) for param in built.flows[1].params] == [
+        ("ITEM", ""),
+        ("B", ""),
+    ]
+
+
+def test_a_flow_that_declares_params_has_no_others() -> None:
+    text = "name: main\nsteps: [{call: part, params: {A: 1, B: 2}}]\n---\n"
+    built = build(text + "name: part\nparams: {A: 0}\nsteps: [a]\n", "f.yaml", "f")
+    assert [param.name for flow in built.flows for param in flow.params] == ["A"]

@@ -134,6 +134,15 @@ def test_without_a_limit_the_peak_is_how_many_workers_are_needed() -> None:
     assert told.busiest[0].schedules == tuple(f"s{number}" for number in range(7))
 
 
+def test_a_busy_minute_does_not_name_schedules_that_are_paused_then() -> None:
+    entries = [entry(name, "0 3 * * *", "10m") for name in ("paused", "runs", "rests")]
+    entries[0].snapshot.status, entries[0].wake_at = "paused", None
+    span = WindowSpan("db", START, START + DAY)
+    entries[2].snapshot.windows = (span,)
+    told = report(simulate(entries, START, START + DAY))
+    assert told.busiest[0].schedules == ("runs",)
+
+
 def test_a_change_of_clocks_is_told_with_what_it_moves() -> None:
     entries = [entry("night", {"cron": "30 2 * * *", "tz": "Europe/Brussels"})]
     told = report(simulate(entries, START, START + 4 * DAY))

@@ -123,9 +123,12 @@ def test_a_field_that_has_no_json_is_refused() -> None:
 
 
 HIDDEN = {
+    "Alert": {"message"},
+    "AlertRule": {"schedule_id", "sent"},
     "Calendar": {"days"},
     "ConsumerSettings": {"namespace"},
     "Edit": {"missed"},
+    "EnqueuedRun": {"output_secrets"},
     "Event": {"replay"},
     "Lag": {"namespace", "consumer", "kind"},
     "Namespace": {"schedules", "fires_per_minute", "definition_bytes"},

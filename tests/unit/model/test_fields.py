@@ -39,6 +39,8 @@ WRONG: dict[str, Any] = {
     "catchup_approval": -1,
     "overlap": "all",
     "skip_if_successful": "yes",
+    "keep": "30m",
+    "keep_last": 0,
     "on_resume": "all",
     "depends_on": [{"schedule": "up"}],
     "max_concurrent": 0,
@@ -219,6 +221,8 @@ SPECS: dict[str, st.SearchStrategy[Any]] = {
     "catchup_approval": st.none() | st.integers(0, 50_000),
     "overlap": st.sampled_from(["skip", "queue", "latest", "cancel", "allow"]),
     "skip_if_successful": st.booleans(),
+    "keep": st.sampled_from(["1h", "30d", "3650d"]),
+    "keep_last": st.integers(1, 10_000),
     "on_resume": st.sampled_from(["skip", "catchup"]),
     "depends_on": st.lists(
         st.builds(

@@ -93,6 +93,8 @@ OF_NO_MATTER = {
     "labels",
     "title",
     "max_concurrent",
+    "keep",
+    "keep_last",
     "queue",
     "priority",
     "retry",

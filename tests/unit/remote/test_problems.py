@@ -83,7 +83,7 @@ FAMILIES = (Invalid, NotFound, Conflict, Forbidden, Unavailable)
 
 def test_every_code_and_family_comes_through() -> None:
     for kind in kinds():
-        error: Any = Exception.__new__(kind)
+        error: Any = kind.__new__(kind)
         Exception.__init__(error, "words")
         error.problems, error.field = {"field": "words"}, "field"
         found = through(error)

@@ -25,6 +25,7 @@ from duebook.explain import Explanation
 from duebook.explain.flow_runs import FlowExplanation
 from duebook.model.access import AccessToken, Role
 from duebook.model.acted import Acted, BackfillProgress, Withdrawn
+from duebook.model.alert import Alert, AlertDelivery, AlertRule, AlertTest, ChannelState
 from duebook.model.calendar import Calendar, CalendarEdit, MovedDueTimes
 from duebook.model.calendar_days import DaySet
 from duebook.model.change import Change
@@ -54,6 +55,7 @@ from duebook.model.readiness import CHECKS, Problem, Readiness
 from duebook.model.run import Attempt, Interval, LatestRun, LogLine, Run
 from duebook.model.schedule import Revision, Schedule
 from duebook.model.serving import ALL, NONE, Serving
+from duebook.model.shadow import ShadowRun, ShadowSwitch
 from duebook.model.statistics import DayFigures, Figures, Statistics
 from duebook.model.template import ScheduleTemplate
 from duebook.model.window import MaintenanceWindow
@@ -90,6 +92,10 @@ _STRATEGIES: Final[dict[Any, st.SearchStrategy[Any]]] = {
     Any: values,
     dict[str, Any]: objects,
     dict[str, str]: st.dictionaries(keys, texts, max_size=3),
+    dict[str, dict[str, str]]: st.dictionaries(
+        keys, st.dictionaries(keys, texts, max_size=2), max_size=2
+    ),
+    dict[str, list[str]]: st.dictionaries(keys, st.lists(texts, max_size=2), max_size=3),
     Interval: st.builds(Interval, instants, instants),
     Role: st.sampled_from(list(Role)),
     Serving: st.sampled_from([ALL, NONE, Serving(("billing", "shop"))]),
@@ -255,7 +261,29 @@ PAIRS: Final[dict[Any, tuple[st.SearchStrategy[Any], Callable[..., Any]]]] = {
         encode,
     ),
     MaintenanceWindow: (made(MaintenanceWindow, labels=labels), encode),
+    ShadowSwitch: (made(ShadowSwitch, labels=labels), encode),
+    ShadowRun: (made(ShadowRun), encode),
     Feed: (feeds, encode),
+    AlertRule: (
+        made(
+            AlertRule,
+            to=st.just(({"kind": "email", "to": ["ops@example.com"]},)),
+            schedule_id=st.none(),
+            sent=st.just(()),
+            labels=labels,
+            channels=st.lists(made(ChannelState), max_size=2).map(tuple),
+        ),
+        encode,
+    ),
+    Alert: (
+        made(
+            Alert,
+            message=st.none(),
+            deliveries=st.lists(made(AlertDelivery), max_size=2).map(tuple),
+        ),
+        encode,
+    ),
+    AlertTest: (made(AlertTest, errors=labels), encode),
 }
 OTHERWISE: Final = {DueTime, Edited, EventPage, FlowExplanation, FlowView, Lag, Queue}
 """Results of which a server shows less, or more, or that other tests look at."""

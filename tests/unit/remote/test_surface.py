@@ -20,11 +20,13 @@ from duebook.book import (
     Templates,
     Tokens,
 )
+from duebook.book.alerts import Alerts
 from duebook.book.calendars import Calendars
 from duebook.book.catchup import Catchup
 from duebook.book.doctor import Doctor
 from duebook.book.feeds import Feeds
 from duebook.book.flows import Flows
+from duebook.book.shadow import Shadow
 from duebook.book.windows import Windows
 from duebook.client import PARTS, TABLE, Client
 from duebook.model.filters import EntriesWanted, RunsWanted, SchedulesWanted
@@ -32,7 +34,6 @@ from duebook.remote import RemoteBook
 from duebook.remote.needs import NeedsDatabase
 
 OF_THE_DATABASE = {
-    "enqueue",
     "doctor.note_backup",
     "schedules.act_on",
     "schedules.declare_one",
@@ -50,7 +51,7 @@ OF_THE_DATABASE = {
 }
 """What no server does for somebody far away; everything else works through it."""
 OF_OTHERS = {
-    *("close", "problems", "runs.short_ids"),
+    *("close", "problems", "runs.short_ids", "runs.wait_all"),
     *("events.list", "events.latest", "events.tail", "events.sinks"),
 }
 """What is made of other use cases."""
@@ -66,7 +67,9 @@ LOCAL: Final[dict[str, type[Any]]] = {
     "catchup": Catchup,
     "calendars": Calendars,
     "windows": Windows,
+    "shadow": Shadow,
     "feeds": Feeds,
+    "alerts": Alerts,
     "doctor": Doctor,
     "nodes": Nodes,
     "events": Events,
@@ -160,7 +163,7 @@ def test_what_needs_the_database_says_so() -> None:
         with pytest.raises(NeedsDatabase, match="give --database"):
             _ = book.store
         with pytest.raises(NeedsDatabase):
-            book.enqueue("digest")
+            book.enqueue("digest", connection=object())
         with pytest.raises(NeedsDatabase):
             book.schedules.declare_one("digest", "code:shop")
         with pytest.raises(NeedsDatabase):

@@ -1,8 +1,8 @@
-"""Runs: with their attempts, and their logs as JSON, as text and as a stream that grows."""
+"""Runs: enqueued, waited for, with their attempts, and their logs as JSON, text and a stream."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
@@ -12,8 +12,12 @@ from duebook.api.gate import STILL
 from duebook.api.log_stream import LogStream, place_text, read_place
 from duebook.api.operations import Handlers
 from duebook.api.parameters import Header
+from duebook.api.problems import InvalidFields
+from duebook.api.run_wait import RunWait, read_patience
 from duebook.api.schemas.runs import PlacedLine
 from duebook.book import Book
+from duebook.client.use_cases import V1
+from duebook.errors import shorten
 from duebook.model.codec import encode
 from duebook.model.run import RunDetails
 
@@ -26,6 +30,24 @@ handlers = Handlers()
 def get_run(book: Book, run_id: str) -> Answer:
     run = book.runs.get(run_id)
     return Answer(encode(RunDetails(run, book.runs.attempts(run.id))))
+
+
+@handlers
+def enqueue_run(book: Book, task: Any, **given: Any) -> Answer:
+    if not isinstance(task, str):
+        raise InvalidFields({"task": f"task {shorten(task)} is not the name of a task"})
+    run = book.enqueue(task, **given)
+    place = {"Location": f"{V1}/runs/{run.id}"}
+    return Answer(encode(run), 201 if run.is_new else 200, place)
+
+
+@handlers
+def wait_run(book: Book, ask: Ask, run_id: str, timeout: str | None) -> Answer | Response:
+    seconds, run = read_patience(timeout), book.runs.get(run_id)
+    if not run.is_active or not seconds:
+        return Answer(encode(run))
+    streams, still = ask.request.app.state.streams, ask.request.scope[STILL]
+    return RunWait(book, run.id, seconds, streams, still, ask.caller.id)
 
 
 @handlers

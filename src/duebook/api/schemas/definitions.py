@@ -10,12 +10,14 @@ from duebook.api.schemas.base import Duration
 from duebook.api.shapes import Object
 from duebook.model.aliases import SHORT_FORMS, SWITCHES
 from duebook.model.codec import Name, Shown, shown
+from duebook.model.enqueued import ENQUEUE_POLICIES
 from duebook.model.kinds import Declared
 from duebook.model.kinds import Shape as KindShape
 from duebook.model.schedule import FIELDS, POLICIES, DefinitionField, ScheduleSpec
 
 __all__ = [
     "SPREAD",
+    "EnqueueRequest",
     "ListedCalendar",
     "ListedDefinition",
     "ScheduleChange",
@@ -125,7 +127,27 @@ class EventTarget(TypedDict):
     event: EventFact | str
 
 
-Target = TaskTarget | CommandTarget | ShellTarget | HttpTarget | FlowTarget | EventTarget
+class CeleryTarget(TypedDict):
+    celery: Annotated[str, Shown("The name of a Celery task.", example="proj.tasks.add")]
+    args: NotRequired[list[Any] | None]
+    kwargs: NotRequired[Annotated[dict[str, Any] | None, Shown("The default is the payload.")]]
+    queue: NotRequired[Annotated[str | None, Shown("A queue of Celery.")]]
+    exchange: NotRequired[str | None]
+    routing_key: NotRequired[str | None]
+    priority: NotRequired[Annotated[int | None, Shown(least=0, most=255)]]
+    expires: NotRequired[Duration | None]
+    time_limit: NotRequired[Duration | None]
+    soft_time_limit: NotRequired[Duration | None]
+    headers: NotRequired[Annotated[dict[str, str] | None, Shown("Values are shown as ***.")]]
+    terminate: NotRequired[Annotated[bool | None, Shown("Whether a cancel kills the task.")]]
+    wait: NotRequired[
+        Annotated[bool | None, Shown("false: the run ends as soon as the task is sent.")]
+    ]
+
+
+Target = (
+    TaskTarget | CommandTarget | ShellTarget | HttpTarget | FlowTarget | EventTarget | CeleryTarget
+)
 
 
 class RetryPolicy(TypedDict, total=False):
@@ -260,6 +282,40 @@ _CALENDAR: Final = _DAY_SOURCE | {
         Annotated[dict[str, Any] | None, Shown("Days that it does not have: the same fields.")]
     ]
 }
+_KEEPS_KEY: Final = Annotated[
+    str | None,
+    Shown(
+        "Until when a run keeps its key: `pending` (a worker claims it), `active` (it ends), "
+        "`forever` (the default) or a duration.",
+        example="pending",
+    ),
+]
+
+
+def _length(help_: str) -> Any:
+    return NotRequired[Annotated[Duration | None, Shown(help_, example="5s")]]
+
+
+EnqueueRequest: Final = Object(
+    "EnqueueRequest",
+    {
+        "task": Annotated[str, Shown("The name of a task.", example="send_invoice")],
+        "payload": NotRequired[Annotated[dict[str, Any] | None, Shown("Its arguments.")]],
+        "key": NotRequired[
+            Annotated[
+                str | None,
+                Shown("While a run of the task has this key, it is returned.", least=1, most=200),
+            ]
+        ],
+        "unique": NotRequired[_KEEPS_KEY],
+        "debounce": _length("Start when no other call with the key has come for this long."),
+        "max_wait": _length("The longest that `debounce` delays a run; ten times it by default."),
+        "throttle": _length("Start runs with this key at most once in this time."),
+        "delay": _length("Start this long after the request."),
+    }
+    | _optional(ENQUEUE_POLICIES),
+    "Policies that are left out are those that the task was declared with, if the server knows it.",
+)
 CalendarDefinition: Final = Object(
     "CalendarDefinition", _CALENDAR | _VERSION, "The union of all that is given."
 )

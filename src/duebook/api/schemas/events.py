@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 Position = Annotated[int, Shown(least=0, most=2**62)]
+EventType = Annotated[str, Shown(pattern="^[!-~]{1,200}$", example="run.failed")]
 ConsumerList: Final = items_of("ConsumerList", ConsumerState)
 
 
@@ -60,6 +61,17 @@ class SinkDefinition(TypedDict):
         Annotated[
             Literal["beginning", "end"] | Position | None,
             Shown("Where a new sink starts; the default is `end`."),
+        ]
+    ]
+    types: NotRequired[
+        Annotated[
+            list[EventType] | None,
+            Shown("Only these. Life cycle types such as run.failed need no topic.", least=1),
+        ]
+    ]
+    labels: NotRequired[
+        Annotated[
+            dict[str, str] | None, Shown("Only events of schedules that have all of them now.")
         ]
     ]
     attempts: NotRequired[Annotated[int | None, Shown(least=1, most=1000)]]

@@ -15,6 +15,7 @@ from duebook.model.readiness import Readiness as Status
 __all__ = [
     "Health",
     "Me",
+    "NamespaceKeep",
     "QueueLimits",
     "Readiness",
     "TokenCreation",
@@ -36,6 +37,12 @@ class QueueLimits(TypedDict, total=False):
 
     concurrency: Annotated[int | None, Shown(least=0, most=MOST)]
     rate: Annotated[str | None, Shown(examples=("10/s", "100/m", "5/10s"))]
+
+
+class NamespaceKeep(TypedDict, total=False):
+    """How long runs are kept; without it, as long as those of other namespaces."""
+
+    keep: Annotated[str | None, Shown(examples=("30d", "12h", "365d"))]
 
 
 class TokenCreation(TypedDict):

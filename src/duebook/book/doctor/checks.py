@@ -7,11 +7,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.book.readiness import judge, notes
+from duebook.book.secret_notes import is_offered
 from duebook.errors import counted, shorten
 from duebook.explain.words import length_text
 from duebook.model.diagnosis import Checkup
 from duebook.settings import RETENTION
-from duebook.timetext import format_instant
+from duebook.timetext import format_duration, format_instant
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_SUBJECTS",
+    "check_alerts",
     "check_clocks",
     "check_definitions",
     "check_flows",
@@ -29,6 +31,7 @@ __all__ = [
     "check_retention",
     "check_scheduler",
     "check_schema",
+    "check_secrets",
     "check_sessions",
     "check_tasks",
     "check_tzdata",
@@ -251,6 +254,24 @@ def check_tasks(facts: Facts) -> Checkup:
     return _one("tasks", found, "every task that is in use is known to a worker")
 
 
+def check_secrets(facts: Facts) -> Checkup:
+    """Secrets that schedules and flows name, and that no live worker has for their namespace."""
+    unknown = {
+        place: title
+        for place, title in facts.schedules.secrets.items()
+        if not is_offered(facts.health.nodes, *place)
+    }
+    if not unknown or not _workers(facts):
+        return Checkup("secrets", "ok", "a node offers every secret that is in use")
+    named = listed(
+        [f'"{name}" to namespace "{place}" ({title})' for (place, name), title in unknown.items()]
+    )
+    message = f"no live node offers {'secret' if len(unknown) == 1 else 'secrets'} {named}"
+    remedy = "add it to [secrets.NAMESPACE] in the duebook.toml of a node, and restart it"
+    subjects = tuple(name for _, name in unknown)[:MOST_SUBJECTS]
+    return Checkup("secrets", "warning", message, remedy, subjects)
+
+
 def _known(found: Checkup) -> Checkup:
     remedy = found.remedy or "start a worker whose program has it: duebook worker MODULE:BOOK"
     return Checkup(found.check, found.level, found.message, remedy, found.subjects)
@@ -262,27 +283,37 @@ def _is_known(task: str, namespace: str, nodes: Iterable[LiveNode]) -> bool:
 
 def _workers(facts: Facts) -> bool:
     """Whether any lives: otherwise that is what has to be told."""
-    return any("worker" in node.roles for node in facts.health.nodes)
+    return any(node.works for node in facts.health.nodes)
 
 
 def check_flows(facts: Facts) -> Checkup:
     found = _found("flows", facts, ("flows",))
     for note in notes(facts.health):
-        if note.code == "window":  # that is planned, and no reason to do anything
+        if note.code in ("window", "shadow", "alerts"):  # that is planned, or another check's
             continue
         message, _, remedy = note.message.partition("; ")
         found.append(Checkup("flows", "warning", message, remedy))
     return _one("flows", found, "every directory of flows is read by a node")
 
 
+def check_alerts(facts: Facts) -> Checkup:
+    found = []
+    for note in notes(facts.health):
+        if note.code == "alerts":
+            message, _, remedy = note.message.partition("; ")
+            found.append(Checkup("alerts", "warning", message, remedy))
+    return _one("alerts", found, "every channel of alert rules accepts what it gets")
+
+
 def check_retention(facts: Facts) -> Checkup:
-    oldest = facts.oldest_end
-    if oldest is not None and oldest < facts.now - RETENTION - SLACK:
+    oldest, keep = facts.oldest_end, max(facts.longest_keep, RETENTION)
+    kept = format_duration(keep)
+    if oldest is not None and oldest < facts.now - keep - SLACK:
         message = f"runs that ended {format_instant(oldest)} are still there, though history is "
-        message += f"kept for {RETENTION.days} days"
+        message += f"kept for {kept}"
         remedy = "keep a node running, which deletes old history: duebook up"
         return Checkup("retention", "warning", message, remedy)
-    return Checkup("retention", "ok", f"no run is older than {RETENTION.days} days")
+    return Checkup("retention", "ok", f"no run is older than {kept}")
 
 
 def _titles(found: Sequence[Misplaced]) -> tuple[str, ...]:

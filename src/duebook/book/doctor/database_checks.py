@@ -40,7 +40,10 @@ TOO_MANY_CONNECTIONS: Final = 0.95
 
 
 def check_file(facts: FileFacts, now: datetime) -> list[Checkup]:
-    """Of a SQLite file."""
+    """Of a SQLite file, or of SQLite in memory."""
+    if not facts.path:
+        about = f"SQLite in memory, {_size(facts.size)}; it is lost when this process ends"
+        return [Checkup("database", "ok", about)]
     return [_file(facts), _disk(facts), _backups(facts, now)]
 
 
@@ -51,7 +54,7 @@ def _file(facts: FileFacts) -> Checkup:
         remedy = "end programs that keep a transaction open in the file, or restart the nodes"
         return Checkup("database", "warning", message, remedy)
     if facts.unused > max(MUCH_UNUSED, facts.size // 2):
-        message = f"{about}, of which {_size(facts.unused)} are unused"
+        message = f"{about}; {_size(facts.unused)} of it is unused"
         remedy = f"stop the nodes and run: sqlite3 {facts.path} VACUUM"
         return Checkup("database", "warning", message, remedy)
     return Checkup("database", "ok", about)

@@ -41,7 +41,9 @@ _CHECKS: Final = (
     checks.check_definitions,
     checks.check_queues,
     checks.check_tasks,
+    checks.check_secrets,
     checks.check_flows,
+    checks.check_alerts,
     checks.check_retention,
 )
 

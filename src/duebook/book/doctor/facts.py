@@ -3,14 +3,17 @@ but whether schedules wait for the right time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from duebook.balance import expected_state, is_too_late
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.event_target import EventTarget
 from duebook.model.flow_target import FlowTarget
-from duebook.model.target import TaskTarget
+from duebook.model.secret_values import names_in
+from duebook.model.target import worker_task
+from duebook.targets.templates import spec_secrets
 from duebook.triggers import tzdata_version
 
 if TYPE_CHECKING:
@@ -93,6 +96,8 @@ class Schedules:
     """each queue that one of them names, with the first of these schedules"""
     tasks: dict[tuple[str, str], str] = field(default_factory=dict)
     """namespace and task, with the first schedule that runs it"""
+    secrets: dict[tuple[str, str], str] = field(default_factory=dict)
+    """namespace and secret, with the first schedule or flow that names it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,7 @@ class Facts:
     asleep: tuple[str, ...]
     schedules: Schedules
     oldest_end: datetime | None
+    longest_keep: timedelta
     tzdata: str
 
 
@@ -123,8 +129,9 @@ def gather(tx: Tx, budget: Budget) -> Facts:
         tuple(tx.upkeep.list_clock_steps()),
         tuple(tx.checkups.list_expired_sessions(MOST)),
         tuple(title_of(*found) for found in tx.checkups.list_asleep(MOST)),
-        _look_at(_accounts(tx, budget), tx.now),
+        _with_flows(_look_at(_accounts(tx, budget), tx.now), tx.checkups.list_secret_flows(MOST)),
         tx.checkups.oldest_end(),
+        tx.history.keeps().longest,
         tzdata_version(),
     )
 
@@ -160,12 +167,23 @@ def _look_at(accounts: Iterable[Account | None], now: datetime) -> Schedules:
     return found
 
 
+def _with_flows(found: Schedules, flows: Iterable[tuple[str, str, str]]) -> Schedules:
+    """With the secrets that the files of flows name."""
+    for namespace, name, source in flows:
+        for secret in sorted(names_in(source)):
+            found.secrets.setdefault((namespace, secret), f"flow {title_of(namespace, name)}")
+    return found
+
+
 def _note_needs(found: Schedules, account: Account, spec: ScheduleSpec) -> None:
+    for secret in sorted(spec_secrets(spec)):
+        place = _namespace(account), secret
+        found.secrets.setdefault(place, f"schedule {account.title}")
     if isinstance(spec.target, EventTarget | FlowTarget):
         return
     found.queues.setdefault(spec.queue, account.title)
-    if isinstance(spec.target, TaskTarget):
-        place = _namespace(account), spec.target.name
+    if (needed := worker_task(spec.target)) is not None:
+        place = _namespace(account), needed
         found.tasks.setdefault(place, account.title)
 
 

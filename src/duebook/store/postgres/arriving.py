@@ -6,7 +6,7 @@ Which tables and columns there are it learns from the database itself.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,7 @@ from psycopg import errors, sql
 from duebook.closing import Closing
 from duebook.errors import Conflict, Unavailable, printable
 from duebook.ids import new_id
+from duebook.lazy_dataclasses import dataclass
 from duebook.store.postgres.connection import SCHEMA, translated
 from duebook.store.postgres.hints import hint
 from duebook.store.postgres.migrate import migrate
@@ -49,7 +50,7 @@ SET LOCAL idle_in_transaction_session_timeout = 0
 """
 _FILLED_BY_NODES: Final = ("migrations", "meta", "secrets", "arrivals", "node_sessions", "leases")
 """What may stand in empty books: nodes that wait for work there do no harm."""
-_TABLES_OF_RUNS: Final = ("active_runs", "ended_runs", "due_keys", "run_keys")
+_TABLES_OF_RUNS: Final = ("active_runs", "ended_runs", "due_keys")
 """What a file has in one table, runs."""
 ARRIVING_RUNS: Final = """
 CREATE TEMPORARY TABLE arriving_runs (LIKE active_runs INCLUDING DEFAULTS) ON COMMIT DROP
@@ -59,8 +60,6 @@ INSERT INTO active_runs SELECT * FROM arriving_runs WHERE finished_at IS NULL;
 INSERT INTO ended_runs SELECT * FROM arriving_runs WHERE finished_at IS NOT NULL;
 INSERT INTO due_keys (schedule_id, due_at, run_id)
 SELECT schedule_id, due_at, id FROM arriving_runs WHERE due_at IS NOT NULL;
-INSERT INTO run_keys (namespace, key, run_id)
-SELECT namespace, key, id FROM arriving_runs WHERE key IS NOT NULL;
 SELECT setval('run_places', max(place)) FROM arriving_runs
 """
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {

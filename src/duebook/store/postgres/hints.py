@@ -39,6 +39,10 @@ LOOK_UP: Final = 1.0
 QUIET: Final = 45.0
 """Seconds without a hint after which the listening connection is tried: it may be dead."""
 FAILURES_TO_TELL: Final = 3
+ENDS: Final = News.ENDS | News.AWAITED
+"""What is told to those who wait for runs, not to nodes."""
+AWAITED_FOR: Final = 60.0
+"""Seconds for which the ends of runs are told after somebody said that he waits for some."""
 DEAF_FOR: Final = 60.0
 """Seconds after which it is tried again whether hints arrive."""
 _HERE: Final = b"SELECT current_database(), pg_postmaster_start_time()"
@@ -111,6 +115,11 @@ class Listener:
         self._news = News(0)
         self._grown = 0
         """how often it heard that the log of events may have grown"""
+        self._ended = 0
+        """how often it heard that runs have ended"""
+        self._awaiting = 0
+        """how many threads wait for that here"""
+        self._awaited_until = float("-inf")
         self._told: str | None = None
         self._begun = threading.Event()
         self._closing = threading.Event()
@@ -132,6 +141,22 @@ class Listener:
             self._state.wait_for(lambda: self._grown != seen, timeout)
             return self._grown
 
+    def wait_for_ends(self, seen: int, timeout: float) -> int:
+        if self._thread is None:
+            self._begin()
+        with self._state:
+            self._awaiting += 1
+            try:
+                self._state.wait_for(lambda: self._ended != seen, timeout)
+            finally:
+                self._awaiting -= 1
+            return self._ended
+
+    @property
+    def are_ends_awaited(self) -> bool:
+        """Whether another process waits for runs to end."""
+        return time.monotonic() < self._awaited_until
+
     def _begin(self) -> None:
         with self._state:
             if self._thread is not None or self._closing.is_set():
@@ -142,10 +167,16 @@ class Listener:
 
     def add(self, news: News) -> None:
         with self._state:
-            self._news |= news
+            if news & ~ENDS:
+                self._news |= news
             if news & (News.LOG | News.LOOK):
                 self._grown += 1
-            self._state.notify_all()
+            if news & (News.ENDS | News.LOOK):
+                self._ended += 1
+            if news & News.AWAITED:
+                self._awaited_until = time.monotonic() + AWAITED_FOR
+            if self._awaiting or news & ~ENDS:  # most ends interest nobody
+                self._state.notify_all()
 
     def close(self, wake: Callable[[], None]) -> None:
         """End the thread; `wake` sends it a hint, so that it notices at once."""

@@ -49,7 +49,8 @@ def joined(
     db = make(theirs, now.astimezone(UTC))
     try:
         yield PostgresTx(db)
-        if news := db.told | (News(0) if db.told_wake is None else News.WAKE):
+        told = db.told & ~News.ENDS  # who waits looks by himself soon: commits stay free of hints
+        if news := told | (News(0) if db.told_wake is None else News.WAKE):
             theirs.execute(hint(SENDER, news))
     finally:
         with suppress(Exception):  # a transaction that failed forgets the settings by itself

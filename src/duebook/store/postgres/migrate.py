@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.store.migrations import Migration, check_applied, find_migrations, too_new
+from duebook.lazy_dataclasses import dataclass
+from duebook.store.migrations import (
+    Migration,
+    check_applied,
+    find_migrations,
+    min_compatible,
+    too_new,
+)
 from duebook.store.postgres.connection import SCHEMA, translated
 from duebook.store.postgres.route import Route
 
@@ -35,12 +41,13 @@ _KEEP: Final = (
     "INSERT INTO meta (key, value) VALUES (%s, %s)"
     " ON CONFLICT (key) DO UPDATE SET value = greatest(meta.value, excluded.value)"
 )
+_END_SESSIONS: Final = """
+UPDATE node_sessions SET ended_at = now(), seen_at = now() WHERE ended_at IS NULL
+"""
 _SIZE: Final = """
 SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class AS c
 WHERE c.relnamespace = to_regnamespace(%s) AND c.relkind = 'r'
 """
-MIN_COMPATIBLE: Final = 1
-"""The oldest Duebook, by the newest migration it knows, that may work on our schema."""
 
 
 def available() -> list[Migration]:
@@ -97,8 +104,10 @@ def migrate(connection: Connection) -> list[Migration]:
         missing = _missing(connection, ours)
         for migration in missing:
             _apply(connection, migration)
+        if missing and min_compatible(ours) >= missing[0].number:
+            connection.execute(_END_SESSIONS)  # they are too old, and hear of it when they renew
         connection.execute(_KEEP, ["version", ours[-1].number])
-        connection.execute(_KEEP, ["min_compatible", MIN_COMPATIBLE])
+        connection.execute(_KEEP, ["min_compatible", min_compatible(ours)])
     return missing
 
 

@@ -1,6 +1,38 @@
 -- The statements that PostgreSQL needs in other words; those it shares are in ../sql/queries.sql.
 -- Statements for many rows take each of their values as an array.
 
+-- part: run_columns
+-- Of a run that is planned.
+id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
+    expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
+    max_takeovers, interval_start, interval_end, requested_by, planned_by, backfill_limit
+
+-- part: run_arrays
+-- The same, of many runs.
+:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
+    :origin::text[], :lane::integer[], :wakes::boolean[], :payload::text[],
+    :created_at::timestamptz[], :ready_at::timestamptz[], :expires_at::timestamptz[],
+    :namespace::text[], :trigger::text[], :queue::text[], :priority::integer[], :task::text[],
+    :exclusive::boolean[], :max_concurrent::integer[], :max_takeovers::integer[],
+    :interval_start::timestamptz[], :interval_end::timestamptz[], :requested_by::text[],
+    :planned_by::text[], :backfill_limit::integer[]
+
+-- part: run_values
+-- The same of one of them, `v`, with no higher priority than its namespace may have.
+v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload, v.created_at,
+    v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, least(v.priority, (
+        SELECT q.max_priority FROM quotas AS q WHERE q.namespace = v.namespace)), v.task, v.exclusive,
+    v.max_concurrent, v.max_takeovers, v.interval_start, v.interval_end, v.requested_by,
+    v.planned_by, v.backfill_limit
+
+-- part: new_keys
+-- The due times of `new` that no run has.
+keys AS (
+    INSERT INTO due_keys (schedule_id, due_at, run_id)
+    SELECT schedule_id, due_at, id FROM new WHERE due_at IS NOT NULL
+    ON CONFLICT DO NOTHING
+    RETURNING run_id)
+
 -- name: lock_state
 -- One schedule's state, for what people do to it.
 SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until, delay
@@ -75,7 +107,7 @@ CROSS JOIN LATERAL (
     SELECT schedule_id, id, due_at, started_at, origin, status, lane FROM (
         SELECT schedule_id, id, due_at, started_at, origin, status, lane FROM ended_runs
         WHERE schedule_id = wanted.id AND due_at IS NULL
-            AND status = 'succeeded' AND origin IN ('manual', 'enqueue')
+            AND status IN ('succeeded', 'partial') AND origin IN ('manual', 'enqueue')
         ORDER BY created_at DESC, place DESC LIMIT 100) AS newest
     ORDER BY started_at DESC LIMIT 1) AS r
 
@@ -83,7 +115,7 @@ CROSS JOIN LATERAL (
 -- The schedules that the given ones depend on, and when each succeeded last.
 SELECT d.schedule_id, d.upstream, s.id IS NOT NULL, (
     SELECT finished_at FROM ended_runs
-    WHERE schedule_id = s.id AND status = 'succeeded'
+    WHERE schedule_id = s.id AND status IN ('succeeded', 'partial')
     ORDER BY finished_at DESC LIMIT 1)
 FROM schedule_deps AS d
 LEFT JOIN schedules AS s
@@ -136,34 +168,10 @@ WHERE st.schedule_id = v.schedule_id AND st.version = v.version
 -- name: insert_run
 -- Due times that fire become runs, once.
 WITH new AS MATERIALIZED (
-    SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload,
-        v.created_at, v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, v.priority, v.task,
-        v.exclusive, v.max_concurrent, v.max_takeovers, v.interval_start, v.interval_end,
-        v.requested_by, v.planned_by, v.backfill_limit
-    FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
-        :origin::text[], :lane::integer[], :wakes::boolean[], :payload::text[],
-        :created_at::timestamptz[], :ready_at::timestamptz[], :expires_at::timestamptz[],
-        :namespace::text[], :trigger::text[], :queue::text[], :priority::integer[], :task::text[],
-        :exclusive::boolean[], :max_concurrent::integer[], :max_takeovers::integer[],
-        :interval_start::timestamptz[], :interval_end::timestamptz[], :requested_by::text[],
-        :planned_by::text[], :backfill_limit::integer[])
-        AS v (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
-            expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-            max_takeovers, interval_start, interval_end, requested_by, planned_by,
-            backfill_limit)),
-keys AS (
-    INSERT INTO due_keys (schedule_id, due_at, run_id)
-    SELECT schedule_id, due_at, id FROM new WHERE due_at IS NOT NULL
-    ON CONFLICT DO NOTHING
-    RETURNING run_id)
-INSERT INTO active_runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at,
-    ready_at, expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-    max_takeovers, interval_start, interval_end, requested_by, planned_by, backfill_limit, status)
-SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload, v.created_at,
-    v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, least(v.priority, (
-        SELECT q.max_priority FROM quotas AS q WHERE q.namespace = v.namespace)), v.task, v.exclusive,
-    v.max_concurrent, v.max_takeovers, v.interval_start, v.interval_end, v.requested_by,
-    v.planned_by, v.backfill_limit, 'queued'
+    SELECT {run_columns} FROM unnest({run_arrays}) AS v ({run_columns})),
+{new_keys}
+INSERT INTO active_runs ({run_columns}, status)
+SELECT {run_values}, 'queued'
 FROM new AS v
 WHERE v.due_at IS NULL OR v.id IN (SELECT run_id FROM keys)
 
@@ -189,14 +197,8 @@ new AS MATERIALIZED (
     FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
         :trigger::text[], :interval_start::timestamptz[], :kind::integer[])
         AS v (id, schedule_id, version, due_at, trigger, interval_start, kind)),
-keys AS (
-    INSERT INTO due_keys (schedule_id, due_at, run_id)
-    SELECT schedule_id, due_at, id FROM new WHERE due_at IS NOT NULL
-    ON CONFLICT DO NOTHING
-    RETURNING run_id)
-INSERT INTO active_runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at,
-    ready_at, expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-    max_takeovers, interval_start, interval_end, requested_by, planned_by, backfill_limit, status)
+{new_keys}
+INSERT INTO active_runs ({run_columns}, status)
 SELECT v.id, v.schedule_id, v.version, v.due_at, k.origin, k.lane, k.wakes, k.payload, k.created_at,
     k.ready_at, k.expires_at, k.namespace, v.trigger, k.queue, k.priority, k.task, k.exclusive,
     k.max_concurrent, k.max_takeovers, v.interval_start, k.interval_end, k.requested_by,
@@ -207,35 +209,16 @@ WHERE v.due_at IS NULL OR v.id IN (SELECT run_id FROM keys)
 -- name: insert_ended_run
 -- Due times that only write an event become runs that have ended, once.
 WITH new AS MATERIALIZED (
-    SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload,
-        v.created_at, v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, v.priority, v.task,
-        v.exclusive, v.max_concurrent, v.max_takeovers, v.interval_start, v.interval_end,
-        v.requested_by, v.planned_by, v.backfill_limit, v.status, v.reason, v.error, v.session_id,
+    SELECT {run_columns}, v.status, v.reason, v.error, v.session_id,
         v.failures, v.claimed_at, v.started_at, v.finished_at
-    FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
-        :origin::text[], :lane::integer[], :wakes::boolean[], :payload::text[],
-        :created_at::timestamptz[], :ready_at::timestamptz[], :expires_at::timestamptz[],
-        :namespace::text[], :trigger::text[], :queue::text[], :priority::integer[], :task::text[],
-        :exclusive::boolean[], :max_concurrent::integer[], :max_takeovers::integer[],
-        :interval_start::timestamptz[], :interval_end::timestamptz[], :requested_by::text[],
-        :planned_by::text[], :backfill_limit::integer[],
+    FROM unnest({run_arrays},
         :status::text[], :reason::text[], :error::text[], :session_id::text[], :failures::integer[],
         :claimed_at::timestamptz[], :started_at::timestamptz[], :finished_at::timestamptz[])
-        AS v (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
-            expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-            max_takeovers, interval_start, interval_end, requested_by, planned_by,
-            backfill_limit, status, reason, error, session_id, failures, claimed_at, started_at,
+        AS v ({run_columns}, status, reason, error, session_id, failures, claimed_at, started_at,
             finished_at)),
-keys AS (
-    INSERT INTO due_keys (schedule_id, due_at, run_id)
-    SELECT schedule_id, due_at, id FROM new WHERE due_at IS NOT NULL
-    ON CONFLICT DO NOTHING
-    RETURNING run_id)
-INSERT INTO ended_runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at,
-    ready_at, expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-    max_takeovers, interval_start, interval_end, requested_by, planned_by, backfill_limit, status,
-    reason, error, session_id, failures, claimed_at, started_at, finished_at,
-    attempt)
+{new_keys}
+INSERT INTO ended_runs ({run_columns}, status, reason, error, session_id, failures, claimed_at,
+    started_at, finished_at, attempt)
 SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload, v.created_at,
     v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, v.priority, v.task, v.exclusive,
     v.max_concurrent, v.max_takeovers, v.interval_start, v.interval_end, v.requested_by,
@@ -246,60 +229,28 @@ WHERE v.due_at IS NULL OR v.id IN (SELECT run_id FROM keys)
 
 -- name: enqueue_run
 -- A run without a schedule, unless another has its key.
-WITH keys AS (
-    INSERT INTO run_keys (namespace, key, run_id)
-    SELECT :namespace, :key, :id WHERE :key::text IS NOT NULL
-    ON CONFLICT DO NOTHING
-    RETURNING run_id)
 INSERT INTO active_runs (id, namespace, origin, trigger, queue, priority, task, exclusive, wakes,
     max_takeovers, payload, status, created_at, ready_at, expires_at, key, options, requested_by)
 SELECT :id, :namespace, 'enqueue', 'enqueue', :queue, least(:priority::integer, (
         SELECT max_priority FROM quotas WHERE namespace = :namespace)), :task, false, false,
     :max_takeovers, :payload, 'queued', :now, :ready_at, :expires_at, :key, :options, :requested_by
-WHERE :key::text IS NULL OR EXISTS (SELECT 1 FROM keys)
+WHERE :key::text IS NULL OR EXISTS (
+    SELECT 1 FROM run_keys
+    WHERE namespace = :namespace AND task = :task AND key = :key AND run_id = :id)
 RETURNING id
-
--- name: find_by_key
--- The run that has a key.
-SELECT run_id FROM run_keys WHERE namespace = :namespace AND key = :key
 
 -- name: start_runs
 -- As insert_run; what its session may begin, and no limit of its queue counts, runs from the start.
 WITH me AS MATERIALIZED (
     SELECT node FROM node_sessions
-    WHERE id = :session_id AND ended_at IS NULL AND expires_at > :now
+    WHERE id = :session_id AND ended_at IS NULL AND expires_at > :now AND draining_at IS NULL
     FOR KEY SHARE SKIP LOCKED),
 new AS MATERIALIZED (
-    SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload,
-        v.created_at, v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, v.priority, v.task,
-        v.exclusive, v.max_concurrent, v.max_takeovers, v.interval_start, v.interval_end,
-        v.requested_by, v.planned_by, v.backfill_limit, v.begins
-    FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
-        :origin::text[], :lane::integer[], :wakes::boolean[], :payload::text[],
-        :created_at::timestamptz[], :ready_at::timestamptz[], :expires_at::timestamptz[],
-        :namespace::text[], :trigger::text[], :queue::text[], :priority::integer[], :task::text[],
-        :exclusive::boolean[], :max_concurrent::integer[], :max_takeovers::integer[],
-        :interval_start::timestamptz[], :interval_end::timestamptz[], :requested_by::text[],
-        :planned_by::text[], :backfill_limit::integer[],
-        :begins::boolean[])
-        AS v (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
-            expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-            max_takeovers, interval_start, interval_end, requested_by, planned_by,
-            backfill_limit, begins)),
-keys AS (
-    INSERT INTO due_keys (schedule_id, due_at, run_id)
-    SELECT schedule_id, due_at, id FROM new WHERE due_at IS NOT NULL
-    ON CONFLICT DO NOTHING
-    RETURNING run_id)
-INSERT INTO active_runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at,
-    ready_at, expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-    max_takeovers, interval_start, interval_end, requested_by, planned_by, backfill_limit, status,
-    attempt, session_id, claimed_at, started_at)
-SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload, v.created_at,
-    v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, least(v.priority, (
-        SELECT q.max_priority FROM quotas AS q WHERE q.namespace = v.namespace)), v.task, v.exclusive,
-    v.max_concurrent, v.max_takeovers, v.interval_start, v.interval_end, v.requested_by,
-    v.planned_by, v.backfill_limit, CASE WHEN begun.id IS NULL THEN 'queued' ELSE 'running' END,
+    SELECT {run_columns}, v.begins
+    FROM unnest({run_arrays}, :begins::boolean[]) AS v ({run_columns}, begins)),
+{new_keys}
+INSERT INTO active_runs ({run_columns}, status, attempt, session_id, claimed_at, started_at)
+SELECT {run_values}, CASE WHEN begun.id IS NULL THEN 'queued' ELSE 'running' END,
     CASE WHEN begun.id IS NULL THEN 0 ELSE 1 END, begun.id, begun.at, begun.at
 FROM new AS v
 LEFT JOIN LATERAL (
@@ -386,7 +337,7 @@ me AS (
     UPDATE node_sessions SET expires_at = at.now + :lease, seen_at = at.now,
         clock_ahead = extract(epoch FROM coalesce(:clock::timestamptz, :here) - at.now)
     FROM at WHERE id = :id AND ended_at IS NULL
-    RETURNING 1),
+    RETURNING draining_at, stops_when_idle),
 kept AS (
     UPDATE leases SET expires_at = at.now + :lease
     FROM at WHERE :leads AND name = 'scheduler' AND session_id = :id AND EXISTS (SELECT 1 FROM me)
@@ -421,7 +372,8 @@ SELECT at.now, EXISTS (SELECT 1 FROM me),
         FROM active_runs WHERE session_id = :id AND status = 'running'),
     EXISTS (SELECT 1 FROM events WHERE position IS NULL),
     (SELECT json_agg(
-            json_build_array(namespace, name, kind, topics, partitions, attempts, options)
+            json_build_array(namespace, name, kind, topics, partitions, attempts, options, types,
+                labels)
             ORDER BY namespace, name)
         FROM consumers WHERE kind <> 'group'),
     CASE WHEN EXISTS (SELECT 1 FROM flow_wakes) OR EXISTS (SELECT 1 FROM flow_commands)
@@ -431,14 +383,40 @@ SELECT at.now, EXISTS (SELECT 1 FROM me),
     (SELECT json_agg(json_build_array(n.id, n.pid, n.process_started) ORDER BY n.id)
         FROM node_sessions AS n
         WHERE n.ended_at IS NULL AND n.id <> :id AND n.machine <> ''
-            AND n.machine = (SELECT mine.machine FROM node_sessions AS mine WHERE mine.id = :id))
+            AND n.machine = (SELECT mine.machine FROM node_sessions AS mine WHERE mine.id = :id)),
+    (SELECT draining_at FROM me), (SELECT stops_when_idle FROM me),
+    EXISTS (
+        SELECT 1 FROM consumers AS c JOIN cursors AS k ON k.namespace = c.namespace AND k.name = c.name
+        WHERE c.kind IN ('alert_rules', 'alert_channel')
+            AND NOT EXISTS (
+                SELECT 1 FROM members AS m
+                WHERE m.namespace = c.namespace AND m.name = c.name AND m.member = k.owner
+                    AND m.expires_at > at.now)
+            AND (k.position < (SELECT max(e.position) FROM events AS e)
+                OR (c.options = '{"timed": true}' AND (k.look_at IS NULL OR k.look_at <= at.now))
+                OR (c.options = '{"timed": "runs"}' AND (k.look_at IS NULL OR k.look_at <= at.now
+                    OR EXISTS (
+                        SELECT 1 FROM active_runs AS r
+                        WHERE r.namespace = c.namespace AND r.status = 'running')))
+                OR k.retry_at <= at.now
+                OR EXISTS (
+                    SELECT 1 FROM held_keys AS h
+                    WHERE h.namespace = c.namespace AND h.name = c.name AND h.retry_at <= at.now)
+                OR EXISTS (
+                    SELECT 1 FROM dead_letters AS d
+                    WHERE d.namespace = c.namespace AND d.name = c.name AND d.again)
+                OR (c.kind = 'alert_rules' AND EXISTS (
+                    SELECT 1 FROM alerts AS a
+                    WHERE a.namespace = c.namespace AND a.state = 'waiting'))))
 FROM at
 
 -- name: end_expired_sessions
 -- Nodes whose lease ran out are dead, unless they are claiming; then they are looked at again.
 UPDATE node_sessions SET ended_at = :now
 WHERE id IN (
-    SELECT id FROM node_sessions WHERE ended_at IS NULL AND expires_at <= :now
+    SELECT id FROM node_sessions
+    WHERE ended_at IS NULL AND expires_at <= :now
+        AND extract(epoch FROM expires_at - seen_at) <= :longest::bigint / 1000000.0
     FOR UPDATE SKIP LOCKED)
 RETURNING id
 
@@ -478,7 +456,7 @@ SELECT r.id, r.schedule_id, r.lane, r.exclusive, r.max_concurrent IS NOT NULL
 FROM active_runs AS r
 WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace = :namespace AND r.ready_at <= :now
     AND (r.expires_at IS NULL OR r.expires_at > :now OR r.attempt > 0)
-    AND (r.task IS NULL OR r.task = ANY (:tasks::text[]))
+    AND (r.task = ANY (:tasks::text[]) OR r.task IS NULL AND '@known-only' <> ALL (:tasks::text[]))
     AND (r.needs IS NULL OR :labels::jsonb @> r.needs::jsonb)
     AND (NOT r.exclusive OR NOT EXISTS (
         SELECT 1 FROM active_runs AS other
@@ -513,7 +491,7 @@ ORDER BY -r.priority, r.ready_at, r.place
 LIMIT :limit
 
 -- name: look_for_work
--- Where there are runs that may begin, when more will be ready, whether any queue has limits.
+-- Where runs may begin, the first of each place, when more will be ready, whether any queue has limits.
 WITH RECURSIVE at AS (SELECT coalesce(:clock::timestamptz, now()) AS now),
 part AS MATERIALIZED (
     SELECT queue, namespace, rank, since, last
@@ -547,17 +525,19 @@ spot (queue, namespace) AS (
 SELECT at.now, EXISTS (SELECT 1 FROM queues), (
         SELECT min(ready_at) FROM active_runs
         WHERE status = 'queued' AND ready_at > created_at AND ready_at > at.now), (
-        SELECT json_agg(json_build_array(spot.queue, spot.namespace)
+        SELECT json_agg(json_build_array(spot.queue, spot.namespace, first.rank,
+                (extract(epoch FROM first.ready_at) * 1000000)::bigint)
             ORDER BY array_position(:queues::text[], spot.queue), spot.namespace)
-        FROM spot WHERE EXISTS (
-            SELECT 1 FROM (
+        FROM spot CROSS JOIN LATERAL (
+            SELECT found.rank, found.ready_at FROM (
                 SELECT rank, since, last FROM part
                 WHERE part.queue = spot.queue AND part.namespace = spot.namespace
                 UNION ALL
                 SELECT -2147483648, '-infinity', 2147483647 WHERE NOT EXISTS (
                     SELECT 1 FROM part
                     WHERE part.queue = spot.queue AND part.namespace = spot.namespace)) AS stretch
-            CROSS JOIN LATERAL (claimable) AS found))
+            CROSS JOIN LATERAL (claimable) AS found
+            LIMIT 1) AS first)
 FROM at
 
 -- name: lock_exclusive
@@ -587,7 +567,7 @@ FOR NO KEY UPDATE
 WITH me AS MATERIALIZED (
     SELECT node, EXISTS (SELECT 1 FROM queues WHERE name = :queue) AS limited
     FROM node_sessions
-    WHERE id = :session_id AND ended_at IS NULL AND expires_at > :now
+    WHERE id = :session_id AND ended_at IS NULL AND expires_at > :now AND draining_at IS NULL
         AND (namespaces::jsonb @> to_jsonb(:everywhere::text)
             OR namespaces::jsonb @> to_jsonb(:namespace::text))
     FOR KEY SHARE),
@@ -715,7 +695,8 @@ RETURNING r.id, r.attempt, r.wakes, r.schedule_id, r.parent_run_id, r.status = '
 -- name: expire_runs
 -- Work that nobody began in time is not begun any more.
 MOVE active_runs TO ended_runs
-SET status = 'cancelled', finished_at = :now, reason = 'expired'
+SET status = 'cancelled', finished_at = :now, reason = 'expired',
+    error = CASE WHEN queue = '@human' THEN 'it was not approved or rejected in time' ELSE error END
 WHERE id IN (
     SELECT id FROM active_runs
     WHERE id = ANY (:ids::text[]) AND status || '' = 'queued' AND attempt = 0
@@ -791,27 +772,35 @@ CROSS JOIN LATERAL (
             ORDER BY created_at DESC, place DESC LIMIT 1)) AS newest_two
     ORDER BY at DESC, place DESC LIMIT 1) AS r
 
--- name: delete_old_runs
--- Retention: a batch of runs that ended long ago, with all that is kept of them.
-WITH gone AS (
-    DELETE FROM ended_runs WHERE id IN (
-        SELECT id FROM ended_runs WHERE finished_at >= :after AND finished_at < :before
-        ORDER BY finished_at
-        LIMIT :limit
-        FOR UPDATE SKIP LOCKED)
-    RETURNING id, finished_at, schedule_id, due_at, namespace, key, attempt, queue, output_size),
-ids AS MATERIALIZED (SELECT array_agg(id) AS all_of_them FROM gone),
+-- name: delete_runs
+-- Retention: runs with all that is kept of them and their steps; of schedules with a keep only when that says so.
+WITH RECURSIVE old AS MATERIALIZED (
+    SELECT r.id, r.queue FROM ended_runs AS r
+    WHERE r.id = ANY (:ids::text[])
+        AND (:kept OR (SELECT h.keep_seconds FROM schedule_history AS h
+            WHERE h.schedule_id = r.schedule_id) IS NULL)
+    FOR UPDATE OF r SKIP LOCKED),
+tree AS (
+    SELECT old.id, old.queue FROM old
+    UNION ALL
+    SELECT c.id, c.queue FROM tree JOIN ended_runs AS c ON c.parent_run_id = tree.id
+    WHERE tree.queue = '@flow'),
+ids AS MATERIALIZED (SELECT array_agg(id) AS all_of_them FROM tree),
+gone AS (
+    DELETE FROM ended_runs WHERE id = ANY ((SELECT all_of_them FROM ids)::text[])
+    RETURNING id, schedule_id, due_at, namespace, task, key),
 logs AS (DELETE FROM run_logs WHERE run_id = ANY ((SELECT all_of_them FROM ids)::text[])),
 attempts AS (DELETE FROM run_attempts WHERE run_id = ANY ((SELECT all_of_them FROM ids)::text[])),
 outputs AS (DELETE FROM run_outputs WHERE run_id = ANY ((SELECT all_of_them FROM ids)::text[])),
 flows AS (DELETE FROM flow_runs WHERE run_id = ANY ((SELECT all_of_them FROM ids)::text[])),
 keys AS (
     DELETE FROM run_keys AS k USING gone
-    WHERE k.namespace = gone.namespace AND k.key = gone.key AND k.run_id = gone.id),
+    WHERE k.namespace = gone.namespace AND k.task = gone.task AND k.key = gone.key
+        AND k.run_id = gone.id),
 due AS (
     DELETE FROM due_keys AS k USING gone
     WHERE k.schedule_id = gone.schedule_id AND k.due_at = gone.due_at AND k.run_id = gone.id)
-SELECT finished_at FROM gone
+SELECT id FROM old
 
 -- name: delete_old_changes
 -- Retention: a small batch of changes made long ago, a row for each; nodes may not delete others.
@@ -827,7 +816,7 @@ LIMIT :limit
 -- name: list_failed_runs
 -- The runs of a namespace that ended so, the newest first, as far as filters ask for them.
 SELECT id, namespace, status, origin, queue, created_at, place FROM runs
-WHERE namespace = :namespace AND status = :status AND status IN ('failed', 'cancelled')
+WHERE namespace = :namespace AND status = :status AND status IN ('partial', 'failed', 'cancelled')
     AND place >= :first AND place < :before
 ORDER BY place DESC
 LIMIT :limit
@@ -1010,6 +999,14 @@ SELECT title, seconds FROM (
 ORDER BY seconds DESC
 LIMIT 1
 
+-- name: list_last_lines
+-- The last lines of the logs of each of the given runs.
+SELECT l.run_id, l.attempt, l.seq, l.at, l.stream, l.text
+FROM unnest(:ids::text[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT run_id, attempt, seq, at, stream, text FROM run_logs WHERE run_id = wanted.id
+    ORDER BY attempt DESC, seq DESC LIMIT :each) AS l
+
 -- name: list_last_successes
 -- When the latest success of each of the given schedules ended, among its newest runs.
 SELECT wanted.id, found.finished_at
@@ -1022,13 +1019,19 @@ CROSS JOIN LATERAL (
     ORDER BY finished_at DESC LIMIT 1) AS found
 
 -- name: list_late
--- Of the newest runs of a namespace those that began late, by the rule of `lateness`.
+-- Of the newest runs of a namespace those that `lateness` calls late, but for retries, backfills and what waited for a manual run.
 SELECT id FROM (
-    SELECT id, origin, attempt, due_at, started_at, place FROM runs
+    SELECT id, schedule_id, origin, attempt, created_at, ready_at, due_at, started_at, place
+    FROM runs
     WHERE namespace = :namespace AND place < :before
     ORDER BY place DESC LIMIT :looked) AS newest
 WHERE started_at >= :since AND extract(epoch FROM started_at - due_at) > :seconds
-    AND attempt = 1 AND origin IN ('schedule', 'catchup')
+    AND attempt = 1 AND ready_at <= created_at AND origin IN ('schedule', 'catchup')
+    AND NOT EXISTS (
+        SELECT 1 FROM ended_runs AS other
+        WHERE other.schedule_id = newest.schedule_id AND other.finished_at > newest.due_at
+            AND other.finished_at <= newest.started_at
+            AND (other.attempt > 1 OR other.origin IN ('manual', 'backfill')))
 ORDER BY place DESC
 LIMIT :limit
 
@@ -1036,7 +1039,7 @@ LIMIT :limit
 -- How many runs of a namespace failed from a place on, but for steps; no more than asked for.
 SELECT count(*) FROM (
     SELECT 1 FROM runs
-    WHERE namespace = :namespace AND status = 'failed' AND status IN ('failed', 'cancelled')
+    WHERE namespace = :namespace AND status = 'failed' AND status IN ('partial', 'failed', 'cancelled')
         AND place >= :first AND parent_run_id IS NULL
     LIMIT :most) AS failed
 
@@ -1055,7 +1058,7 @@ SELECT schedule_id, avg(extract(epoch FROM finished_at - started_at)) FROM (
     SELECT schedule_id, status, started_at, finished_at FROM runs
     WHERE namespace = :namespace AND place < :before
     ORDER BY place DESC LIMIT :looked) AS newest
-WHERE status = 'succeeded' AND schedule_id IS NOT NULL
+WHERE status IN ('succeeded', 'partial') AND schedule_id IS NOT NULL
 GROUP BY schedule_id
 
 -- name: insert_flow_run
@@ -1127,7 +1130,7 @@ SET status = v.status, finished_at = :now, error = v.error, output = v.output,
 FROM unnest(:id::text[], :status::text[], :reason::text[], :error::text[], :output::text[])
     AS v (id, status, reason, error, output)
 WHERE r.id = ANY (:id::text[]) AND r.id = v.id AND r.session_id = '' AND r.status || '' = 'running'
-RETURNING r.id, r.wakes, r.schedule_id, r.parent_run_id, r.status = 'succeeded',
+RETURNING r.id, r.wakes, r.schedule_id, r.parent_run_id, r.status IN ('succeeded', 'partial'),
     r.exclusive OR r.max_concurrent IS NOT NULL OR r.backfill_limit IS NOT NULL
 
 -- name: rest_flow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from contextlib import contextmanager, suppress
 from datetime import UTC
 from itertools import count
@@ -16,6 +17,7 @@ from psycopg import errors
 from duebook.clock import utc_now
 from duebook.errors import NotFound, Unavailable
 from duebook.ids import new_id
+from duebook.model.node import Drain
 from duebook.model.run import Token
 from duebook.model.serving import ALL
 from duebook.store.base import refuse_fork
@@ -32,6 +34,7 @@ from duebook.store.postgres.transaction import GONE, Answer, Transaction
 from duebook.store.postgres.tx import PostgresTx
 from duebook.store.sql.consumers import read_consumer
 from duebook.store.sql.definitions import remember
+from duebook.store.sql.rows import moment
 from duebook.store.values import FIRST, WHOLE_QUEUES, Neighbour, News, OwnRun, Pulse, Work
 
 if TYPE_CHECKING:
@@ -60,6 +63,8 @@ TRIES: Final = 5
 USE_SLOTS: Final = 16
 """Rows among which what a namespace holds is spread, so that those who write at once do not wait
 for each other."""
+SAY_AGAIN: Final = 20.0
+"""Seconds after which others are told again that somebody waits for runs."""
 SHORTEST_PATIENCE: Final = 1.0
 """Seconds that a pulse may take, even if the lease is short."""
 _NOTHING: Final = Answer(0, [], "COMMIT")
@@ -106,6 +111,8 @@ class PostgresStore:
         self._cursor_key: bytes | None = None
         self._slots = count(crc32(new_id().encode()))
         self._announced: datetime | None = None
+        self._say_again_at = float("-inf")
+        """when others are told again that somebody here waits for runs to end"""
         self._pid = os.getpid()
         self._closed = False
         self._pool = Pool(route, connections, WAIT)
@@ -157,7 +164,10 @@ class PostgresStore:
         remember(self._definitions, db.learned)
         if news := db.told | self._earlier(db):
             self._listener.add(news)
-            self._herald.ring(news)
+            if not self._listener.are_ends_awaited:
+                news &= ~News.ENDS
+            if news:
+                self._herald.ring(news)
         return result
 
     def read(self, work: Callable[[Tx], T], patient: bool = False) -> T:
@@ -186,7 +196,7 @@ class PostgresStore:
         row = self._ask_alone("renew_all", values, self._urgent, patience)
         self._pool.drop_idle(IDLE)
         now, alive, term, lead_until, wake_at, queued, ready_at, expiry, deaths, own, *rest = row
-        unstamped, sinks, flow_at, neighbours = rest
+        unstamped, sinks, flow_at, neighbours, draining_at, stops, alerts = rest
         return Pulse(
             now=_utc(now),
             alive=alive,
@@ -205,6 +215,8 @@ class PostgresStore:
             sinks=tuple(read_consumer(sink) for sink in sinks or ()),
             flow_at=_utc(flow_at),
             neighbours=tuple(Neighbour._make(other) for other in neighbours or ()),
+            drain=None if draining_at is None else Drain(_utc(draining_at), stops),
+            alerts=alerts,
         )
 
     def look_for_work(
@@ -231,7 +243,8 @@ class PostgresStore:
         now, limited, ready_at, places = self._ask_alone("look_for_work", values, self._pool, BRIEF)
         if limited:  # rooms and rates are reckoned in Python
             return self.read(lambda tx: tx.claims.list_work(queues, tasks, labels, namespaces))
-        return Work(tuple((queue, name) for queue, name in places or ()), _utc(ready_at), _utc(now))
+        firsts = {(queue, name): (rank, moment(at)) for queue, name, rank, at in places or ()}
+        return Work(tuple(firsts), _utc(ready_at), _utc(now), firsts)
 
     def look_for_due(self, after: Mark | None = None) -> tuple[datetime | None, datetime]:
         values: dict[str, Any] = {"after": (after or FIRST).wake_at}
@@ -268,6 +281,14 @@ class PostgresStore:
     def wait_for_log(self, seen: int, timeout: float) -> int:
         self._refuse_use()
         return self._listener.wait_for_log(seen, timeout)
+
+    def wait_for_ends(self, seen: int, timeout: float) -> int:
+        """Others tell of ends only while somebody says that he waits."""
+        self._refuse_use()
+        if time.monotonic() >= self._say_again_at:
+            self._say_again_at = time.monotonic() + SAY_AGAIN
+            self._herald.ring(News.AWAITED)
+        return self._listener.wait_for_ends(seen, timeout)
 
     def cursor_key(self) -> bytes:
         if self._cursor_key is None:

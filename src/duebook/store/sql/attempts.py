@@ -14,6 +14,7 @@ from duebook.model.fate import (
     fate_of_lost_early,
     when_asked_to_end,
 )
+from duebook.model.repeat import REPEAT
 from duebook.model.run import Outcome, Token
 from duebook.store.sql.rows import clean, inline
 from duebook.store.sql.statements import Part, Statements, Values
@@ -134,9 +135,16 @@ class Attempts(Part):
         self._ends.end_attempt(
             token.run_id, outcome.status, clean(outcome.error), outcome.exit_code
         )
-        self._db.run("retry_run", **_token(token), ready_at=self._db.now + delay, **how)
+        failed = 1 if outcome.repeat is None else 0
+        how = how if failed else how | {"reason": REPEAT}
+        ready_at = self._db.now + delay
+        self._db.run("retry_run", **_token(token), ready_at=ready_at, failed=failed, **how)
         self._db.notify(News.WORK)
         return True
+
+    def count_done(self, run_id: str) -> int:
+        """How many earlier attempts of a run came to their end."""
+        return int(self._db.value("count_done_attempts", run_id=run_id))
 
     def _append_of_runs(self, settled: Sequence[tuple[str, Outcome]]) -> None:
         """What runs publish by their success. They are locked, so that versions have no gaps."""
@@ -158,6 +166,43 @@ class Attempts(Part):
 
     def _settled_before(self, token: Token) -> bool:
         return self._db.one("get_token_state", **_token(token)) is not None
+
+    def ask_person(self, token: Token, prompt: str, timeout: timedelta | None) -> bool:
+        """A step waits for a person from now on, and occupies nobody; False when the token is no
+        longer current. One that was cancelled ends."""
+        self._wakes.hold([token.run_id])
+        own = self._db.one("get_own_run", **_token(token))
+        if own is None:
+            return False
+        if own[0] is not None:
+            return self.settle(token, Outcome("cancelled", own[0]))
+        expires_at = None if timeout is None else self._db.now + timeout
+        self._db.run(
+            "ask_person",
+            **_token(token),
+            prompt=clean(prompt),
+            expires_at=expires_at,
+            now=self._db.now,
+        )
+        return True
+
+    def answer(self, run_id: str, outcome: Outcome) -> bool:
+        """A person approved or rejected a step; False when it does not wait for one."""
+        self._wakes.hold([run_id])
+        row = self._db.one(
+            "answer_person",
+            id=run_id,
+            now=self._db.now,
+            status=outcome.status,
+            reason=clean(outcome.reason),
+            error=clean(outcome.error),
+            output=clean(outcome.output),
+        )
+        if row is None:
+            return False
+        self._wakes.wake_owner(*row)
+        self._lifecycle.record_run_events([run_id])
+        return True
 
     def hand_back(self, token: Token, delay: timedelta = NO_DELAY) -> bool:
         """Return a run unfinished, to be begun again after `delay`; without one it keeps its place

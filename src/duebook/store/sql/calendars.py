@@ -11,7 +11,7 @@ from duebook.model.calendar_days import DaySet
 from duebook.model.feed import Feed
 from duebook.model.window import MaintenanceWindow
 from duebook.store.sql.rows import clean, without_nul
-from duebook.store.sql.statements import Part, Row
+from duebook.store.sql.statements import Ask, Part, Row
 from duebook.store.values import News
 
 if TYPE_CHECKING:
@@ -68,12 +68,8 @@ class Calendars(Part):
         rows = self._db.all("find_calendars", namespace=namespace, names=sorted(set(names)))
         return {row[1]: self._calendar(row) for row in rows}
 
-    def list_calendars(self, namespace: str) -> list[Calendar]:
-        """By name, each in its latest version."""
-        return [self._calendar(row) for row in self._db.all("list_calendars", namespace=namespace)]
-
     def outline_calendars(self, namespace: str) -> list[Calendar]:
-        """As `list_calendars`, with the texts of iCal files left empty."""
+        """All, by name, each in its latest version, with the texts of iCal files left empty."""
         rows = self._db.all("outline_calendars", namespace=namespace)
         return [self._calendar(row) for row in rows]
 
@@ -132,6 +128,12 @@ class Calendars(Part):
     def list_windows(self, namespace: str) -> list[MaintenanceWindow]:
         """In the order of their beginnings."""
         return [self._window(row) for row in self._db.all("list_windows", namespace=namespace)]
+
+    def list_windows_and(self, other: Ask, namespace: str) -> tuple[list[MaintenanceWindow], Row]:
+        """As `list_windows`, with the one row of something else that is asked in the message."""
+        ask = Ask("list_windows", {"namespace": namespace})
+        windows, (row,) = self._db.together(ask, other)
+        return [self._window(window) for window in windows], row
 
     def _window(self, row: Row) -> MaintenanceWindow:
         namespace, name, labels, start_at, end_at, created_at, by = row

@@ -43,6 +43,10 @@ class Checkups(Part, ABC):
         rows = self._db.all("list_asleep", limit=limit)
         return [(namespace, name) for _, namespace, name in rows]
 
+    def list_secret_flows(self, limit: int) -> list[tuple[str, str, str]]:
+        """Namespace, name and file of flows that may name a secret."""
+        return [(row[0], row[1], row[2]) for row in self._db.all("list_secret_flows", limit=limit)]
+
     def oldest_end(self) -> datetime | None:
         """When the run that ended first of those that are kept did so."""
         found: datetime | None = self._db.time(self._db.value("get_oldest_end"))

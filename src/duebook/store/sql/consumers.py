@@ -36,7 +36,7 @@ class Consumers(Part):
     def save_consumer(self, consumer: Consumer, start: int) -> Consumer:
         """A group or sink that begins after a position; one that exists goes on where it is.
 
-        Its topics, attempts and options become those given; its partitions stay. Raises Conflict
+        All but its partitions becomes what is given. Raises Conflict
         when it is of another kind.
         """
         found = self._db.one("get_consumer", namespace=consumer.namespace, name=consumer.name)
@@ -51,6 +51,8 @@ class Consumers(Part):
             partitions=consumer.partitions,
             attempts=consumer.attempts,
             options=json.dumps(consumer.options),
+            types=_json_types(consumer),
+            labels=json.dumps(consumer.labels),
             now=self._db.now,
         )
         if not made:  # somebody else did, just now
@@ -76,9 +78,15 @@ class Consumers(Part):
             topics=_json_topics(consumer),
             attempts=consumer.attempts,
             options=json.dumps(consumer.options),
+            types=_json_types(consumer),
+            labels=json.dumps(consumer.labels),
         )
         self._db.notify(News.SINKS)
         return self.get_consumer(consumer.namespace, consumer.name)
+
+    def lock_consumer(self, namespace: str, name: str) -> None:
+        """Nobody else who locks it goes on before this transaction ends; it may not exist."""
+        self._db.one("lock_consumer", namespace=namespace, name=name)
 
     def get_consumer(self, namespace: str, name: str) -> Consumer:
         """Raises NotFound."""
@@ -181,6 +189,11 @@ class Consumers(Part):
                 for event, error in move.buried:
                     self._bury(consumer, event, error)
         return moved
+
+    def advance_idle(self, namespace: str, names: Sequence[str], start: int, until: int) -> None:
+        """Move cursors that nobody owns past a stretch of the log in which nothing is for them."""
+        moved = {"namespace": namespace, "names": list(names), "position": start, "until": until}
+        self._db.run("advance_idle_cursors", **moved, now=self._db.now)
 
     def _hold_keys(self, consumer: Consumer, move: Move) -> None:
         names = {"namespace": consumer.namespace, "name": consumer.name}
@@ -303,9 +316,13 @@ def _json_topics(consumer: Consumer) -> str:
     return json.dumps(None if consumer.topics is None else list(consumer.topics))
 
 
+def _json_types(consumer: Consumer) -> str:
+    return json.dumps(None if consumer.types is None else list(consumer.types))
+
+
 def read_consumer(row: Sequence[Any]) -> Consumer:
-    namespace, name, kind, topics, partitions, attempts, options = row
-    names = json.loads(topics)
+    namespace, name, kind, topics, partitions, attempts, options, types, labels = row
+    names, kinds = json.loads(topics), json.loads(types)
     return Consumer(
         namespace,
         name,
@@ -314,6 +331,8 @@ def read_consumer(row: Sequence[Any]) -> Consumer:
         partitions,
         attempts,
         json.loads(options),
+        None if kinds is None else tuple(kinds),
+        json.loads(labels),
     )
 
 

@@ -11,7 +11,7 @@ from duebook.store.sql.statements import Part, Row
 from duebook.store.values import Batch, News
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     Topics = Sequence[str] | None
@@ -95,11 +95,11 @@ class Events(Part):
         topics: Topics = None,
         parts: Sequence[int] = (0,),
         partitions: int = 1,
-        type_: str | None = None,
+        types: Sequence[str] | None = None,
         keys: Sequence[str] | None = None,
     ) -> Batch:
         """Up to `limit` events after a position, in their order; of some partitions of the keys,
-        or of some keys only.
+        or of some types or keys only.
 
         Without topics: of all of them but those about life cycles. It ends earlier with the event
         that makes it more than MOST_BYTES of data.
@@ -117,7 +117,8 @@ class Events(Part):
             partitions=partitions,
             every=topics is None,
             topics=list(topics or ()),
-            type=type_,
+            any_type=types is None,
+            types=list(types or ()),
             any_key=keys is None,
             keys=list(keys or ()),
             limit=limit,
@@ -167,6 +168,13 @@ class Events(Part):
         """The topics of what comes after a position, by name."""
         rows = self._db.all("list_topics", namespace=namespace, after=after)
         return [TopicUse(topic, n, position, self._db.time(at)) for topic, n, position, at in rows]
+
+    def with_labels(self, events: Sequence[Event], labels: Mapping[str, str]) -> list[Event]:
+        """Those of schedules that have all these labels now, in their order."""
+        owners = {event.meta.get("schedule_id") for event in events} - {None}
+        rows = self._db.all("list_labels_of", ids=sorted(map(str, owners)))
+        found = {id_ for id_, text in rows if labels.items() <= json.loads(text).items()}
+        return [event for event in events if event.meta.get("schedule_id") in found]
 
     def get_event(self, namespace: str, event_id: str) -> Event:
         """Raises NotFound."""

@@ -226,7 +226,10 @@ class FlowRuns(Part, ABC):
         told = clean(move.error)
         self._ends.end_attempt(id_, "failed", told, None)
         if self._db.run("retry_flow", id=id_, ready_at=at, reason=reason, error=told):
-            self._db.run("forget_all_steps", id=id_)
+            if move.forgotten is None:
+                self._db.run("forget_all_steps", id=id_)
+            else:
+                self._forget_steps(id_, move.forgotten)
 
     def _row_of(self, move: FlowMove) -> Values:
         """What all runs of a flow's steps have in common."""
@@ -292,6 +295,15 @@ class FlowRuns(Part, ABC):
         if row is None:
             return False
         namespace, parent_run_id = row
+        if target.source is not None:
+            self._db.run(
+                "save_made_up_flow",
+                namespace=namespace,
+                flow=target.name,
+                source=clean(target.source),
+                parent_run_id=parent_run_id,
+                now=self._db.now,
+            )
         self._db.run(
             "insert_called",
             id=token.run_id,
@@ -378,11 +390,14 @@ class FlowRuns(Part, ABC):
 
     def reopen_flow(self, run_id: str, forgotten: Iterable[str]) -> None:
         """Go on with a run of a flow that has ended, as if these steps had not begun."""
-        steps = sorted(forgotten)
-        self._db.run("delete_skipped_steps", id=run_id, steps=steps)
-        self._db.run("forget_steps", id=run_id, steps=steps)
+        self._forget_steps(run_id, forgotten)
         self._runs.reopen(run_id)
         self._wakes.wake_flows([run_id])
+
+    def _forget_steps(self, run_id: str, names: Iterable[str]) -> None:
+        steps = sorted(names)
+        self._db.run("delete_skipped_steps", id=run_id, steps=steps)
+        self._db.run("forget_steps", id=run_id, steps=steps)
 
 
 def columns_of_flows(flows: Sequence[tuple[str, str]]) -> Values:

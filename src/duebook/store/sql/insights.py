@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid
 from duebook.model.insight import HourLoad, Planned, RunMark
+from duebook.model.run import LogLine
+from duebook.model.step_history import AttemptMark, StepLine, StepMark
 from duebook.model.unreadable import read_spec
 from duebook.store.sql.rows import LAST_PLACE
 from duebook.store.sql.statements import Part, Statements
@@ -33,6 +35,8 @@ TIMED: Final = 20_000
 """The newest runs, which tell how long runs take."""
 TRIED: Final = 1_000
 """The newest runs of a schedule, among which a success is looked for."""
+PRINTED: Final = 50
+"""The last lines of a log, among which an error is looked for."""
 HOUR: Final = 3_600
 
 
@@ -66,6 +70,11 @@ class Insights(Part):
         known = self._definitions.read(list(dict.fromkeys(pairs.values())))
         return {id_: known[pair].spec for id_, pair in pairs.items() if pair in known}
 
+    def list_dependents(self, namespace: str, name: str, limit: int) -> list[str]:
+        """The names of schedules that depend on one, in order."""
+        wanted = {"namespace": namespace, "name": name, "limit": limit}
+        return [found for (found,) in self._db.all("list_dependents", **wanted)]
+
     def list_labelled(self, label: str, value: str, limit: int) -> list[tuple[str, str, str]]:
         """Id, namespace and name of schedules with a label, in all namespaces, by name."""
         rows = self._db.all("list_labelled", label=label, value=value, limit=limit)
@@ -76,6 +85,39 @@ class Insights(Part):
         succeeded for a thousand runs, it may be left out."""
         rows = self._db.all("list_last_successes", ids=list(schedule_ids), looked=TRIED)
         return {id_: self._db.time(at) for id_, at in rows}
+
+    def list_last_errors(self, run_ids: Sequence[str]) -> dict[str, str]:
+        """The last line that each of these runs printed to stderr, by id; without those that
+        printed none at their end."""
+        rows = self._db.all("list_last_errors", ids=list(run_ids), looked=PRINTED)
+        return {id_: text for id_, text in rows if text is not None}
+
+    def list_step_marks(self, flow_run_ids: Sequence[str]) -> list[StepMark]:
+        """The steps of these runs of flows that have begun, in any order."""
+        time = self._db.time
+        rows = self._db.all("list_step_marks", ids=list(flow_run_ids))
+        return [
+            StepMark(parent, step, id_, status, reason, time(started_at), time(finished_at))
+            for parent, step, id_, status, reason, started_at, finished_at in rows
+        ]
+
+    def list_attempts_of(self, run_ids: Sequence[str]) -> list[AttemptMark]:
+        """The attempts of these runs that were followed by others."""
+        time = self._db.time
+        rows = self._db.all("list_attempts_of", ids=list(run_ids))
+        return [
+            AttemptMark(id_, number, time(claimed_at), time(finished_at), outcome)
+            for id_, number, claimed_at, finished_at, outcome in rows
+        ]
+
+    def list_last_lines(self, run_ids: Sequence[str], each: int) -> list[StepLine]:
+        """The last lines that these runs printed, so many of each, by time."""
+        rows = self._db.all("list_last_lines", ids=list(run_ids), each=each)
+        lines = [
+            StepLine(id_, attempt, seq, LogLine(self._db.time(at), stream, text))
+            for id_, attempt, seq, at, stream, text in rows
+        ]
+        return sorted(lines, key=lambda one: (one.line.at, one.run_id, one.attempt, one.seq))
 
     def get_name_and_zone(self, schedule_id: str) -> tuple[str, str]:
         """Of a schedule that may be deleted; UTC if nobody can read its definition."""
@@ -92,7 +134,8 @@ class Insights(Part):
 
     def list_late(self, namespace: str, since: datetime, late: timedelta, limit: int) -> list[Run]:
         """Runs whose `lateness`, jitter included, is more than `late`, from `since` on, the newest
-        first; among the newest few thousand."""
+        first; among the newest few thousand. What waited for work that a person asked for, or for
+        another attempt, is not late."""
         rows = self._db.all(
             "list_late",
             namespace=namespace,

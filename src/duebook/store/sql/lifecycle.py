@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from duebook.ids import new_id
 from duebook.model.event import LIFECYCLE, Draft, cause, json_text
 from duebook.store.sql.statements import Ask, Part, Row, Statements
+from duebook.store.values import News
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -71,7 +72,11 @@ class Lifecycle(Part):
     def record_run_events(self, run_ids: Sequence[str], kind: str | None = None) -> None:
         """How runs ended, which this transaction has locked, in that order; `kind` says something
         else of them."""
-        if not run_ids or not self._follows(RUNS):
+        if not run_ids:
+            return
+        if kind is None:
+            self._db.notify(News.ENDS)
+        if not self._follows(RUNS):
             return
         order = {id_: place for place, id_ in enumerate(run_ids)}
         rows = self._db.all("list_told_runs", ids=list(run_ids))

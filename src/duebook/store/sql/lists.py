@@ -10,6 +10,7 @@ import json
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from duebook.model.celery_target import CELERY
 from duebook.model.listing import Found, PagePosition
 from duebook.model.serving import unserved
 from duebook.store.sql.looking import look
@@ -43,6 +44,10 @@ SLACK: Final = timedelta(seconds=10)
 """How far the order of creation and the times of creation may be apart."""
 AFTER_NAMES: Final = "{"
 """Comes after every character of a name."""
+
+
+_NAMED: Final = ("task", "flow", "celery")
+"""Kinds of targets that have a name, by which they can be filtered."""
 
 
 class _Seen(NamedTuple):
@@ -195,9 +200,12 @@ class Lists(Part):
         query = "list_by_name_back" if back else "list_by_name"
         if wanted.status == "paused" and not back:
             query = "list_paused"  # few of many
+        elif wanted.text and wanted.text.isascii():  # other letters have no small ones in SQLite
+            values["text"] = wanted.text
+            query = "search_by_name_back" if back else "search_by_name"
         if wanted.labels:
             label, value = wanted.labels[0]
-            values |= {"label": label, "value": value}
+            values = {"namespace": namespace, "label": label, "value": value}
             query = "list_by_label_back" if back else "list_by_label"
         low, high = "", wanted.prefix + AFTER_NAMES
         if wanted.prefix:
@@ -304,7 +312,7 @@ class Lists(Part):
         return read
 
     def _newest_runs(self, namespace: str, wanted: RunFilter) -> Read:
-        ended = wanted.status in ("failed", "cancelled")
+        ended = wanted.status in ("partial", "failed", "cancelled")
         query = "list_failed_runs" if ended else "list_runs_by_place"
         values: Values = {"namespace": namespace, "first": 0}
         if wanted.flow is not None:
@@ -354,7 +362,7 @@ def _matches(seen: _Seen, wanted: ScheduleFilter, known: _Known | None) -> bool:
 
 
 def _runs_target(target: str, wanted: str) -> bool:
-    return target == wanted or (wanted in ("task", "flow") and target.startswith(f"{wanted}:"))
+    return target == wanted or (wanted in _NAMED and target.startswith(f"{wanted}:"))
 
 
 def _has_problem(seen: _Seen, known: _Known) -> bool:
@@ -363,4 +371,6 @@ def _has_problem(seen: _Seen, known: _Known) -> bool:
     if seen.status != "active":
         return False
     kind, _, task = seen.target.partition(":")
-    return (kind != "event" and not known.served) or (kind == "task" and task not in known.tasks)
+    needed = {"task": task, "celery": CELERY}.get(kind)
+    is_unknown = needed is not None and needed not in known.tasks
+    return (kind != "event" and not known.served) or is_unknown

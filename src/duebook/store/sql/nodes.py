@@ -6,9 +6,9 @@ import json
 from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from duebook.model.node import LiveNode
+from duebook.model.node import Drain, LiveNode
 from duebook.model.serving import ALL, Serving, StrandedTask, serving_of, unserved
 from duebook.store.sql.consumers import read_consumer
 from duebook.store.sql.rows import clean
@@ -16,7 +16,7 @@ from duebook.store.sql.statements import Part, Row, Statements, Values
 from duebook.store.values import Abilities, Neighbour, News, Pulse, SessionInfo, SessionSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from duebook.store.sql.attempts import Attempts
     from duebook.store.sql.claims import Claims
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from duebook.store.sql.plans import Plans
 
 __all__ = ["Nodes"]
+
+FOR_EVER: Final = timedelta(days=36_500)
 
 
 class Nodes(Part):
@@ -52,6 +54,7 @@ class Nodes(Part):
             queues=json.dumps(session.queues),
             labels=json.dumps(dict(session.labels)),
             namespaces=json.dumps(session.namespaces.to_json()),
+            secrets=json.dumps(session.secrets),
             machine=session.machine,
             process_started=session.process_started,
             now=self._db.now,
@@ -70,10 +73,55 @@ class Nodes(Part):
         if self._db.run("release_lead", id=session_id, now=self._db.now):
             self._db.notify(News.LEAD)
         self._db.run("release_directories", id=session_id, now=self._db.now)
+        self._miss()
 
-    def bury(self) -> list[str]:
-        """Declare sessions dead whose lease ran out; returns their ids."""
-        return [row[0] for row in self._db.all("end_expired_sessions", now=self._db.now)]
+    def _miss(self) -> None:
+        """A node is gone: alert rules may ask for what it did."""
+        if self._db.run("look_everywhere"):
+            self._db.notify(News.LOG)
+
+    def end_all_sessions(self) -> int:
+        """No node runs, for this is a copy: nobody leads, and all runs are taken over. Returns how
+        many there were."""
+        ids = [id_ for (id_,) in self._db.all("list_open_sessions")]
+        for id_ in ids:
+            self.end_session(id_)
+        return len(ids)
+
+    def bury(self, trusted: timedelta = FOR_EVER) -> list[str]:
+        """Declare sessions dead whose lease ran out; returns their ids.
+
+        Not those with a longer lease than `trusted`: after an outage they may not have had the
+        time to renew it.
+        """
+        longest = min(trusted, FOR_EVER) // timedelta(microseconds=1)
+        rows = self._db.all("end_expired_sessions", now=self._db.now, longest=longest)
+        if rows:
+            self._miss()
+        return [row[0] for row in rows]
+
+    def serve_queues(self, session_id: str, queues: Sequence[str]) -> None:
+        """The node of a session serves these queues from now on."""
+        self._db.run("serve_queues", id=session_id, queues=json.dumps(queues))
+
+    def drain(self, session_id: str, drain: Drain | None) -> None:
+        """The node of a session takes on nothing more from now on; None: it does again."""
+        self._db.run(
+            "drain_session",
+            id=session_id,
+            draining_at=None if drain is None else drain.at,
+            stops=drain is not None and drain.stops,
+        )
+        self._miss()
+        self._db.notify(News.DRAIN)
+
+    def get_drain(self, session_id: str) -> Drain | None:
+        """Whether the node of a session was asked to take on nothing more."""
+        row = self._db.one("get_session_drain", id=session_id)
+        return None if row is None else self._drain(*row)
+
+    def _drain(self, at: Any, stops: Any) -> Drain | None:
+        return None if at is None else Drain(self._db.time(at), bool(stops))
 
     def bury_gone(self, session_ids: Sequence[str]) -> list[str]:
         """Declare sessions dead whose process is gone, whatever their lease says, and let others
@@ -85,6 +133,8 @@ class Nodes(Part):
         for session_id in dead:
             if self._db.run("release_lead", id=session_id, now=now):
                 self._db.notify(News.LEAD)
+        if dead:
+            self._miss()
         return dead
 
     def neighbours(self, session_id: str) -> list[Neighbour]:
@@ -117,6 +167,8 @@ class Nodes(Part):
             sinks=tuple(read_consumer(row) for row in self._db.all("list_sinks")),
             flow_at=self._flow_runs.earliest_flow().earliest,
             neighbours=tuple(self.neighbours(session_id)),
+            drain=self.get_drain(session_id),
+            alerts=bool(self._db.value("is_alert_due", now=self._db.now)),
         )
 
     def _any_queued(self, queues: Sequence[str], namespaces: Serving) -> bool:
@@ -154,14 +206,15 @@ class Nodes(Part):
         for session_id, namespace, number in self._db.all("list_running_by_node"):
             if namespace in of:
                 running[session_id] += number
-        own = (replace(node, namespaces=node.namespaces.seen_by(of)) for node in nodes)
+        own = (node.seen_by(of) for node in nodes)
         return [
             replace(node, running=running[node.id]) for node in own if node.namespaces.names != ()
         ]
 
     def _node(self, row: Row) -> LiveNode:
-        id_, node, pid, roles, version, tzdata, *rest, ahead, running, leads = row
-        tasks, queues, namespaces, labels, *times = rest
+        id_, node, pid, roles, version, tzdata, *rest, ahead, running, leads = row[:-3]
+        draining_at, stops_when_idle, unserved = row[-3:]
+        tasks, queues, namespaces, labels, secrets, *times = rest
         started_at, seen_at, expires_at = map(self._db.time, times)
         return LiveNode(
             id_,
@@ -180,11 +233,23 @@ class Nodes(Part):
             timedelta(seconds=ahead),
             running,
             bool(leads),
+            self._db.time(draining_at),
+            bool(stops_when_idle),
+            json.loads(secrets),
+            json.loads(unserved),
         )
 
     def tell_tasks(self, session_id: str, tasks: Sequence[str]) -> None:
         """From now on the session knows these tasks, and no others."""
         self._db.run("tell_tasks", id=session_id, tasks=json.dumps(list(tasks)))
+
+    def tell_unserved(self, session_id: str, unserved: Mapping[str, Mapping[str, str]]) -> None:
+        """The session can serve all sinks but these, by namespace; why, is for people."""
+        told = {
+            namespace: {name: clean(why) for name, why in sinks.items()}
+            for namespace, sinks in unserved.items()
+        }
+        self._db.run("tell_unserved", id=session_id, unserved=json.dumps(told))
 
     def list_served(self) -> list[Serving]:
         """The namespaces that each live worker serves, without repetition."""

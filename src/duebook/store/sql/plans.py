@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.errors import Conflict, NotFound, shorten
 from duebook.ids import new_id
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from duebook.store.values import FreeWorker
 
 __all__ = ["Plans", "moved_row"]
+
+
+_MISSED: Final = (Reason.MISSED, Reason.COALESCED, Reason.EXPIRED)
 
 
 class Decided(NamedTuple):
@@ -212,6 +215,8 @@ class Plans(Part):
             self._hold(holds)
         self._notify_of_plans(plans, inserted, bool(skips))
         self._record_plan_events(plans, fires)
+        if skips:
+            self._tell_missed(skips)
         return len(fires) + len(ended) - len(doubled)
 
     def _hold(self, holds: Sequence[tuple[tuple[str, int], Hold]]) -> None:
@@ -278,6 +283,17 @@ class Plans(Part):
             ("completed", [plan.schedule_id for plan in plans if plan.status == "completed"]),
         ):
             self._lifecycle.record_schedule_events(ids, kind)
+
+    def _tell_missed(self, skips: Sequence[tuple[tuple[str, int], Skip]]) -> None:
+        """Due times that no scheduler saw in time, and that do not run."""
+        told: dict[str, Values] = {}
+        for (id_, _), skip in skips:
+            if skip.reason in _MISSED:
+                about = told.setdefault(id_, {"due_from": skip.due_from, "count": 0})
+                about |= {"due_to": skip.due_to, "count": about["count"] + skip.count}
+        for about in told.values():
+            about |= {key: format_instant(about[key]) for key in ("due_from", "due_to")}
+        self._lifecycle.record_schedule_events(list(told), "missed", told)
 
     def _notify_of_plans(self, plans: Sequence[Plan], inserted: int, skipped: bool) -> None:
         # a backfill may begin when nothing waits any more

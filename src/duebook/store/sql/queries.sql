@@ -38,8 +38,9 @@ SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paus
 FROM schedule_state WHERE schedule_id = :id
 
 -- name: get_any_exception
--- Whether anybody said anything about any due time, and whether there is a maintenance window.
-SELECT EXISTS (SELECT 1 FROM schedule_exceptions), EXISTS (SELECT 1 FROM maintenance_windows)
+-- Whether there is any exception, and whether there is a maintenance window, or shadow mode was ever on.
+SELECT EXISTS (SELECT 1 FROM schedule_exceptions),
+    EXISTS (SELECT 1 FROM maintenance_windows) OR EXISTS (SELECT 1 FROM shadow_switches)
 
 -- name: list_settled
 -- When the latest run of each of the given schedules ended.
@@ -112,6 +113,12 @@ WHERE schedule_id = :schedule_id AND status = 'active' AND (wake_at IS NULL OR w
 -- name: get_any_dependency
 -- Whether any schedule depends on another.
 SELECT 1 FROM schedule_deps LIMIT 1
+
+-- name: list_dependents
+-- The schedules that depend on one, by name.
+SELECT s.name FROM schedule_deps AS d JOIN schedules AS s ON s.id = d.schedule_id
+WHERE d.namespace = :namespace AND d.upstream = :name
+ORDER BY s.name LIMIT :limit
 
 -- name: wake_dependents
 -- Look again at schedules that wait for the success of the given ones.
@@ -260,6 +267,26 @@ SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at
     st.problem, s.namespace, s.title
 FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
 WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND s.name > :after AND s.name < :before
+ORDER BY s.name DESC
+LIMIT :limit
+
+-- name: search_by_name
+-- As list_by_name, those with a text in their name or title, which is in small letters.
+SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
+    st.problem, s.namespace, s.title
+FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND s.name > :after AND s.name < :before
+    AND (replace(s.name, :text, '') <> s.name OR replace(lower(s.title), :text, '') <> lower(s.title))
+ORDER BY s.name
+LIMIT :limit
+
+-- name: search_by_name_back
+-- As search_by_name, from the last one on.
+SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
+    st.problem, s.namespace, s.title
+FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND s.name > :after AND s.name < :before
+    AND (replace(s.name, :text, '') <> s.name OR replace(lower(s.title), :text, '') <> lower(s.title))
 ORDER BY s.name DESC
 LIMIT :limit
 
@@ -412,9 +439,9 @@ UPDATE members SET expires_at = :until::timestamptz WHERE expires_at > :until::t
 -- name: insert_session
 -- A node begins.
 INSERT INTO node_sessions (id, node, pid, roles, version, tzdata, started_at, expires_at, seen_at,
-    tasks, queues, namespaces, labels, clock_ahead, machine, process_started)
+    tasks, queues, namespaces, labels, secrets, clock_ahead, machine, process_started)
 VALUES (:id, :node, :pid, :roles, :version, :tzdata, :now, :expires_at, :now, :tasks, :queues,
-    :namespaces, :labels, :clock_ahead, :machine, :process_started)
+    :namespaces, :labels, :secrets, :clock_ahead, :machine, :process_started)
 
 -- name: get_node_name
 -- The node that a session is of.
@@ -431,10 +458,14 @@ ORDER BY n.id
 -- A node knows other tasks than before.
 UPDATE node_sessions SET tasks = :tasks WHERE id = :id
 
+-- name: tell_unserved
+-- A node can serve other sinks than before.
+UPDATE node_sessions SET unserved = :unserved WHERE id = :id
+
 -- name: list_abilities
--- The namespaces that live nodes serve, the tasks that they know, and whether they are workers.
+-- The namespaces that live nodes serve, the tasks that they know, and whether they are workers; no draining ones.
 SELECT DISTINCT namespaces, tasks, roles LIKE '%worker%' FROM node_sessions
-WHERE ended_at IS NULL AND expires_at > :now
+WHERE ended_at IS NULL AND expires_at > :now AND draining_at IS NULL
 
 -- name: list_waiting_tasks
 -- The namespaces and tasks of queued runs.
@@ -445,6 +476,23 @@ ORDER BY namespace, task
 -- A node lives on; no row when it was declared dead.
 UPDATE node_sessions SET expires_at = :expires_at, seen_at = :now, clock_ahead = :clock_ahead
 WHERE id = :id AND ended_at IS NULL
+
+-- name: list_open_sessions
+-- The sessions of nodes that neither left nor were declared dead.
+SELECT id FROM node_sessions WHERE ended_at IS NULL
+
+-- name: serve_queues
+-- A node serves more queues than it did.
+UPDATE node_sessions SET queues = :queues WHERE id = :id AND ended_at IS NULL
+
+-- name: drain_session
+-- A node starts no more runs, or does again.
+UPDATE node_sessions SET draining_at = :draining_at, stops_when_idle = :stops
+WHERE id = :id AND ended_at IS NULL
+
+-- name: get_session_drain
+-- Since when a node starts no more runs, and whether it then stops.
+SELECT draining_at, stops_when_idle FROM node_sessions WHERE id = :id
 
 -- name: end_session
 -- A node leaves.
@@ -572,14 +620,6 @@ SELECT name FROM calendars WHERE namespace = :namespace
 ORDER BY name, version
 FOR UPDATE
 
--- name: list_calendars
--- The latest version of each calendar of a namespace, by name.
-SELECT c.namespace, c.name, c.version, c.definition, c.days, c.created_at, c.created_by
-FROM calendars AS c
-WHERE c.namespace = :namespace AND c.version = (
-    SELECT max(o.version) FROM calendars AS o WHERE o.namespace = c.namespace AND o.name = c.name)
-ORDER BY c.name
-
 -- name: latest_calendar_versions
 -- The latest version of each calendar of a namespace.
 SELECT name, max(version) FROM calendars WHERE namespace = :namespace GROUP BY name
@@ -678,6 +718,35 @@ WHERE schedule_id IN (
     ORDER BY schedule_id
     FOR UPDATE)
 
+-- name: insert_switch
+-- Shadow mode is on or off for some schedules, from an instant on.
+INSERT INTO shadow_switches (namespace, at, shadow, schedule, labels, created_at, created_by)
+VALUES (:namespace, :at, :shadow, :schedule, :labels, :now, :by)
+
+-- name: list_switches
+-- When shadow mode is on or off in some namespaces, in the order in which that counts.
+SELECT id, namespace, at, shadow, schedule, labels, created_at, created_by
+FROM shadow_switches WHERE namespace = ANY (:namespaces::text[])
+ORDER BY namespace, at, id
+
+-- name: list_shadowed
+-- The namespaces in which shadow mode was ever on.
+SELECT DISTINCT namespace FROM shadow_switches WHERE shadow ORDER BY namespace LIMIT :limit
+
+-- name: remove_switches
+-- Switches that no due time depends on any more.
+DELETE FROM shadow_switches WHERE id = ANY (:ids::bigint[])
+
+-- name: list_shadow_runs
+-- Due times of a namespace that shadow mode recorded, in their order.
+SELECT s.name, l.due_from, l.at, l.facts, l.due_to, l.count
+FROM schedules AS s
+JOIN ledger AS l ON l.schedule_id = s.id
+WHERE s.namespace = :namespace AND l.reason = 'shadow' AND l.kind = 'start'
+    AND l.due_to >= :since::timestamptz AND l.due_from <= :until::timestamptz
+ORDER BY l.due_from, s.name
+LIMIT :limit
+
 -- name: insert_feed
 -- Somebody may read due times as an iCal file, unless the name is taken.
 INSERT INTO feeds (id, namespace, name, labels, digest, created_at, created_by)
@@ -696,6 +765,294 @@ FROM feeds WHERE namespace = :namespace ORDER BY name
 -- name: remove_feed
 -- A feed opens nothing from now on.
 DELETE FROM feeds WHERE namespace = :namespace AND name = :name
+
+-- name: save_alert_rule
+-- A rule is new, or different; what it sent lately stays.
+INSERT INTO alert_rules (namespace, name, spec, schedule, schedule_id, created_at, created_by)
+VALUES (:namespace, :name, :spec, :schedule, :schedule_id, :now, :by)
+ON CONFLICT (namespace, name) DO UPDATE
+SET spec = excluded.spec, schedule = excluded.schedule, schedule_id = excluded.schedule_id
+
+-- name: list_alert_rules
+-- The rules of a namespace, by name.
+SELECT name, spec, schedule_id, silenced_until, sent, created_at, created_by
+FROM alert_rules WHERE namespace = :namespace ORDER BY name
+
+-- name: list_rules_about
+-- The rules of a namespace that may concern some schedules, by name.
+SELECT name, spec, schedule_id, silenced_until, sent, created_at, created_by
+FROM alert_rules
+WHERE namespace = :namespace AND (schedule IS NULL OR schedule = ANY (:schedules::text[]))
+ORDER BY name
+
+-- name: get_alert_rule
+-- One rule.
+SELECT name, spec, schedule_id, silenced_until, sent, created_at, created_by
+FROM alert_rules WHERE namespace = :namespace AND name = :name
+
+-- name: delete_alert_rule
+-- A rule is gone.
+DELETE FROM alert_rules WHERE namespace = :namespace AND name = :name
+
+-- name: list_rules_of_schedules
+-- The rules that are deleted with their schedules.
+SELECT name FROM alert_rules
+WHERE namespace = :namespace AND schedule_id = ANY (:ids::text[])
+ORDER BY name
+
+-- name: silence_alert_rule
+-- A rule sends nothing for a while, or sends again.
+UPDATE alert_rules SET silenced_until = :until::timestamptz
+WHERE namespace = :namespace AND name = :name
+
+-- name: note_alerts_sent
+-- When a rule told of problems lately.
+UPDATE alert_rules SET sent = :sent WHERE namespace = :namespace AND name = :name
+
+-- name: close_alerts_of_rule
+-- What a rule had found is nobody's any more.
+UPDATE alerts SET resolved_at = :now::timestamptz,
+    state = CASE WHEN state = 'waiting' THEN 'silenced' ELSE state END
+WHERE namespace = :namespace AND rule = :rule AND (resolved_at IS NULL OR state = 'waiting')
+    AND NOT kind = ANY (:kept::text[])
+
+-- name: save_alert
+-- Problems that are new, or different.
+INSERT INTO alerts (id, namespace, rule, kind, subject, title, text, schedule, run_id, due_at,
+    opened_at, seen_at, count, state, message, told_at, resolved_at, event_id)
+VALUES (:id::text[], :namespace::text[], :rule::text[], :kind::text[], :subject::text[],
+    :title::text[], :text::text[], :schedule::text[], :run_id::text[], :due_at::timestamptz[],
+    :opened_at::timestamptz[], :seen_at::timestamptz[], :count::integer[], :state::text[],
+    :message::text[], :told_at::timestamptz[], :resolved_at::timestamptz[], :event_id::text[])
+ON CONFLICT (id) DO UPDATE
+SET title = excluded.title, text = excluded.text, run_id = excluded.run_id,
+    due_at = excluded.due_at, seen_at = excluded.seen_at, count = excluded.count,
+    state = excluded.state, message = excluded.message, told_at = excluded.told_at,
+    resolved_at = excluded.resolved_at, event_id = excluded.event_id
+
+-- name: list_board_alerts
+-- What may change: open problems of some subjects or kinds, what their messages told of, what waits.
+WITH concerned AS (
+    SELECT id, message FROM alerts
+    WHERE namespace = :namespace AND resolved_at IS NULL
+        AND (subject = ANY (:subjects::text[]) OR schedule = ANY (:subjects::text[])
+            OR kind = ANY (:kinds::text[])))
+SELECT id, namespace, rule, kind, subject, title, text, schedule, run_id, due_at,
+    opened_at, seen_at, count, state, message, told_at, resolved_at, event_id
+FROM alerts WHERE id IN (
+    SELECT id FROM concerned
+    UNION SELECT id FROM alerts WHERE namespace = :namespace AND state = 'waiting'
+    UNION SELECT a.id FROM alerts AS a JOIN concerned AS c ON a.message = c.message)
+ORDER BY opened_at, id
+
+-- name: list_alerts
+-- Problems, the newest first; of a rule, or only those that are not over.
+SELECT id, namespace, rule, kind, subject, title, text, schedule, run_id, due_at,
+    opened_at, seen_at, count, state, message, told_at, resolved_at, event_id
+FROM alerts
+WHERE namespace = :namespace AND (opened_at, id) < (:before_at::timestamptz, :before_id)
+    AND (:rule::text IS NULL OR rule = :rule::text)
+    AND (:every OR resolved_at IS NULL)
+ORDER BY opened_at DESC, id DESC
+LIMIT :limit
+
+-- name: count_open_alerts
+-- How many problems are not over.
+SELECT count(*) FROM alerts WHERE namespace = :namespace AND resolved_at IS NULL
+
+-- name: list_alert_readers
+-- How far those who find and deliver alerts have come, and what waits for them.
+SELECT c.namespace, c.name, k.position,
+    EXISTS (
+        SELECT 1 FROM members AS m
+        WHERE m.namespace = c.namespace AND m.name = c.name AND m.member = k.owner
+            AND m.expires_at > :now),
+    coalesce(k.retry_at, (
+        SELECT min(h.retry_at) FROM held_keys AS h
+        WHERE h.namespace = c.namespace AND h.name = c.name)),
+    EXISTS (
+        SELECT 1 FROM dead_letters AS d
+        WHERE d.namespace = c.namespace AND d.name = c.name AND d.again)
+    OR (c.kind = 'alert_rules' AND EXISTS (
+        SELECT 1 FROM alerts AS a WHERE a.namespace = c.namespace AND a.state = 'waiting')),
+    CASE WHEN c.options <> '{"timed": true}' AND c.options <> '{"timed": "runs"}' THEN NULL
+        WHEN k.look_at IS NULL OR (c.options = '{"timed": "runs"}' AND EXISTS (
+            SELECT 1 FROM active_runs AS r
+            WHERE r.namespace = c.namespace AND r.status = 'running')) THEN :now
+        ELSE k.look_at END
+FROM consumers AS c JOIN cursors AS k ON k.namespace = c.namespace AND k.name = c.name
+WHERE c.kind IN ('alert_rules', 'alert_channel')
+ORDER BY c.namespace, c.name
+
+-- name: list_alert_topics
+-- The last event of each topic that alerts follow, by namespace, in a stretch of the log.
+SELECT namespace, topic, max(position) FROM events
+WHERE position > :after AND position <= :until AND topic = ANY (:topics::text[])
+GROUP BY namespace, topic
+
+-- name: advance_idle_cursors
+-- Nobody owns these, and nothing up to there is for them; whoever owned one before owns it no more.
+UPDATE cursors SET position = :until, owner = NULL, term = term + 1
+WHERE namespace = :namespace AND name = ANY (:names::text[]) AND position = :position
+    AND NOT EXISTS (
+        SELECT 1 FROM members AS m
+        WHERE m.namespace = cursors.namespace AND m.name = cursors.name
+            AND m.member = cursors.owner AND m.expires_at > :now)
+
+-- name: is_alert_due
+-- Whether anything may wait for those who find and deliver alerts, and that nobody does at present.
+SELECT EXISTS (
+    SELECT 1 FROM consumers AS c JOIN cursors AS k ON k.namespace = c.namespace AND k.name = c.name
+    WHERE c.kind IN ('alert_rules', 'alert_channel')
+        AND NOT EXISTS (
+            SELECT 1 FROM members AS m
+            WHERE m.namespace = c.namespace AND m.name = c.name AND m.member = k.owner
+                AND m.expires_at > :now)
+        AND (k.position < (SELECT max(e.position) FROM events AS e)
+            OR (c.options = '{"timed": true}' AND (k.look_at IS NULL OR k.look_at <= :now))
+            OR (c.options = '{"timed": "runs"}' AND (k.look_at IS NULL OR k.look_at <= :now
+                OR EXISTS (
+                    SELECT 1 FROM active_runs AS r
+                    WHERE r.namespace = c.namespace AND r.status = 'running')))
+            OR k.retry_at <= :now
+            OR EXISTS (
+                SELECT 1 FROM held_keys AS h
+                WHERE h.namespace = c.namespace AND h.name = c.name AND h.retry_at <= :now)
+            OR EXISTS (
+                SELECT 1 FROM dead_letters AS d
+                WHERE d.namespace = c.namespace AND d.name = c.name AND d.again)
+            OR (c.kind = 'alert_rules' AND EXISTS (
+                SELECT 1 FROM alerts AS a
+                WHERE a.namespace = c.namespace AND a.state = 'waiting'))))
+
+-- name: note_look
+-- When the rules of a namespace that follow from time are looked at next.
+UPDATE cursors SET look_at = :at::timestamptz WHERE namespace = :namespace AND name = :name
+
+-- name: look_everywhere
+-- The rules of all namespaces that follow from time are looked at now.
+UPDATE cursors SET look_at = NULL WHERE look_at IS NOT NULL
+
+-- name: list_deliveries
+-- How messages stand with each of their channels; of those that left the log, who refused them.
+SELECT e.id, c.name, k.position >= e.position, h.key IS NOT NULL, coalesce(h.error, k.error),
+    d.error, d.again
+FROM events AS e
+JOIN consumers AS c ON c.namespace = e.namespace AND c.kind = 'alert_channel'
+    AND e.data LIKE '%"' || c.name || '"%'
+JOIN cursors AS k ON k.namespace = c.namespace AND k.name = c.name
+LEFT JOIN held_keys AS h ON h.namespace = c.namespace AND h.name = c.name AND h.key = e.key
+    AND h.position <= e.position
+LEFT JOIN dead_letters AS d ON d.namespace = c.namespace AND d.name = c.name AND d.event_id = e.id
+WHERE e.namespace = :namespace AND e.id = ANY (:ids::text[])
+UNION ALL
+SELECT d.event_id, d.name, NULL, NULL, NULL, d.error, d.again
+FROM dead_letters AS d
+WHERE d.namespace = :namespace AND d.event_id = ANY (:ids::text[])
+    AND NOT EXISTS (SELECT 1 FROM events AS e WHERE e.id = d.event_id)
+ORDER BY 1, 2
+
+-- name: list_events_kept
+-- Which of the given events are still in the log.
+SELECT id FROM events WHERE namespace = :namespace AND id = ANY (:ids::text[])
+
+-- name: get_last_success
+-- When a run of a schedule last succeeded.
+SELECT max(finished_at) FROM ended_runs WHERE schedule_id = :id AND status = 'succeeded'
+
+-- name: delete_old_alerts
+-- Retention: problems that have long been over.
+DELETE FROM alerts WHERE id IN (
+    SELECT id FROM alerts WHERE resolved_at < :before AND state <> 'waiting' LIMIT :limit)
+
+-- name: list_streaks
+-- How often some subjects failed in a row.
+SELECT subject, failures FROM alert_streaks
+WHERE namespace = :namespace AND subject = ANY (:subjects::text[])
+
+-- name: save_streak
+-- Something failed again.
+INSERT INTO alert_streaks (namespace, subject, failures)
+VALUES (:namespace::text[], :subject::text[], :failures::integer[])
+ON CONFLICT (namespace, subject) DO UPDATE SET failures = excluded.failures
+
+-- name: delete_streaks
+-- Something succeeded, or is gone.
+DELETE FROM alert_streaks WHERE namespace = :namespace AND subject = ANY (:subjects::text[])
+
+-- name: list_labels_named
+-- The labels of schedules, by name.
+SELECT name, labels FROM schedules
+WHERE namespace = :namespace AND deleted_at IS NULL AND name = ANY (:names::text[])
+
+-- name: list_late_runs
+-- Runs that were due before a time and have not started.
+SELECT s.name, s.labels, r.due_at, r.id
+FROM active_runs AS r JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.namespace = :namespace AND r.status = 'queued' AND r.attempt = 0
+    AND r.origin = 'schedule' AND r.due_at < :before
+ORDER BY r.due_at LIMIT :limit
+
+-- name: list_late_schedules
+-- Active schedules whose next due time was before a time.
+SELECT s.name, s.labels, st.next_due_at
+FROM schedule_state AS st JOIN schedules AS s ON s.id = st.schedule_id
+WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND st.status = 'active'
+    AND st.next_due_at < :before
+ORDER BY st.next_due_at LIMIT :limit
+
+-- name: list_long_runs
+-- Runs that have been running since before a time, but for steps.
+SELECT s.name, s.labels, r.task, r.flow, r.started_at, r.id, r.due_at, r.schedule_id
+FROM active_runs AS r LEFT JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.namespace = :namespace AND r.status = 'running' AND r.parent_run_id IS NULL
+    AND r.started_at < :before
+ORDER BY r.started_at LIMIT :limit
+
+-- name: list_unsuccessful
+-- Active schedules that existed at a time and have not succeeded since.
+SELECT s.name, s.labels
+FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND st.status = 'active'
+    AND s.created_at < :since
+    AND (:schedule::text IS NULL OR s.name = :schedule::text)
+    AND (:label::text IS NULL OR EXISTS (
+        SELECT 1 FROM schedule_labels AS l
+        WHERE l.schedule_id = s.id AND l.label = :label::text AND l.value = :value::text))
+    AND NOT EXISTS (
+        SELECT 1 FROM ended_runs AS r
+        WHERE r.schedule_id = s.id AND r.status = 'succeeded' AND r.finished_at >= :since)
+ORDER BY s.name LIMIT :limit
+
+-- name: get_next_unsuccessful
+-- Since when the schedule that is next has not succeeded, of those that have since a time, or are new.
+SELECT min(x.since) FROM (
+    SELECT coalesce(
+        (SELECT max(r.finished_at) FROM ended_runs AS r
+            WHERE r.schedule_id = s.id AND r.status = 'succeeded' AND r.finished_at >= :since),
+        s.created_at) AS since
+    FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
+    WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND st.status = 'active'
+        AND (:schedule::text IS NULL OR s.name = :schedule::text)
+        AND (:label::text IS NULL OR EXISTS (
+            SELECT 1 FROM schedule_labels AS l
+            WHERE l.schedule_id = s.id AND l.label = :label::text AND l.value = :value::text))
+    ) AS x
+WHERE x.since >= :since
+
+-- name: list_lengths
+-- How long the latest successful runs of a schedule took.
+SELECT started_at, finished_at FROM ended_runs
+WHERE schedule_id = :schedule_id AND (status = 'succeeded' OR status = 'partial')
+    AND finished_at IS NOT NULL
+    AND started_at IS NOT NULL
+ORDER BY finished_at DESC LIMIT :limit
+
+-- name: list_last_seen
+-- When nodes were last seen, of each kind, since a time.
+SELECT roles, namespaces, max(seen_at) FROM node_sessions
+WHERE seen_at > :since
+GROUP BY roles, namespaces
 
 -- name: get_secret
 -- What only those know who open these books.
@@ -872,6 +1229,44 @@ DELETE FROM ended_logins WHERE expires_at < :before
 UPDATE tokens SET last_used_at = :now
 WHERE id = :id AND (last_used_at IS NULL OR last_used_at < :before)
 
+-- name: list_active_of
+-- Those of the given runs that have not ended.
+SELECT id FROM active_runs WHERE id = ANY (:ids::text[]) AND status IN ('queued', 'running')
+
+-- name: insert_run_key
+-- A key that no run has had becomes that of a run that is about to be created.
+INSERT INTO run_keys (namespace, task, key, run_id, until, free_at)
+VALUES (:namespace, :task, :key, :run_id, :until, :free_at)
+ON CONFLICT (namespace, task, key) DO NOTHING
+RETURNING run_id
+
+-- name: find_run_key
+-- The run that has a key, or had it last.
+SELECT run_id, until, free_at FROM run_keys
+WHERE namespace = :namespace AND task = :task AND key = :key
+
+-- name: lock_run_key
+-- As find_run_key; nobody else takes the key before this transaction ends.
+SELECT run_id, until, free_at FROM run_keys
+WHERE namespace = :namespace AND task = :task AND key = :key
+FOR UPDATE
+
+-- name: take_run_key
+-- A key that is free again becomes that of a run that is about to be created.
+UPDATE run_keys SET run_id = :run_id, until = :until, free_at = :free_at
+WHERE namespace = :namespace AND task = :task AND key = :key
+
+-- name: lock_active_run
+-- Nobody claims or ends a run before this transaction ends.
+SELECT status FROM active_runs WHERE id = :id
+FOR UPDATE
+
+-- name: replace_payload
+-- A run that nobody has begun gets a newer payload, and may be ready later.
+UPDATE active_runs
+SET payload = :payload, ready_at = :ready_at, expires_at = :expires_at, requested_by = :requested_by
+WHERE id = :id AND status = 'queued' AND attempt = 0
+
 -- name: keep_key
 -- Who comes first with a key has it; who comes meanwhile waits here for how that ends.
 INSERT INTO idempotency_keys (scope, key, fingerprint, at)
@@ -949,10 +1344,10 @@ SELECT min(ready_at) FROM runs
 WHERE status = 'queued' AND ready_at > created_at AND ready_at > :now
 
 -- name: retry_run
--- A failed attempt is followed by another after a while.
+-- An attempt, which failed or not, is followed by another after a while.
 UPDATE active_runs
 SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
-    failures = failures + 1, ready_at = :ready_at, reason = :reason, error = :error,
+    failures = failures + :failed, ready_at = :ready_at, reason = :reason, error = :error,
     exit_code = :exit_code
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
 
@@ -964,7 +1359,7 @@ SET status = 'queued', lane = CASE WHEN :lane = 1 AND lane = 3 THEN 3 ELSE :lane
     session_id = NULL, claimed_at = NULL, started_at = NULL, finished_at = NULL, failures = 0, losses = 0, early_losses = 0, ready_at = :now, reason = NULL, error = NULL,
     exit_code = NULL, output = NULL, output_ref = NULL, output_size = NULL,
     output_secrets = NULL, cancel_requested_at = NULL, expires_at = NULL
-WHERE id = :id AND status IN ('succeeded', 'failed', 'cancelled')
+WHERE id = :id AND status IN ('succeeded', 'partial', 'failed', 'cancelled')
 
 -- name: fill_again
 -- How runs begin that a backfill opened again.
@@ -1077,6 +1472,21 @@ UPDATE active_runs SET status = 'queued', session_id = NULL, claimed_at = NULL, 
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
 RETURNING namespace, parent_run_id
 
+-- name: ask_person
+-- A step that waits for a person, by its token; no worker serves its queue.
+UPDATE active_runs SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
+    attempt = 0, queue = '@human', progress = NULL, progress_text = :prompt,
+    ready_at = :now, expires_at = :expires_at
+WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
+
+-- name: answer_person
+-- A person approved or rejected a step.
+MOVE active_runs TO ended_runs
+SET status = :status, attempt = attempt + 1, started_at = ready_at, finished_at = :now,
+    reason = :reason, error = :error, output = :output
+WHERE id = :id AND queue = '@human' AND status || '' = 'queued'
+RETURNING wakes, schedule_id, parent_run_id
+
 -- name: drop_output
 -- A run that is opened again has no output.
 DELETE FROM run_outputs WHERE run_id = :run_id
@@ -1162,6 +1572,11 @@ SELECT id, attempt, coalesce(session_id, ''), coalesce(claimed_at, created_at), 
     coalesce(finished_at, :now), :outcome, :error, CAST(:exit_code AS integer)
 FROM runs WHERE id = :id AND attempt > 0
 ON CONFLICT DO NOTHING
+
+-- name: count_done_attempts
+-- How many attempts of a run came to their end.
+SELECT count(*) FROM run_attempts
+WHERE run_id = :run_id AND (outcome = 'succeeded' OR outcome = 'failed')
 
 -- name: note_overlap
 -- A task went on after its attempt had ended on the books.
@@ -1271,6 +1686,164 @@ SELECT attempt, seq, at, stream, text FROM run_logs
 WHERE run_id = :run_id AND (attempt, seq) > (:attempt, :seq)
 ORDER BY attempt, seq
 LIMIT :limit
+
+-- name: list_log_end
+-- The last lines of a run's log, the newest first.
+SELECT attempt, seq, at, stream, text FROM run_logs
+WHERE run_id = :run_id
+ORDER BY attempt DESC, seq DESC
+LIMIT :limit
+
+-- name: measure_log
+-- Of each attempt of a run, how many lines are kept, and the number of the last one.
+SELECT attempt, count(*), max(seq) FROM run_logs WHERE run_id = :run_id
+GROUP BY attempt
+ORDER BY attempt
+
+-- name: list_keeps
+-- How long namespaces keep their runs, and up to where they may have been deleted.
+SELECT namespace, keep_seconds, forgotten_until, ledger_until FROM namespace_history
+ORDER BY namespace
+
+-- name: get_longest_keep
+-- The longest that a schedule keeps its runs.
+SELECT max(keep_seconds) FROM schedule_history WHERE keep_seconds IS NOT NULL
+
+-- name: hold_keep
+-- Nobody deletes runs by the keep of a namespace, nor changes that, until the commit.
+INSERT INTO namespace_history (namespace) VALUES (:namespace)
+ON CONFLICT (namespace) DO UPDATE SET namespace = excluded.namespace
+
+-- name: save_keep
+-- A namespace keeps its runs for another time; what was deleted before stays forgotten.
+UPDATE namespace_history SET keep_seconds = :keep,
+    forgotten_until = CASE
+        WHEN forgotten_until IS NULL OR forgotten_until < :forgotten_until
+        THEN :forgotten_until ELSE forgotten_until END
+WHERE namespace = :namespace
+
+-- name: save_schedule_keep
+-- A schedule says how long, or how many runs, it keeps; what was deleted before stays forgotten.
+INSERT INTO schedule_history (schedule_id, keep_seconds, keep_last, forgotten_until)
+SELECT :id, :keep::bigint, :keep_last::integer, max(n.forgotten_until)
+FROM namespace_history AS n
+WHERE n.namespace = :namespace OR (n.namespace = :everywhere AND NOT EXISTS (
+    SELECT 1 FROM namespace_history AS own
+    WHERE own.namespace = :namespace AND own.keep_seconds IS NOT NULL))
+ON CONFLICT (schedule_id) DO UPDATE
+SET keep_seconds = excluded.keep_seconds, keep_last = excluded.keep_last,
+    forgotten_until = CASE
+        WHEN schedule_history.keep_seconds IS NOT NULL THEN schedule_history.forgotten_until
+        WHEN schedule_history.forgotten_until IS NULL
+            OR schedule_history.forgotten_until < excluded.forgotten_until
+        THEN excluded.forgotten_until ELSE schedule_history.forgotten_until END
+
+-- name: clear_schedule_keeps
+-- Schedules keep their runs as their namespace does; what was deleted before stays forgotten.
+UPDATE schedule_history SET keep_seconds = NULL, keep_last = NULL
+WHERE schedule_id = ANY (:ids::text[])
+
+-- name: list_histories
+-- How long schedules keep their runs, and up to where they may have been deleted.
+SELECT s.id, s.namespace, h.keep_seconds, h.keep_last, h.forgotten_until
+FROM schedules AS s LEFT JOIN schedule_history AS h ON h.schedule_id = s.id
+WHERE s.id = ANY (:ids::text[])
+
+-- name: list_kept_schedules
+-- Schedules that say how long, or how many runs, they keep, by id.
+SELECT schedule_id, keep_seconds, keep_last FROM schedule_history
+WHERE schedule_id > :after AND (keep_seconds IS NOT NULL OR keep_last IS NOT NULL)
+ORDER BY schedule_id
+LIMIT :limit
+
+-- name: mark_namespace
+-- Runs of a namespace that were due up to then may be deleted in this transaction.
+INSERT INTO namespace_history (namespace, forgotten_until) VALUES (:namespace, :until)
+ON CONFLICT (namespace) DO UPDATE SET forgotten_until = CASE
+    WHEN namespace_history.forgotten_until IS NULL
+        OR namespace_history.forgotten_until < excluded.forgotten_until
+    THEN excluded.forgotten_until ELSE namespace_history.forgotten_until END
+
+-- name: mark_ledger
+-- Entries of the ledger about due times up to then were deleted in this transaction.
+INSERT INTO namespace_history (namespace, ledger_until) VALUES (:everywhere, :until)
+ON CONFLICT (namespace) DO UPDATE SET ledger_until = CASE
+    WHEN namespace_history.ledger_until IS NULL
+        OR namespace_history.ledger_until < excluded.ledger_until
+    THEN excluded.ledger_until ELSE namespace_history.ledger_until END
+
+-- name: mark_schedule
+-- Runs of a schedule that were due up to then are deleted in this transaction.
+UPDATE schedule_history SET forgotten_until = :until
+WHERE schedule_id = :id AND (forgotten_until IS NULL OR forgotten_until < :until)
+
+-- name: forget_history
+-- Retention: nothing is left of the schedule.
+DELETE FROM schedule_history WHERE schedule_id = :id
+
+-- name: look_at_old_runs
+-- Retention: ended runs in the order of their ends, and whether each goes; steps go with their flow's run.
+SELECT r.id, r.finished_at, r.rowid, (r.namespace = ANY (:namespaces::text[])) = :among::boolean
+    AND r.parent_run_id IS NULL AND (r.due_at IS NULL OR r.due_at < :before)
+    AND (SELECT h.keep_seconds FROM schedule_history AS h
+        WHERE h.schedule_id = r.schedule_id) IS NULL
+    AND (r.finished_at < :remembered OR r.schedule_id IS NULL OR r.status NOT IN ('succeeded', 'partial')
+        OR (r.due_at IS NOT NULL AND EXISTS (
+            SELECT 1 FROM ended_runs AS n
+            WHERE n.schedule_id = r.schedule_id AND n.finished_at > r.finished_at
+                AND (n.status = 'succeeded' OR n.status = 'partial')))
+        OR (r.due_at IS NULL AND EXISTS (
+            SELECT 1 FROM ended_runs AS n
+            WHERE n.schedule_id = r.schedule_id AND n.due_at IS NULL
+                AND n.created_at > r.created_at AND (n.status = 'succeeded' OR n.status = 'partial'))))
+    AND (r.queue <> '@flow' OR NOT EXISTS (
+        SELECT 1 FROM active_runs AS c
+        WHERE c.parent_run_id = r.id AND c.status IN ('queued', 'running')))
+FROM ended_runs AS r
+WHERE r.finished_at < :before AND (r.finished_at, r.rowid) > (:at, :place)
+ORDER BY r.finished_at, r.rowid
+LIMIT :limit
+
+-- name: look_at_outdated_runs
+-- Retention: runs of a schedule that ended before its own keep, as far as they go.
+SELECT o.schedule_id, o.id, o.due_at FROM (
+    SELECT schedule_id, id, due_at, status, queue, created_at, finished_at FROM ended_runs
+    WHERE schedule_id = :id AND finished_at < :before
+    ORDER BY finished_at
+    LIMIT :limit) AS o
+WHERE (o.due_at IS NULL OR o.due_at < :before)
+    AND (o.finished_at < :remembered OR o.status NOT IN ('succeeded', 'partial')
+        OR (o.due_at IS NOT NULL AND EXISTS (
+            SELECT 1 FROM ended_runs AS n
+            WHERE n.schedule_id = o.schedule_id AND n.finished_at > o.finished_at
+                AND (n.status = 'succeeded' OR n.status = 'partial')))
+        OR (o.due_at IS NULL AND EXISTS (
+            SELECT 1 FROM ended_runs AS n
+            WHERE n.schedule_id = o.schedule_id AND n.due_at IS NULL
+                AND n.created_at > o.created_at AND (n.status = 'succeeded' OR n.status = 'partial'))))
+    AND (o.queue <> '@flow' OR NOT EXISTS (
+        SELECT 1 FROM active_runs AS c
+        WHERE c.parent_run_id = o.id AND c.status IN ('queued', 'running')))
+
+-- name: look_at_surplus_runs
+-- Retention: runs of a schedule beyond the newest that it keeps, as far as they go.
+SELECT o.schedule_id, o.id, o.due_at FROM (
+    SELECT schedule_id, id, due_at, status, queue, created_at, finished_at FROM ended_runs
+    WHERE schedule_id = :id AND finished_at IS NOT NULL
+    ORDER BY finished_at DESC
+    LIMIT :limit OFFSET :last) AS o
+WHERE (o.finished_at < :remembered OR o.status NOT IN ('succeeded', 'partial')
+        OR (o.due_at IS NOT NULL AND EXISTS (
+            SELECT 1 FROM ended_runs AS n
+            WHERE n.schedule_id = o.schedule_id AND n.finished_at > o.finished_at
+                AND (n.status = 'succeeded' OR n.status = 'partial')))
+        OR (o.due_at IS NULL AND EXISTS (
+            SELECT 1 FROM ended_runs AS n
+            WHERE n.schedule_id = o.schedule_id AND n.due_at IS NULL
+                AND n.created_at > o.created_at AND (n.status = 'succeeded' OR n.status = 'partial'))))
+    AND (o.queue <> '@flow' OR NOT EXISTS (
+        SELECT 1 FROM active_runs AS c
+        WHERE c.parent_run_id = o.id AND c.status IN ('queued', 'running')))
 
 -- name: delete_old_ledger
 -- Retention: a small batch of entries written long ago.
@@ -1639,7 +2212,7 @@ FROM (
             AND slot % :partitions = ANY (:parts::integer[])
             AND ((:every AND substr(topic, 1, 8) <> 'duebook.')
                 OR topic = ANY (:topics::text[]))
-            AND (:type::text IS NULL OR type = :type::text)
+            AND (:any_type OR type = ANY (:types::text[]))
             AND (:any_key OR key = ANY (:keys::text[]))
         ORDER BY position
         LIMIT :limit) AS page) AS sized
@@ -1664,6 +2237,10 @@ FROM (
 WHERE bytes - size < :most
 ORDER BY position DESC
 
+-- name: list_labels_of
+-- The labels of the given schedules, also of deleted ones.
+SELECT id, labels FROM schedules WHERE id = ANY (:ids::text[])
+
 -- name: get_event
 -- One event by its id.
 SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version
@@ -1680,17 +2257,17 @@ DELETE FROM events WHERE at < :before AND id IN (
 
 -- name: get_consumer
 -- One who reads the log.
-SELECT namespace, name, kind, topics, partitions, attempts, options
+SELECT namespace, name, kind, topics, partitions, attempts, options, types, labels
 FROM consumers WHERE namespace = :namespace AND name = :name
 
 -- name: list_consumers
 -- All who read the log.
-SELECT namespace, name, kind, topics, partitions, attempts, options
+SELECT namespace, name, kind, topics, partitions, attempts, options, types, labels
 FROM consumers ORDER BY namespace, name
 
 -- name: list_sinks
 -- Those who read the log to publish it elsewhere.
-SELECT namespace, name, kind, topics, partitions, attempts, options
+SELECT namespace, name, kind, topics, partitions, attempts, options, types, labels
 FROM consumers WHERE kind <> 'group' ORDER BY namespace, name
 
 -- name: list_followed
@@ -1717,8 +2294,10 @@ SELECT id, namespace, name, created_by, title FROM schedules WHERE id = ANY (:id
 
 -- name: insert_consumer
 -- Somebody begins to read the log.
-INSERT INTO consumers (namespace, name, kind, topics, partitions, attempts, options, created_at)
-VALUES (:namespace, :name, :kind, :topics, :partitions, :attempts, :options, :now)
+INSERT INTO consumers (
+    namespace, name, kind, topics, partitions, attempts, options, types, labels, created_at)
+VALUES (
+    :namespace, :name, :kind, :topics, :partitions, :attempts, :options, :types, :labels, :now)
 ON CONFLICT DO NOTHING
 
 -- name: insert_cursor
@@ -1728,7 +2307,8 @@ VALUES (:namespace::text[], :name::text[], :part::integer[], :position::bigint[]
 
 -- name: update_consumer
 -- Somebody reads other topics, or otherwise.
-UPDATE consumers SET topics = :topics, attempts = :attempts, options = :options
+UPDATE consumers SET topics = :topics, attempts = :attempts, options = :options, types = :types,
+    labels = :labels
 WHERE namespace = :namespace AND name = :name
 
 -- name: delete_consumer
@@ -1789,6 +2369,22 @@ WHERE namespace = :namespace AND name = :name AND owner = :member
 SELECT part, position, term, retry_at, replay_until FROM cursors
 WHERE namespace = :namespace AND name = :name AND owner = :member
 ORDER BY part
+
+-- name: list_channels
+-- Channels of alerts: how many alerts they refused, and what is tried again; the failing ones first.
+SELECT c.namespace, c.name, c.options, (
+        SELECT count(*) FROM dead_letters AS d
+        WHERE d.namespace = c.namespace AND d.name = c.name) AS dead,
+    coalesce(k.error, (
+        SELECT max(h.error) FROM held_keys AS h
+        WHERE h.namespace = c.namespace AND h.name = c.name)) AS error
+FROM consumers AS c JOIN cursors AS k ON k.namespace = c.namespace AND k.name = c.name
+WHERE c.kind = 'alert_channel'
+ORDER BY (k.retry_at IS NOT NULL
+    OR EXISTS (SELECT 1 FROM held_keys AS h WHERE h.namespace = c.namespace AND h.name = c.name)
+    OR EXISTS (SELECT 1 FROM dead_letters AS d WHERE d.namespace = c.namespace AND d.name = c.name))
+    DESC, c.namespace, c.name
+LIMIT :limit
 
 -- name: list_partitions
 -- How far a consumer has come in each partition, whose that is, and what went wrong there.
@@ -1943,11 +2539,12 @@ ORDER BY node, started_at
 -- name: list_nodes
 -- The nodes that live, with what they do and whether they lead.
 SELECT n.id, n.node, n.pid, n.roles, n.version, n.tzdata, n.tasks, n.queues, n.namespaces, n.labels,
-    n.started_at, n.seen_at, n.expires_at, n.clock_ahead,
+    n.secrets, n.started_at, n.seen_at, n.expires_at, n.clock_ahead,
     (SELECT count(*) FROM runs AS r WHERE r.session_id = n.id AND r.status = 'running'),
     EXISTS (
         SELECT 1 FROM leases AS l
-        WHERE l.name = 'scheduler' AND l.session_id = n.id AND l.expires_at > :now)
+        WHERE l.name = 'scheduler' AND l.session_id = n.id AND l.expires_at > :now),
+    n.draining_at, n.stops_when_idle, n.unserved
 FROM node_sessions AS n
 WHERE n.ended_at IS NULL AND n.expires_at > :now
 ORDER BY n.node, n.started_at, n.id
@@ -1995,6 +2592,15 @@ WHERE st.wake_at IS NULL AND (st.status = 'active' OR st.paused_until IS NOT NUL
 ORDER BY st.schedule_id
 LIMIT :limit
 
+-- name: list_secret_flows
+-- The files of flows in force that may name a secret.
+SELECT f.namespace, f.name, r.source
+FROM flows AS f
+JOIN flow_revisions AS r ON r.namespace = f.namespace AND r.flow = f.name AND r.digest = f.digest
+WHERE r.source LIKE '%secret.%'
+ORDER BY f.namespace, f.name
+LIMIT :limit
+
 -- name: get_last_backup
 -- When the database was last copied to a backup, as the audit says.
 SELECT at FROM audit
@@ -2039,7 +2645,7 @@ WITH RECURSIVE hop (queue) AS (
         SELECT min(r.queue) FROM runs AS r
         WHERE r.status = 'queued' AND r.queue > hop.queue)
     FROM hop WHERE hop.queue IS NOT NULL)
-SELECT queue FROM hop WHERE queue IS NOT NULL AND queue <> '@flow' LIMIT :limit
+SELECT queue FROM hop WHERE queue IS NOT NULL AND queue <> '@flow' AND queue <> '@human' LIMIT :limit
 
 -- name: count_queued
 -- How many runs wait in a queue, as far as anybody counts.
@@ -2112,6 +2718,27 @@ SELECT id FROM runs INDEXED BY runs_running
 WHERE status = 'running' AND namespace = :namespace
 ORDER BY claimed_at
 LIMIT :limit
+
+-- name: list_step_marks
+-- The steps of the given runs of flows, as far as a table of many runs shows them.
+SELECT parent_run_id, step, id, status, reason, started_at, finished_at FROM runs
+WHERE parent_run_id = ANY (:ids::text[]) AND step IS NOT NULL
+
+-- name: list_attempts_of
+-- The attempts of the given runs that ended before their latest one, as far as a chart shows them.
+SELECT run_id, attempt, claimed_at, finished_at, outcome FROM run_attempts
+WHERE run_id = ANY (:ids::text[])
+ORDER BY run_id, attempt
+
+-- name: list_last_errors
+-- The last line that each of the given runs printed to stderr, among the last lines of its log.
+SELECT wanted.value, (
+    SELECT newest.text FROM (
+        SELECT attempt, seq, stream, text FROM run_logs WHERE run_id = wanted.value
+        ORDER BY attempt DESC, seq DESC LIMIT :looked) AS newest
+    WHERE newest.stream = 'stderr' AND trim(newest.text) <> ''
+    ORDER BY newest.attempt DESC, newest.seq DESC LIMIT 1)
+FROM unnest(:ids::text[]) AS wanted (value)
 
 -- name: list_labelled
 -- Schedules with a label, of all namespaces: by hops through the index of labels.
@@ -2254,6 +2881,15 @@ SELECT place, digest, problems FROM flow_problems WHERE namespace = :namespace O
 -- Where files are with which something is wrong.
 SELECT place FROM flow_problems WHERE namespace = :namespace ORDER BY root, place LIMIT :limit
 
+-- name: list_wrong_files
+-- Files with which something is wrong, of all namespaces or some, and whether their flows are in use.
+SELECT p.namespace, p.place, p.problems, EXISTS (
+    SELECT 1 FROM flows AS f WHERE f.namespace = p.namespace AND f.place = p.place)
+FROM flow_problems AS p
+WHERE :every::boolean OR p.namespace = ANY (:namespaces::text[])
+ORDER BY p.namespace, p.place
+LIMIT :limit
+
 -- name: get_broken_source
 -- The text of a file with which something is wrong.
 SELECT source FROM flow_problems
@@ -2346,6 +2982,16 @@ VALUES (:id, :namespace, :schedule_id, :version, 'manual', :trigger, :flow, '@fl
         THEN (SELECT max_priority FROM quotas WHERE namespace = :namespace)
         ELSE :priority END,
     :exclusive, :max_concurrent, :wakes, 1, 0, 'queued', :now, :now, :requested_by)
+
+-- name: save_made_up_flow
+-- A flow that is made up for a call, beside the flows of the caller's file.
+INSERT INTO flow_revisions (namespace, flow, digest, place, source, at)
+SELECT :namespace, :flow, v.digest, v.place, :source, :now
+FROM flow_runs AS p
+JOIN runs AS r ON r.id = p.run_id
+JOIN flow_revisions AS v ON v.namespace = r.namespace AND v.flow = r.flow AND v.digest = p.digest
+WHERE p.run_id = :parent_run_id
+ON CONFLICT (namespace, flow, digest) DO NOTHING
 
 -- name: insert_called
 -- The flow that a step called: of the caller's file, or the newest there is.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from duebook.model.flow_target import FLOW_QUEUE
+from duebook.model.flow_target import FLOW_QUEUE, HUMAN_QUEUE
 from duebook.model.queue import Queue, QueueLimiter, QueueLoad
 from duebook.model.serving import ALL, Serving
 from duebook.store.sql.rows import begun_text, read_limiter
@@ -54,7 +54,7 @@ class Queues(Part):
         queued: Counter[str] = Counter()
         running: Counter[str] = Counter()
         for name, namespace, waiting, under_way in self._db.all("list_loads"):
-            if name != FLOW_QUEUE and namespace in of:  # nobody serves that queue
+            if name not in (FLOW_QUEUE, HUMAN_QUEUE) and namespace in of:  # nobody serves these
                 queued[name] += waiting
                 running[name] += under_way
         queues = {name: Queue(name) for name in queued}

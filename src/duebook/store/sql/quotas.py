@@ -9,7 +9,7 @@ from duebook.errors import Invalid
 from duebook.model.access import EVERYWHERE
 from duebook.model.quota import DEFAULTS, Quota, Standing
 from duebook.model.unreadable import read_spec
-from duebook.store.sql.statements import Part
+from duebook.store.sql.statements import Ask, Part, Row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,10 +35,15 @@ class Quotas(Part):
         """By namespace."""
         return [Quota(*row) for row in self._db.all("list_quotas")]
 
-    def get_standing(self, namespace: str) -> Standing:
-        """What limits a namespace, and how much it holds as it is kept, with what this transaction
-        wrote; without a lock."""
-        row = self._db.one("get_quota_standing", namespace=namespace, everywhere=EVERYWHERE)
+    @staticmethod
+    def ask_standing(namespace: str) -> Ask:
+        return Ask("get_quota_standing", {"namespace": namespace, "everywhere": EVERYWHERE})
+
+    def get_standing(self, namespace: str, kept: Row | None = None) -> Standing:
+        """What limits a namespace, and how much it holds, with what this transaction wrote; without
+        a lock. `kept` is what was answered to `ask_standing` before."""
+        ask = self.ask_standing(namespace)
+        row = self._db.one(ask.query, **ask.values) if kept is None else kept
         assert row is not None  # noqa: S101 - sums always have one
         own, (schedules, payload, size), (held, held_bytes) = row[:6], row[6:9], row[9:]
         more, more_bytes = self._db.used.get(namespace, (0, 0))

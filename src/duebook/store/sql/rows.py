@@ -16,7 +16,7 @@ from duebook.model.queue import Begun, Queue, QueueLimiter, Rate
 from duebook.model.run import Interval, Run
 from duebook.model.schedule import InvalidSchedule, Schedule
 from duebook.model.stored_spec import read_stored
-from duebook.model.target import EventTarget, HttpTarget, TaskTarget
+from duebook.model.target import CeleryTarget, EventTarget, HttpTarget, TaskTarget, worker_task
 from duebook.model.template import ScheduleTemplate
 from duebook.model.unreadable import describe_unreadable, missing_definition
 from duebook.timetext import format_instant
@@ -134,7 +134,7 @@ def copied(namespace: str, spec: ScheduleSpec) -> Copied:
         f"schedule:{spec.trigger_text}",
         FLOW_QUEUE if isinstance(spec.target, FlowTarget) else spec.queue,
         spec.priority,
-        spec.target.name if isinstance(spec.target, TaskTarget) else None,
+        worker_task(spec.target),
         spec.overlap != "allow" and not spec.instant,
         spec.max_concurrent,
         spec.max_takeovers,
@@ -142,10 +142,13 @@ def copied(namespace: str, spec: ScheduleSpec) -> Copied:
 
 
 def target_text(spec: ScheduleSpec) -> str:
-    """What a schedule runs, as lists filter it: task:NAME, flow:NAME, command, http or event."""
+    """What a schedule runs, as lists filter it: task:NAME, flow:NAME, celery:NAME, command, http or
+    event."""
     match spec.target:
         case TaskTarget(name):
             return f"task:{name}"
+        case CeleryTarget(name):
+            return f"celery:{name}"
         case HttpTarget():
             return "http"
         case EventTarget():

@@ -13,13 +13,12 @@ from duebook.model.run import Attempt, LogLine, Run
 from duebook.store.sql.new_runs import NewRuns, new_run
 from duebook.store.sql.rows import NewRun, clean, read_run
 from duebook.store.sql.statements import Part, Statements, Values
-from duebook.store.values import IN_TURN, Filling, News, Page
+from duebook.store.values import IN_TURN, Filling, LogSize, News, Page
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from duebook.model.enqueued import Enqueued
     from duebook.store.sql.definitions import DefinitionReader
     from duebook.store.sql.run_ends import RunEnds
     from duebook.store.sql.wakes import Wakes
@@ -73,42 +72,6 @@ class Runs(Part):
         doubled = self._new_runs.insert_ended(firing, None, text, requested_by=clean(requested_by))
         had = {skip.due_from for _, skip in doubled}
         return [id_ for id_, _, fire in firing if fire.due_at not in had]
-
-    def enqueue(
-        self, run_id: str, namespace: str, wanted: Enqueued, requested_by: str | None = None
-    ) -> str:
-        """A run without a schedule; returns its id, or that of the run that has its key.
-
-        Raises Conflict when that one was made by a transaction which this one cannot see.
-        """
-        now, policies = self._db.now, wanted.policies
-        expires = policies.expire_after
-        made = self._db.one(
-            "enqueue_run",
-            id=run_id,
-            namespace=namespace,
-            queue=policies.queue,
-            priority=policies.priority,
-            task=wanted.task,
-            max_takeovers=policies.max_takeovers,
-            payload=json.dumps(wanted.payload),
-            now=now,
-            ready_at=now + wanted.delay,
-            expires_at=None if expires is None else now + wanted.delay + expires,
-            key=wanted.key,
-            options=wanted.options,
-            requested_by=clean(requested_by),
-        )
-        if made is not None:
-            self._db.notify(News.WORK)
-            return run_id
-        found = self._db.value("find_by_key", namespace=namespace, key=wanted.key)
-        if found is None:
-            raise Conflict(
-                f'key "{shorten(wanted.key)}" belongs to a run that this transaction cannot see; '
-                "try again in a new transaction"
-            )
-        return str(found)
 
     def create_backfill(
         self, snapshot: Snapshot, fires: Sequence[Fire], how: Filling = IN_TURN
@@ -219,6 +182,10 @@ class Runs(Part):
         runs = {row[0]: read_run(row, self._db.time) for row in rows}
         return [runs[id_] for id_ in ids if id_ in runs]
 
+    def list_active_of(self, ids: Sequence[str]) -> set[str]:
+        """Those of these runs that have not ended."""
+        return {row[0] for row in self._db.all("list_active_of", ids=list(ids))}
+
     def find_run(self, namespace: str, text: str) -> str:
         """The id of a run by its id or the beginning of it.
 
@@ -277,6 +244,17 @@ class Runs(Part):
         rows = self._db.all(
             "list_log", run_id=run_id, attempt=after.attempt, seq=after.seq, limit=limit
         )
+        return self._log_lines(rows)
+
+    def list_log_end(self, run_id: str, limit: int) -> list[tuple[Page, LogLine]]:
+        """The last lines of its log, the oldest of them first."""
+        return self._log_lines(self._db.all("list_log_end", run_id=run_id, limit=limit))[::-1]
+
+    def measure_log(self, run_id: str) -> list[LogSize]:
+        """How long the log of each attempt was, and how much of it is kept."""
+        return [LogSize(*row) for row in self._db.all("measure_log", run_id=run_id)]
+
+    def _log_lines(self, rows: Iterable[Sequence[Any]]) -> list[tuple[Page, LogLine]]:
         return [
             (Page(attempt, seq), LogLine(self._db.time(at), stream, text))
             for attempt, seq, at, stream, text in rows

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from duebook.model.plan import Plan
     from duebook.model.template import ScheduleTemplate
+    from duebook.store.sql.history import Histories
     from duebook.store.sql.lifecycle import Lifecycle
     from duebook.store.sql.plans import Plans
     from duebook.store.sql.quotas import Quotas
@@ -49,6 +50,7 @@ class Schedules(Part):
         ledger: Ledger,
         plans: Plans,
         quotas: Quotas,
+        history: Histories,
     ) -> None:
         super().__init__(db)
         self._lifecycle = lifecycle
@@ -56,6 +58,7 @@ class Schedules(Part):
         self._ledger = ledger
         self._plans = plans
         self._quotas = quotas
+        self._history = history
 
     def create_schedule(
         self,
@@ -95,6 +98,7 @@ class Schedules(Part):
             [("insert_revision", texts), ("insert_state", states), ("insert_label", labels)]
         )
         self._depend((new.id, new.namespace, new.spec) for new in made)
+        self._history.save(((new.id, new.namespace, new.spec) for new in made), new=True)
         self._lifecycle.record_schedule_events([new.id for new in made], "created")
         if wakes := [new.wake_at for new in made if new.wake_at is not None]:
             self._db.notify(News.WAKE, min(wakes))
@@ -149,6 +153,9 @@ class Schedules(Part):
         self._db.many("update_state_version", versions)
         self._db.run("delete_dependencies", ids=ids)
         self._depend((edit.schedule.id, edit.schedule.namespace, edit.spec) for edit in edits)
+        self._history.save(
+            ((edit.schedule.id, edit.schedule.namespace, edit.spec) for edit in edits), new=False
+        )
         self._db.run("delete_labels", ids=ids)
         self._db.insert(
             "insert_label", [row for edit in edits for row in _labels(edit.schedule, edit.spec)]
@@ -271,6 +278,11 @@ class Schedules(Part):
         """What people said about due times that are not decided yet, by due time."""
         said = self._snapshots.exceptions([schedule_id]).get(schedule_id, [])
         return sorted((e for e in said if e.kind != "done"), key=lambda e: e.due_at)
+
+    def list_exceptions_of(self, ids: Sequence[str]) -> dict[str, list[DueException]]:
+        """As `list_exceptions`, of many schedules at once, with `done` ones and in any order;
+        without schedules that have none."""
+        return self._snapshots.exceptions(list(ids)) if ids else {}
 
     def add_exception(self, schedule_id: str, exception: DueException) -> None:
         self._db.run(

@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from duebook.model.plan import ActiveRun, DueException, Lane, Snapshot, Upstream, WindowSpan
+from duebook.model.shadow import shadow_spans
 from duebook.model.window import without_overlap
 from duebook.store.sql.rows import read_delay, read_stretches
+from duebook.store.sql.shadow import read_switch, switches_of
 from duebook.store.sql.statements import Ask, Part, Row, Statements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from duebook.store.sql.definitions import Definition, DefinitionReader
@@ -113,8 +115,8 @@ class Snapshots(Part):
         for id_, unattended in self._directories.unattended(snapshots, self.taken).items():
             facts.setdefault(id_, {})["unattended"] = unattended
         if any_window:
-            for id_, windows in self._windows(snapshots).items():
-                facts.setdefault(id_, {})["windows"] = windows
+            for id_, name, spans in self._spans(snapshots):
+                facts.setdefault(id_, {})[name] = spans
         if not facts:
             return snapshots
         return [replace(s, **facts.get(s.schedule_id, {})) for s in snapshots]
@@ -181,14 +183,24 @@ class Snapshots(Part):
         rows = self._db.all("list_controls", ids=ids)
         return dict.fromkeys(ids) | {id_: self._db.time(until) for id_, until in rows}
 
-    def _windows(self, snapshots: Sequence[Snapshot]) -> dict[str, tuple[WindowSpan, ...]]:
+    def _spans(self, snapshots: Sequence[Snapshot]) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
         """The maintenance windows of schedules that are in any, now or later, or have due times in
-        one that are not decided yet."""
+        one that are not decided yet; and when they are in shadow mode."""
         since = min((one.decided_until(self._db.now) for one in snapshots), default=self._db.now)
         wanted = sorted({snapshot.owner.namespace for snapshot in snapshots})
-        rows = self._db.all(
-            "list_recent_windows", namespaces=wanted, since=min(since, self._db.now)
-        )
+        recent = {"namespaces": wanted, "since": min(since, self._db.now)}
+        rows, switched = self._db.together(Ask("list_recent_windows", recent), switches_of(wanted))
+        for id_, windows in self._windows(snapshots, rows).items():
+            yield id_, "windows", windows
+        switches = [read_switch(row, self._db.time) for row in switched]
+        for snapshot in snapshots if switches else ():
+            own = [one for one in switches if one.namespace == snapshot.owner.namespace]
+            if spans := shadow_spans(own, snapshot.name, dict(snapshot.spec.labels)):
+                yield snapshot.schedule_id, "shadows", spans
+
+    def _windows(
+        self, snapshots: Sequence[Snapshot], rows: Sequence[Row]
+    ) -> dict[str, tuple[WindowSpan, ...]]:
         planned = [
             (namespace, json.loads(labels).items(), WindowSpan(name, time(start_at), time(end_at)))
             for time in (self._db.time,)

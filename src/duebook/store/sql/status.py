@@ -6,11 +6,13 @@ import json
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from duebook.model.channel import show_address
 from duebook.model.serving import ALL, unserved
 from duebook.store.migrations import too_new
-from duebook.store.sql.statements import Part, Statements
+from duebook.store.sql.statements import Part, Statements, Values
 from duebook.store.values import (
     Broken,
+    ChannelHealth,
     Health,
     HeldSchedule,
     Inventory,
@@ -18,6 +20,7 @@ from duebook.store.values import (
     OpenWindow,
     Overdue,
     WaitingPlace,
+    WrongFile,
 )
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from duebook.model.node import LiveNode
     from duebook.store.sql.directories import Directories
     from duebook.store.sql.nodes import Nodes
+    from duebook.store.sql.shadow import Shadows
 
 __all__ = ["Status"]
 
@@ -36,6 +40,7 @@ MOST_BROKEN: Final = 1_000
 MOST_NAMESPACES: Final = 1_000
 MOST_HELD: Final = 1_000
 MOST_OPEN: Final = 1_000
+MOST_FILES: Final = 1_000
 FIRST_RUNS: Final = 100
 """Of each queue and namespace, so many runs tell which tasks are waited for, and of each namespace
 so many schedules whether any is active."""
@@ -44,8 +49,11 @@ so many schedules whether any is active."""
 class Status(Part):
     """Load, health and what is in the books."""
 
-    def __init__(self, db: Statements, directories: Directories, nodes: Nodes) -> None:
+    def __init__(
+        self, db: Statements, directories: Directories, nodes: Nodes, shadows: Shadows
+    ) -> None:
         super().__init__(db)
+        self._shadows = shadows
         self._directories = directories
         self._nodes = nodes
 
@@ -88,13 +96,27 @@ class Status(Part):
             directories=tuple(self._directories.list_directories(namespaces)),
             held=self._held(namespaces),
             windows=tuple(self._open_windows(namespaces)),
+            switches=tuple(
+                switch
+                for switch in self._shadows.list_used()
+                if namespaces is None or switch.namespace in namespaces
+            ),
+            channels=tuple(self._channels(namespaces)),
+            files=tuple(self._wrong_files(namespaces)),
         )
+
+    def _wrong_files(self, namespaces: Collection[str] | None) -> Iterator[WrongFile]:
+        wanted: Values = {"every": namespaces is None, "namespaces": sorted(namespaces or ())}
+        for namespace, place, text, in_use in self._db.all(
+            "list_wrong_files", limit=MOST_FILES, **wanted
+        ):
+            yield WrongFile(namespace, place, json.loads(text)[0], bool(in_use))
 
     def _unserved(
         self, nodes: Sequence[LiveNode], namespaces: Collection[str] | None
     ) -> Iterator[str]:
         """Mostly a worker serves all namespaces, or none lives, and then nothing is looked at."""
-        serving = [node.namespaces for node in nodes if "worker" in node.roles]
+        serving = [node.namespaces for node in nodes if node.works]
         if not serving or ALL in serving:
             return
         for (namespace,) in self._db.all("list_inhabited", limit=MOST_NAMESPACES):
@@ -155,6 +177,12 @@ class Status(Part):
             if namespaces is None or namespace in namespaces:
                 yield OpenWindow(namespace, name, json.loads(labels), self._db.time(end_at))
 
+    def _channels(self, namespaces: Collection[str] | None) -> Iterator[ChannelHealth]:
+        for namespace, name, options, *health in self._db.all("list_channels", limit=MOST_OPEN):
+            if namespaces is None or namespace in namespaces:
+                address = show_address(json.loads(options)["channel"])
+                yield ChannelHealth(namespace, name, address, *health)
+
     def _held(self, namespaces: Collection[str] | None = None) -> tuple[HeldSchedule, ...]:
         rows = self._db.all("count_held", limit=MOST_HELD)
         return tuple(
@@ -162,6 +190,10 @@ class Status(Part):
             for namespace, name, count, since in rows
             if namespaces is None or namespace in namespaces
         )
+
+    def schema(self) -> int:
+        """The newest migration that the database has."""
+        return int(self._db.all("get_schema")[0][0])
 
     def unfit(self) -> str | None:
         """Why this Duebook should not use the schema; None: it may."""

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from duebook.store.sql.access import Access
+from duebook.store.sql.alerts import Alerts
 from duebook.store.sql.attempts import Attempts
 from duebook.store.sql.audit import Audit
 from duebook.store.sql.calendars import Calendars
@@ -16,6 +17,7 @@ from duebook.store.sql.events import Events
 from duebook.store.sql.flow_controls import FlowControls
 from duebook.store.sql.flows import Flows
 from duebook.store.sql.held import HeldCatchup
+from duebook.store.sql.history import Histories
 from duebook.store.sql.insights import Insights
 from duebook.store.sql.ledger import Ledger
 from duebook.store.sql.lifecycle import Lifecycle
@@ -26,8 +28,10 @@ from duebook.store.sql.plans import Plans
 from duebook.store.sql.queues import Queues
 from duebook.store.sql.quotas import Quotas
 from duebook.store.sql.run_ends import RunEnds
+from duebook.store.sql.run_keys import EnqueuedRuns
 from duebook.store.sql.runs import Runs
 from duebook.store.sql.schedules import Schedules
+from duebook.store.sql.shadow import Shadows
 from duebook.store.sql.snapshots import Snapshots
 from duebook.store.sql.status import Status
 from duebook.store.sql.upkeep import Upkeep
@@ -65,16 +69,17 @@ class part(Generic[T]):  # noqa: N801 - it reads like `property`
 class Tx:
     """One transaction. What it changes becomes visible when all of it commits, or not at all.
 
-    Its parts share one connection, one `now` and one order of locks: schedules before runs, and
-    each kind by id. What each offers is said by its class:
+    Its parts share one connection, one `now` and one order of locks: schedules and keys before
+    runs, and each kind by id. What each offers is said by its class:
 
     - `plans`: due schedules to decide about, and what was decided; `ledger`: why others did not run
     - `held`: missed due times that wait for an operator
-    - `schedules`, `runs`, `lists`: what people define, create, cancel and look at; `calendars`: the
-      days that schedules heed, maintenance windows, feeds
+    - `schedules`, `runs`, `lists`: what people define, create, cancel and look at; `enqueued`: runs
+      without a schedule; `calendars`: the days that schedules heed, maintenance windows, feeds;
+      `shadows`: what is only recorded
     - `claims`, `attempts`, `queues`: what workers do, within which limits
     - `flows`, `flow_runs`, `flow_controls`, `directories`: flows, from their files to their runs
-    - `events`, `consumers`: the log of events, and who reads it
+    - `events`, `consumers`: the log of events, and who reads it; `alerts`: who is told of problems
     - `nodes`, `upkeep`, `status`, `checks`, `checkups`: who works on the books, and how they are
     - `access`, `quotas`, `audit`: who may ask what, how much, and who changed what
     - `insights`: the books at a glance
@@ -123,10 +128,14 @@ class Tx:
         )
     )
     quotas = part(lambda tx: Quotas(tx.db))
+    history = part(lambda tx: Histories(tx.db))
     schedules = part(
-        lambda tx: Schedules(tx.db, tx.lifecycle, tx.snapshots, tx.ledger, tx.plans, tx.quotas)
+        lambda tx: Schedules(
+            tx.db, tx.lifecycle, tx.snapshots, tx.ledger, tx.plans, tx.quotas, tx.history
+        )
     )
     runs = part(lambda tx: Runs(tx.db, tx.definitions, tx.wakes, tx.ends, tx.new_runs))
+    enqueued = part(lambda tx: EnqueuedRuns(tx.db))
     queues = part(lambda tx: Queues(tx.db))
     attempts = part(lambda tx: tx.attempts_type(tx.db, tx.wakes, tx.events, tx.lifecycle, tx.ends))
     claims = part(lambda tx: tx.claims_type(tx.db, tx.definitions, tx.queues, tx.attempts))
@@ -148,8 +157,10 @@ class Tx:
     lists = part(lambda tx: Lists(tx.db, tx.schedules, tx.runs, tx.nodes))
     insights = part(lambda tx: Insights(tx.db, tx.definitions, tx.runs, tx.lists))
     consumers = part(lambda tx: Consumers(tx.db, tx.events))
+    alerts = part(lambda tx: Alerts(tx.db))
     upkeep = part(lambda tx: Upkeep(tx.db))
-    status = part(lambda tx: Status(tx.db, tx.directories, tx.nodes))
+    shadows = part(lambda tx: Shadows(tx.db))
+    status = part(lambda tx: Status(tx.db, tx.directories, tx.nodes, tx.shadows))
     checks = part(lambda tx: tx.checks_type(tx.db, tx.snapshots, tx.schedules, tx.upkeep, tx.held))
     checkups = part(lambda tx: tx.checkups_type(tx.db))
     access = part(lambda tx: Access(tx.db))

@@ -6,11 +6,12 @@ import json
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from duebook.model.access import EVERYWHERE
 from duebook.model.clock_step import ClockStep
+from duebook.model.node_times import LEASE
 from duebook.settings import KEYS_KEPT
-from duebook.store.sql.rows import EARLIEST
 from duebook.store.sql.statements import Part
-from duebook.store.values import News, Purged
+from duebook.store.values import News
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,35 +28,35 @@ LONGEST_LEASE: Final = timedelta(minutes=1)
 class Upkeep(Part):
     """Retention, and what a keeper repairs."""
 
-    def purge(self, before: datetime, limit: int, after: datetime | None = None) -> Purged:
-        """Delete up to `limit` things from before: runs, ledger entries, changes, nodes, tokens.
+    def purge(self, before: datetime, limit: int, long_ago: datetime | None = None) -> int:
+        """Delete up to `limit` events and ledger entries from `before`; and from `long_ago`, if
+        that is earlier, changes, nodes, tokens and schedules of which no history is left.
 
-        Answers to repeated requests go after a day. No run that ended before `after` needs to be
-        found.
+        Answers to repeated requests go after a day. Returns how many things were deleted.
         """
-        runs = self._db.all("delete_old_runs", before=before, limit=limit, after=after or EARLIEST)
-        left = limit - len(runs)
-        if left == 0:
-            return Purged(limit, self._db.time(max(ended_at for (ended_at,) in runs)))
-        # in this order: a session is forgotten only when no old run is left
+        old, left = long_ago or before, limit
+        left -= self._db.run("delete_old_events", before=before, limit=left)
+        if forgotten := self._db.run("delete_old_ledger", before=before, limit=left):
+            self._db.run("mark_ledger", everywhere=EVERYWHERE, until=before)
+        left -= forgotten
         for query in (
-            "delete_old_events",
-            "delete_old_ledger",
             "delete_old_changes",
             "delete_old_sessions",
             "delete_old_tokens",
             "delete_old_clock_steps",
+            "delete_old_alerts",
         ):
-            left -= self._db.run(query, before=before, limit=left)
+            left -= self._db.run(query, before=old, limit=left)
         self._db.run("delete_lost_wakes")
-        self._db.run("delete_old_flow_revisions", before=before)
+        self._db.run("delete_old_flow_revisions", before=old)
         self._db.run("delete_ended_logins", before=self._db.now - LOGINS_KEPT)
         left -= self._db.run("delete_old_keys", before=self._db.now - KEYS_KEPT, limit=left)
-        forgotten = self._db.all("list_old_schedules", before=before, limit=left)
-        for (schedule_id,) in forgotten:
+        gone = self._db.all("list_old_schedules", before=old, limit=left)
+        for (schedule_id,) in gone:
             self._db.run("delete_revisions", id=schedule_id)
+            self._db.run("forget_history", id=schedule_id)
             self._db.run("forget_schedule", id=schedule_id)
-        return Purged(limit - left + len(forgotten), None)
+        return limit - left + len(gone)
 
     def wake_asleep(self, limit: int) -> list[str]:
         """Wake up to `limit` schedules that are active, or paused for a while, and that no node
@@ -77,9 +78,9 @@ class Upkeep(Part):
         """The database's clock stepped back: it would have shown `before` when it showed `noticed`,
         and it showed at least `earliest` right after the step.
 
-        After a step of more than a `lease`, leases from before it end in time, and runs wait no
-        longer than they would have. Returns False when somebody has noted it already: then the
-        times from `earliest` to `noticed` of both overlap.
+        After a step of more than a `lease`, or the shortest one, leases from before it end in time,
+        and runs wait no longer than they would have. Returns False when somebody has noted it
+        already: then the times from `earliest` to `noticed` of both overlap.
         """
         ids = [id_ for (id_,) in self._db.all("list_unended", limit=MOST_UNENDED + 1)]
         noted = self._db.run(
@@ -89,7 +90,7 @@ class Upkeep(Part):
             noticed=noticed,
             active=None if len(ids) > MOST_UNENDED else json.dumps(ids),
         )
-        if noted and before - self._db.now > lease:
+        if noted and before - self._db.now > min(lease, LEASE):  # others may have a shorter one
             until = self._db.now + max(lease, LONGEST_LEASE)
             self._db.run("rebase_runs", now=self._db.now, before=before)
             self._db.notify(News.WORK)

@@ -22,7 +22,11 @@ class SqliteCheckups(Checkups):
     _db: SqliteStatements
 
     def database(self) -> FileFacts:
-        path = Path(self._pragma("database_list", 2))
+        file = self._pragma("database_list", 2)
+        if not file:
+            size = self._pragma("page_count") * self._pragma("page_size")
+            return FileFacts("", size, 0, 0, 0, 0, None, None)
+        path = Path(file)
         disk = shutil.disk_usage(path.parent)
         return FileFacts(
             str(path),

@@ -114,7 +114,7 @@ def _file_system(folder: Path) -> str:
 
 
 @contextmanager
-def translated(path: Path) -> Iterator[None]:
+def translated(path: Path | str) -> Iterator[None]:
     """Driver errors become ours, with the file's name and what to do."""
     try:
         yield

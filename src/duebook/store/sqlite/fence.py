@@ -18,7 +18,7 @@ __all__ = ["refuse_moved"]
 _CLOSED: Final = "SELECT state, place, at FROM moves WHERE state = 'copying' OR state = 'moved'"
 
 
-def refuse_moved(connection: sqlite3.Connection | Outside, path: Path) -> None:
+def refuse_moved(connection: sqlite3.Connection | Outside, path: Path | str) -> None:
     """Raises Conflict when the books are elsewhere, Unavailable while they are being copied."""
     rows = connection.execute(_CLOSED).fetchall()
     if not rows:

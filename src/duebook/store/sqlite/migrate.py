@@ -21,6 +21,9 @@ CREATE TABLE IF NOT EXISTS migrations (
     applied_at INTEGER NOT NULL
 ) STRICT
 """
+_END_SESSIONS: Final = """
+UPDATE node_sessions SET ended_at = ?, seen_at = ? WHERE ended_at IS NULL
+"""
 
 
 def available() -> list[Migration]:
@@ -60,4 +63,6 @@ def migrate(connection: sqlite3.Connection, now: int) -> list[Migration]:
             "INSERT INTO migrations (number, name, checksum, applied_at) VALUES (?, ?, ?, ?)",
             (migration.number, migration.name, migration.checksum, now),
         )
+    if missing:  # nodes that run are too old, and hear of it when they renew
+        connection.execute(_END_SESSIONS, (now, now))
     return missing

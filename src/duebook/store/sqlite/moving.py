@@ -6,7 +6,6 @@ What a step writes is one transaction, so that it can break off between any two 
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +13,7 @@ from duebook.clock import Ratchet, utc_now
 from duebook.closing import Closing
 from duebook.errors import Conflict, NotFound
 from duebook.ids import new_id
+from duebook.lazy_dataclasses import dataclass
 from duebook.store.sql.rows import micros, moment
 from duebook.store.sqlite.connection import connect, translated
 from duebook.store.sqlite.migrate import migrate
@@ -24,7 +24,7 @@ from duebook.store.sqlite.own_tables import (
     read_own_tables,
 )
 from duebook.store.sqlite.statements import QUERIES
-from duebook.store.sqlite.writer import Writer
+from duebook.store.sqlite.writer import open_writer
 
 if TYPE_CHECKING:
     import sqlite3
@@ -67,7 +67,7 @@ class Source(Closing):
             raise NotFound(f"there is no Duebook database at {path}")
         self.path = path
         self._clock = Ratchet(clock)
-        self._writer = Writer(path, None)
+        self._writer = open_writer(path, None)
         try:
             self._writer.run(lambda connection: migrate(connection, micros(clock())))
         except BaseException:

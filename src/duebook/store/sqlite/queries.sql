@@ -1,5 +1,17 @@
 -- The statements that SQLite needs in other words; those it shares are in ../sql/queries.sql.
 
+-- part: run_columns
+-- Of a run that is planned.
+id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
+    expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
+    max_takeovers, interval_start, interval_end, requested_by, planned_by, backfill_limit
+
+-- part: run_values
+-- The same, as they are bound.
+:id, :schedule_id, :version, :due_at, :origin, :lane, :wakes, :payload, :created_at, :ready_at,
+    :expires_at, :namespace, :trigger, :queue, :priority, :task, :exclusive, :max_concurrent,
+    :max_takeovers, :interval_start, :interval_end, :requested_by, :planned_by, :backfill_limit
+
 -- name: read_high_water
 -- The latest time that anybody has seen in this file.
 SELECT value FROM meta WHERE key = 'high_water_at'
@@ -61,7 +73,7 @@ JOIN runs AS r ON r.rowid = (
     SELECT place FROM (
         SELECT rowid AS place, started_at FROM runs INDEXED BY runs_undue
         WHERE schedule_id = wanted.value AND due_at IS NULL
-            AND status = 'succeeded' AND origin IN ('manual', 'enqueue')
+            AND status IN ('succeeded', 'partial') AND origin IN ('manual', 'enqueue')
         ORDER BY created_at DESC, rowid DESC LIMIT 100)
     ORDER BY started_at DESC LIMIT 1)
 
@@ -69,7 +81,7 @@ JOIN runs AS r ON r.rowid = (
 -- The schedules that the given ones depend on, and when each succeeded last.
 SELECT d.schedule_id, d.upstream, s.id IS NOT NULL, (
     SELECT finished_at FROM runs
-    WHERE schedule_id = s.id AND status = 'succeeded'
+    WHERE schedule_id = s.id AND (status = 'succeeded' OR status = 'partial')
     ORDER BY finished_at DESC LIMIT 1)
 FROM json_each(:ids) AS wanted
 JOIN schedule_deps AS d ON d.schedule_id = wanted.value
@@ -98,14 +110,8 @@ SELECT namespace, max_priority FROM quotas WHERE max_priority IS NOT NULL
 
 -- name: insert_run
 -- A due time that fires becomes a run, once.
-INSERT INTO runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
-    expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-    max_takeovers, interval_start, interval_end, requested_by, planned_by, backfill_limit,
-    status)
-VALUES (:id, :schedule_id, :version, :due_at, :origin, :lane, :wakes, :payload, :created_at, :ready_at,
-    :expires_at, :namespace, :trigger, :queue, :priority, :task, :exclusive, :max_concurrent,
-    :max_takeovers, :interval_start, :interval_end, :requested_by, :planned_by, :backfill_limit,
-    'queued')
+INSERT INTO runs ({run_columns}, status)
+VALUES ({run_values}, 'queued')
 ON CONFLICT (schedule_id, due_at) DO NOTHING
 
 -- name: count_events
@@ -170,7 +176,7 @@ LIMIT 1
 -- name: get_session_alive
 -- A node that lives with the namespaces that it serves, and whether the queue has limits.
 SELECT node, namespaces, EXISTS (SELECT 1 FROM queues WHERE name = :queue)
-FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
+FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now AND draining_at IS NULL
 
 -- name: list_claimable
 -- Ready work by priority, within its limits; how many of its schedule may run and do, and whether it may be buffered.
@@ -186,7 +192,8 @@ SELECT rowid, schedule_id, CASE WHEN exclusive = 1 THEN 1 ELSE max_concurrent EN
 FROM runs AS r
 WHERE status = 'queued' AND queue = :queue AND namespace = :namespace AND ready_at <= :now
     AND (expires_at IS NULL OR expires_at > :now OR attempt > 0)
-    AND (task IS NULL OR task IN (SELECT value FROM json_each(:tasks)))
+    AND (task IN (SELECT value FROM json_each(:tasks))
+        OR task IS NULL AND '@known-only' NOT IN (SELECT value FROM json_each(:tasks)))
     AND (needs IS NULL OR NOT EXISTS (
         SELECT 1 FROM json_each(needs) AS need WHERE NOT EXISTS (
             SELECT 1 FROM json_each(:labels) AS has
@@ -269,7 +276,8 @@ WHERE rowid = :place
 
 -- name: expire_runs
 -- Work that nobody began in time is not begun any more.
-UPDATE runs SET status = 'cancelled', finished_at = :now, reason = 'expired'
+UPDATE runs SET status = 'cancelled', finished_at = :now, reason = 'expired',
+    error = CASE WHEN queue = '@human' THEN 'it was not approved or rejected in time' ELSE error END
 WHERE status = 'queued' AND attempt = 0 AND id IN (SELECT value FROM json_each(:ids))
 RETURNING id, wakes, schedule_id, parent_run_id
 
@@ -297,46 +305,33 @@ FROM runs WHERE status = 'running' AND id IN (SELECT value FROM json_each(:ids))
 -- The policies of runs without a schedule.
 SELECT r.id, r.options FROM json_each(:ids) AS wanted JOIN runs AS r ON r.id = wanted.value
 
--- name: delete_old_runs
--- Retention: a small batch of runs that ended long ago, with their logs and attempts.
-DELETE FROM runs WHERE id IN (
-    SELECT id FROM runs WHERE finished_at >= :after AND finished_at < :before
-    ORDER BY finished_at
-    LIMIT :limit)
-RETURNING finished_at
+-- name: delete_runs
+-- Retention: runs with their logs, attempts and steps; of schedules with a keep only when that says so.
+DELETE FROM runs WHERE id IN (SELECT value FROM json_each(:ids)) AND finished_at IS NOT NULL
+    AND (:kept OR (SELECT h.keep_seconds FROM schedule_history AS h
+            WHERE h.schedule_id = runs.schedule_id) IS NULL)
 
 -- name: insert_ended_run
 -- Due times that only write an event become runs that have ended, once.
-INSERT INTO runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
-    expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-    max_takeovers, interval_start, interval_end, requested_by, planned_by, backfill_limit,
-    status, reason, error, session_id, failures, claimed_at, started_at,
-    finished_at, attempt)
-VALUES (:id, :schedule_id, :version, :due_at,
-    :origin, :lane, :wakes, :payload,
-    :created_at, :ready_at, :expires_at,
-    :namespace, :trigger, :queue, :priority, :task,
-    :exclusive, :max_concurrent, :max_takeovers, :interval_start, :interval_end, :requested_by,
-    :planned_by, :backfill_limit, :status,
-    :reason, :error, :session_id, :failures,
-    :claimed_at, :started_at, :finished_at, 1)
+INSERT INTO runs ({run_columns}, status, reason, error, session_id, failures, claimed_at,
+    started_at, finished_at, attempt)
+VALUES ({run_values}, :status, :reason, :error, :session_id, :failures, :claimed_at,
+    :started_at, :finished_at, 1)
 ON CONFLICT (schedule_id, due_at) WHERE due_at IS NOT NULL DO NOTHING
 
 -- name: enqueue_run
 -- A run without a schedule, unless another has its key.
 INSERT INTO runs (id, namespace, origin, trigger, queue, priority, task, exclusive, wakes,
     max_takeovers, payload, status, created_at, ready_at, expires_at, key, options, requested_by)
-VALUES (:id, :namespace, 'enqueue', 'enqueue', :queue, CASE
+SELECT :id, :namespace, 'enqueue', 'enqueue', :queue, CASE
         WHEN :priority > (SELECT max_priority FROM quotas WHERE namespace = :namespace)
         THEN (SELECT max_priority FROM quotas WHERE namespace = :namespace)
         ELSE :priority END, :task, false, false,
-    :max_takeovers, :payload, 'queued', :now, :ready_at, :expires_at, :key, :options, :requested_by)
-ON CONFLICT (namespace, key) WHERE key IS NOT NULL DO NOTHING
+    :max_takeovers, :payload, 'queued', :now, :ready_at, :expires_at, :key, :options, :requested_by
+WHERE :key IS NULL OR EXISTS (
+    SELECT 1 FROM run_keys
+    WHERE namespace = :namespace AND task = :task AND key = :key AND run_id = :id)
 RETURNING id
-
--- name: find_by_key
--- The run that has a key.
-SELECT id FROM runs WHERE namespace = :namespace AND key = :key
 
 -- name: delete_skipped_steps
 -- Steps that were not to run, and may do so now.
@@ -393,7 +388,7 @@ LIMIT :limit
 -- name: list_failed_runs
 -- The runs of a namespace that ended so, the newest first, as far as filters ask for them.
 SELECT id, namespace, status, origin, queue, created_at, rowid FROM runs INDEXED BY runs_failed
-WHERE namespace = :namespace AND status = :status AND (status = 'failed' OR status = 'cancelled')
+WHERE namespace = :namespace AND status = :status AND (status = 'partial' OR status = 'failed' OR status = 'cancelled')
     AND rowid >= :first AND rowid < :before
 ORDER BY rowid DESC
 LIMIT :limit
@@ -540,7 +535,8 @@ ORDER BY l.due_from
 
 -- name: end_expired_sessions
 -- Nodes whose lease ran out are dead.
-UPDATE node_sessions SET ended_at = :now WHERE ended_at IS NULL AND expires_at <= :now
+UPDATE node_sessions SET ended_at = :now
+WHERE ended_at IS NULL AND expires_at <= :now AND expires_at - seen_at <= :longest
 RETURNING id
 
 -- name: end_gone_sessions
@@ -573,6 +569,14 @@ SELECT min(finished_at) FROM runs INDEXED BY runs_finished WHERE finished_at IS 
 -- When the database was created.
 SELECT min(applied_at) FROM migrations
 
+-- name: list_last_lines
+-- The last lines of the logs of each of the given runs.
+SELECT l.run_id, l.attempt, l.seq, l.at, l.stream, l.text
+FROM json_each(:ids) AS wanted
+CROSS JOIN run_logs AS l ON l.rowid IN (
+    SELECT rowid FROM run_logs WHERE run_id = wanted.value
+    ORDER BY attempt DESC, seq DESC LIMIT :each)
+
 -- name: list_last_successes
 -- When the latest success of each of the given schedules ended.
 SELECT wanted.value, max(r.finished_at)
@@ -581,14 +585,22 @@ JOIN runs AS r INDEXED BY runs_succeeded ON r.schedule_id = wanted.value AND r.s
 GROUP BY wanted.value
 
 -- name: list_late
--- Of the newest runs of all namespaces those that began late, by the rule of `lateness`.
+-- Of the newest runs of all namespaces those that `lateness` calls late, but for retries, backfills and what waited for a manual run.
 SELECT id FROM (
-    SELECT id, namespace, origin, attempt, due_at, started_at, rowid AS place FROM runs
+    SELECT id, namespace, schedule_id, origin, attempt, created_at, ready_at, due_at, started_at,
+        rowid AS place
+    FROM runs
     WHERE rowid < :before
-    ORDER BY rowid DESC LIMIT :looked)
+    ORDER BY rowid DESC LIMIT :looked) AS newest
 WHERE namespace = :namespace AND started_at >= :since
     AND (started_at - due_at) / 1000000.0 > :seconds
-    AND attempt = 1 AND origin IN ('schedule', 'catchup')
+    AND attempt = 1 AND ready_at <= created_at AND origin IN ('schedule', 'catchup')
+    AND NOT EXISTS (
+        SELECT 1 FROM runs AS other INDEXED BY runs_ended
+        WHERE other.schedule_id = newest.schedule_id AND other.schedule_id IS NOT NULL
+            AND other.finished_at IS NOT NULL AND other.finished_at > newest.due_at
+            AND other.finished_at <= newest.started_at
+            AND (other.attempt > 1 OR other.origin IN ('manual', 'backfill')))
 ORDER BY place DESC
 LIMIT :limit
 
@@ -614,7 +626,7 @@ SELECT schedule_id, avg(finished_at - started_at) / 1000000.0 FROM (
     SELECT schedule_id, namespace, status, started_at, finished_at FROM runs
     WHERE rowid < :before
     ORDER BY rowid DESC LIMIT :looked)
-WHERE namespace = :namespace AND status = 'succeeded' AND schedule_id IS NOT NULL
+WHERE namespace = :namespace AND status IN ('succeeded', 'partial') AND schedule_id IS NOT NULL
 GROUP BY schedule_id
 
 -- name: insert_flow_run
@@ -659,7 +671,7 @@ SET status = :status, finished_at = :now, error = :error, output = :output,
         THEN reason ELSE :reason END,
     failures = failures + CASE WHEN :status = 'failed' THEN 1 ELSE 0 END
 WHERE id = :id AND session_id = '' AND status = 'running'
-RETURNING id, wakes, schedule_id, parent_run_id, :status = 'succeeded',
+RETURNING id, wakes, schedule_id, parent_run_id, :status IN ('succeeded', 'partial'),
     exclusive OR max_concurrent IS NOT NULL OR backfill_limit IS NOT NULL
 
 -- name: rest_flow

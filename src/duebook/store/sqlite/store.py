@@ -7,7 +7,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from duebook.clock import Ratchet, utc_now
 from duebook.errors import Conflict, Invalid, Unavailable
@@ -21,18 +21,20 @@ from duebook.store.sqlite.fence import refuse_moved
 from duebook.store.sqlite.migrate import is_current, migrate
 from duebook.store.sqlite.statements import SqliteStatements
 from duebook.store.sqlite.tx import SqliteTx
-from duebook.store.sqlite.writer import Writer
+from duebook.store.sqlite.writer import open_writer
 from duebook.store.values import WHOLE_QUEUES, News
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime, timedelta
 
     from duebook.model.serving import Serving
     from duebook.store.base import Tx
     from duebook.store.outside import Outside
     from duebook.store.sql.definitions import Definitions
+    from duebook.store.sqlite.writer import Writer
     from duebook.store.values import Labels, Mark, Pulse, QueueParts, Work
 
 __all__ = ["SqliteStore"]
@@ -40,6 +42,14 @@ __all__ = ["SqliteStore"]
 T = TypeVar("T")
 LOOK_EVERY: Final = 0.05
 """Seconds between two looks whether another process changed the file."""
+
+
+class _OpenReader(NamedTuple):
+    """The reading connection of a thread, and the lock that it holds while it uses it."""
+
+    thread: threading.Thread
+    connection: sqlite3.Connection
+    use: AbstractContextManager[object]
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -70,19 +80,27 @@ class SqliteStore:
         hook: Callable[[str], None] | None = None,
         durable: bool = True,
     ) -> None:
-        self._path = path
+        self._path, self._durable = path, durable
+        self._begin(str(path), clock, hook)
+
+    def _begin(
+        self, place: str, clock: Callable[[], datetime], hook: Callable[[str], None] | None
+    ) -> None:
+        """Open the database and bring its schema up to date; `place` is how messages call it."""
+        self._place = place
         self._clock = Ratchet(clock)
         self._hook = hook
-        self._writer = Writer(path, hook, durable)
+        self._writer = self._new_writer()
         self._definitions: Definitions = {}
         self._nodes: dict[str, str] = {}
         """the names of nodes by their sessions"""
         self._cursor_key: bytes | None = None
         self._readers = threading.local()
-        self._open: list[tuple[threading.Thread, sqlite3.Connection]] = []
+        self._open: list[_OpenReader] = []
         self._opening = threading.Lock()
-        self._identity = _identity(path)
+        self._identity = self._identify()
         self._watcher: sqlite3.Connection | None = None
+        self._watching = threading.Lock()
         self._seen: int | None = None
         self._closed = False
         self._closing = threading.Event()
@@ -94,24 +112,30 @@ class SqliteStore:
             self.close()
             raise
 
+    def _new_writer(self) -> Writer:
+        return open_writer(self._path, self._hook, self._durable)
+
+    def _identify(self) -> tuple[int, int] | None:
+        """Which file it is, whatever its name stands for by now."""
+        return _identity(self._path)
+
     def _is_prepared(self) -> bool:
         """Then nothing is written: the caller may hold the file in a transaction of its own."""
-        connection = self._reader()
-        with translated(self._path):
+        with self._reading() as connection, translated(self._place):
             if not is_current(connection):
                 return False
-            refuse_moved(connection, self._path)
+            refuse_moved(connection, self._place)
             return True
 
     def _prepare(self, connection: sqlite3.Connection, now: int) -> None:
         migrate(connection, now)
-        refuse_moved(connection, self._path)
+        refuse_moved(connection, self._place)
 
     def transact(self, work: Callable[[Tx], T]) -> T:
         learned: Definitions = {}
 
         def operation(connection: sqlite3.Connection) -> T:
-            refuse_moved(connection, self._path)
+            refuse_moved(connection, self._place)
             db = self._statements(connection)
             tx = SqliteTx(db)
             result = work(tx)
@@ -126,11 +150,10 @@ class SqliteStore:
         return result
 
     def read(self, work: Callable[[Tx], T], patient: bool = False) -> T:  # noqa: ARG002
-        connection = self._reader()
-        with translated(self._path):
+        with self._reading() as connection, translated(self._place):
             connection.execute("BEGIN")
             try:
-                refuse_moved(connection, self._path)
+                refuse_moved(connection, self._place)
                 return work(SqliteTx(self._statements(connection)))
             finally:
                 connection.execute("ROLLBACK")
@@ -156,7 +179,7 @@ class SqliteStore:
     def join(self, connection: object) -> Iterator[Tx]:
         """The caller's tables are in the file of the books; others notice its commit."""
         if self._closed:
-            raise Unavailable(f"{self._path} is closed")
+            raise Unavailable(f"{self._place} is closed")
         theirs, driver = outside(connection, "sqlite", ("sqlite3",))
         files = [row[2] for row in theirs.execute("PRAGMA database_list").fetchall()]
         if not files or _identity(Path(files[0])) != _identity(self._path):
@@ -169,7 +192,7 @@ class SqliteStore:
             )
         db = self._statements(theirs)
         db.keep_time()  # from this write on nobody moves the books
-        refuse_moved(theirs, self._path)
+        refuse_moved(theirs, self._place)
         yield SqliteTx(db)
 
     def look_for_work(
@@ -195,13 +218,14 @@ class SqliteStore:
     def _changed(self) -> bool:
         if self._identity != _identity(self._path):
             raise Conflict(f"{self._path} was deleted or replaced while it was in use")
-        with translated(self._path):
+        self._refuse_closed()  # before the lock, which a fork may have left taken
+        with self._watching, translated(self._place):
             version = int(self._watch().execute("PRAGMA data_version").fetchone()[0])
         seen, self._seen = self._seen, version
         if version == seen:
             return False
-        with suppress(Unavailable), translated(self._path):  # a copy may yet be given up
-            refuse_moved(self._reader(), self._path)
+        with suppress(Unavailable), self._reading() as connection, translated(self._place):
+            refuse_moved(connection, self._place)  # a copy may yet be given up
         return True
 
     def _watch(self) -> sqlite3.Connection:
@@ -216,6 +240,12 @@ class SqliteStore:
         self._closing.wait(min(LOOK_EVERY, timeout))
         return seen + 1
 
+    def wait_for_ends(self, seen: int, timeout: float) -> int:  # noqa: ARG002
+        """By the data_version of the thread's own connection: any commit may have ended one."""
+        self._closing.wait(min(LOOK_EVERY, timeout))
+        with self._reading() as connection, translated(self._place):
+            return int(connection.execute("PRAGMA data_version").fetchone()[0])
+
     def cursor_key(self) -> bytes:
         if self._cursor_key is None:
             self._cursor_key = self.read(lambda tx: tx.access.get_secret("cursors"))
@@ -227,16 +257,30 @@ class SqliteStore:
         return sqlite3.connect(self._path)
 
     def close(self) -> None:
-        """Harmless when it is closed already; afterwards everything raises Unavailable."""
+        """Harmless when it is closed already; afterwards everything raises Unavailable.
+
+        Waits for what other threads are reading: a connection that is closed under a statement
+        takes the process with it.
+        """
         if self._closed:
             return
         self._closed = True
         self._closing.set()
         self._writer.close()
-        for _, connection in self._open:
-            connection.close()
-        if self._watcher is not None:
-            self._watcher.close()
+        for reader in self._open:
+            with reader.use:
+                reader.connection.close()
+        with self._watching:
+            if self._watcher is not None:
+                self._watcher.close()
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """This thread's own connection, which nobody closes meanwhile."""
+        connection = self._reader()
+        with self._readers.use:
+            self._refuse_closed()
+            yield connection
 
     def _reader(self) -> sqlite3.Connection:
         """This thread's own connection, which cannot write."""
@@ -244,22 +288,23 @@ class SqliteStore:
         connection: sqlite3.Connection | None = getattr(self._readers, "connection", None)
         if connection is None:
             connection = connect(self._path, readonly=True)
+            self._readers.use = threading.RLock()
+            self._keep(_OpenReader(threading.current_thread(), connection, self._readers.use))
             self._readers.connection = connection
-            self._keep(connection)
         return connection
 
     def _refuse_closed(self) -> None:
         if self._closed:
-            raise Unavailable(f"{self._path} is closed")
+            raise Unavailable(f"{self._place} is closed")
         refuse_fork(self._pid)
 
-    def _keep(self, connection: sqlite3.Connection) -> None:
+    def _keep(self, reader: _OpenReader) -> None:
         """Until the store or its thread ends: web servers begin and end threads all the time."""
         with self._opening:
-            kept = [(threading.current_thread(), connection)]
-            for thread, other in self._open:
-                if thread.is_alive():
-                    kept.append((thread, other))
+            kept = [reader]
+            for other in self._open:
+                if other.thread.is_alive():
+                    kept.append(other)
                 else:
-                    other.close()
+                    other.connection.close()
             self._open = kept

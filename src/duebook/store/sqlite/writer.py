@@ -20,34 +20,52 @@ from duebook.store.sqlite.connection import WAIT, connect, translated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
-__all__ = ["Writer"]
+__all__ = ["FileLock", "Writer", "open_writer"]
 
 MOST_IN_GROUP: Final = 100
 
 
-def _open_lock(path: str) -> int:
-    try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise Unavailable(f"{path} cannot be opened: {error.strerror}") from error
+class FileLock:
+    """Keeps other processes from writing, by an flock on a side file."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise Unavailable(f"{path} cannot be opened: {error.strerror}") from error
+
+    def __enter__(self) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        os.close(self._file)
 
 
 class Writer:
-    """Runs operations on its connection, each all or nothing, durable when its future is done."""
+    """Runs operations on its connection, each all or nothing, durable when its future is done.
+
+    `lock` is held during each transaction; `close` is called once no more follows.
+    """
 
     def __init__(
-        self, path: Path, hook: Callable[[str], None] | None, durable: bool = True
+        self,
+        place: str,
+        connection: sqlite3.Connection,
+        lock: AbstractContextManager[None],
+        close: Callable[[], None],
+        hook: Callable[[str], None] | None,
     ) -> None:
-        self._path = path
+        self._place = place
         self._hook = hook
-        self._connection = connect(path, durable=durable)
-        try:
-            self._lock_file = _open_lock(f"{path}-lock")
-        except BaseException:
-            self._connection.close()
-            raise
+        self._connection = connection
+        self._lock = lock
+        self._close = close
         self._waiting: deque[tuple[Callable[[sqlite3.Connection], Any], Future[Any]]] = deque()
         self._wakeup = threading.Condition()
         self._closed = False
@@ -61,7 +79,7 @@ class Writer:
         future: Future[Any] = Future()
         with self._wakeup:
             if self._closed:
-                raise Unavailable(f"{self._path} is closed")
+                raise Unavailable(f"{self._place} is closed")
             self._waiting.append((operation, future))
             self._wakeup.notify()
         try:
@@ -69,7 +87,7 @@ class Writer:
         except TimeoutError:
             if future.cancel():  # it has not begun, and now it never will
                 raise Unavailable(
-                    f"{self._path} has been locked by another process for more than {WAIT:.0f} s"
+                    f"{self._place} has been locked by another process for more than {WAIT:.0f} s"
                 ) from None
             return future.result()
 
@@ -79,8 +97,7 @@ class Writer:
             self._wakeup.notify()
         self._thread.join(WAIT)
         if not self._thread.is_alive():  # it may wait for a lock that somebody never gives back
-            self._connection.close()
-            os.close(self._lock_file)
+            self._close()
 
     def _loop(self) -> None:
         while group := self._next_group():
@@ -95,8 +112,7 @@ class Writer:
     def _write(self, group: list[tuple[Callable[[sqlite3.Connection], Any], Future[Any]]]) -> None:
         outcomes: list[tuple[Future[Any], Any, BaseException | None]] = []
         try:
-            with translated(self._path):
-                fcntl.flock(self._lock_file, fcntl.LOCK_EX)
+            with translated(self._place), self._lock:
                 try:
                     self._connection.execute("BEGIN IMMEDIATE")
                     group = [one for one in group if one[1].set_running_or_notify_cancel()]
@@ -107,7 +123,6 @@ class Writer:
                 finally:
                     if self._connection.in_transaction:
                         self._connection.execute("ROLLBACK")
-                    fcntl.flock(self._lock_file, fcntl.LOCK_UN)
         except BaseException as error:  # each caller gets it
             outcomes = [
                 (future, None, error)
@@ -139,3 +154,19 @@ class Writer:
     def _point(self, name: str) -> None:
         if self._hook is not None:
             self._hook(name)
+
+
+def open_writer(path: Path, hook: Callable[[str], None] | None, durable: bool = True) -> Writer:
+    """The writer of a file; raises as `connect`."""
+    connection = connect(path, durable=durable)
+    try:
+        lock = FileLock(f"{path}-lock")
+    except BaseException:
+        connection.close()
+        raise
+
+    def close() -> None:
+        connection.close()
+        lock.close()
+
+    return Writer(str(path), connection, lock, close, hook)

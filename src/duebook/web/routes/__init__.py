@@ -5,6 +5,7 @@ from __future__ import annotations
 from duebook.web.routes import (
     access,
     account,
+    alerts,
     backfill,
     bulk,
     calendars,
@@ -16,10 +17,13 @@ from duebook.web.routes import (
     insights,
     live,
     overview,
+    run_logs,
     runs,
     schedule_actions,
     schedules,
     simulate,
+    static_files,
+    triage,
     windows,
 )
 
@@ -34,7 +38,9 @@ PAGES = (
     catchup.operations,
     bulk.operations,
     creation.operations,
+    triage.operations,
     runs.operations,
+    run_logs.operations,
     flows.operations,
     flows.files,
     flows.checking,
@@ -44,6 +50,8 @@ PAGES = (
     windows.operations,
     feeds.operations,
     events.operations,
+    alerts.operations,
     access.operations,
     live.operations,
+    static_files.operations,
 )

@@ -75,7 +75,7 @@ def get_tokens(page: CurrentPage) -> Response:
 @operations("GET", "/tokens/new", Role.ADMIN, everywhere=True)
 def ask_create_token(page: CurrentPage) -> Response:
     """What a new token may do."""
-    return _ask(page, {"name": "", "role": "viewer", "namespaces": "*", "lasts": ""})
+    return _ask(page, {"name": "", "role": "viewer", "namespaces": page.ask.namespace, "lasts": ""})
 
 
 @operations("POST", "/tokens", Role.ADMIN, everywhere=True)
@@ -83,7 +83,9 @@ def do_create_token(page: CurrentPage, form: Submitted) -> Response:
     """Make a token; its secret is shown this once."""
 
     def work() -> Response:
-        names = form["namespaces"].replace(",", " ").split() or ["*"]
+        names = form["namespaces"].replace(",", " ").split()
+        if not names:
+            raise Invalid("namespaces is missing; list some, or write * for all")
         expires_at = None
         if form["lasts"]:
             expires_at = page.book.insights.now() + _length(form["lasts"])

@@ -15,6 +15,7 @@ from duebook.model.run import Run
 from duebook.timetext import format_instant
 from duebook.web.due_times import due_rows
 from duebook.web.page_request import CurrentPage, Submitted
+from duebook.web.undoing import mistyped, must_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,6 +62,7 @@ def ask_backfill(
         shown=due_rows(schedule.spec, found[:SAID], found[0]) if found and schedule.spec else [],
         given=given,
         problem=problem,
+        typed=must_type(len(found or ())),
     )
 
 
@@ -88,9 +90,17 @@ def do_backfill(page: CurrentPage, name: str, form: Submitted) -> Response:
             shown=[],
             given=given,
             problem=problem,
+            typed=False,
         )
 
-    return page.write(form, work, again)
+    def confirmed() -> Response:
+        span = (page.read_time("from", given["from"]), page.read_time("to", given["to"]))
+        counted = page.book.schedules.backfill(name, *span, dry_run=True, **_filling(given))
+        if problem := mistyped(form, len(counted)):
+            raise Invalid(problem)
+        return page.write(form, work, again)
+
+    return page.attempt(confirmed, again)
 
 
 def _filling(given: Mapping[str, str]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from duebook.errors import Invalid, shorten
 from duebook.model.access import Role
 from duebook.web.page_request import CurrentPage, Submitted
 from duebook.web.routes.schedules import FILTERS, PAGE, read_filters
+from duebook.web.undoing import is_undo, mistyped, must_type, span, to_undo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,8 +27,6 @@ __all__ = ["operations"]
 operations = Operations("/bulk", "pages")
 
 MOST: Final = 200
-COUNTED: Final = 1_000
-"""Schedules that are counted before anybody confirms; there may be more."""
 Action = Literal["pause", "resume"]
 NONE_CHOSEN: Final = "no schedule is selected; go back and select some, or use all"
 
@@ -46,7 +45,7 @@ def ask_bulk(
             return _page(page, action, len(names), names, names=names, filters=filters)
         return _page(page, action, 0, (), filters=filters, problem=NONE_CHOSEN, status=422)
     try:
-        acted = page.book.insights.would_act(action, _filter(filters), COUNTED)
+        acted = page.book.insights.would_act(action, _filter(filters))
     except Invalid as error:
         return _page(page, action, 0, (), filters=filters, problem=str(error), status=422)
     return _page(page, action, acted.count, acted.names, filters=filters)
@@ -56,36 +55,70 @@ def ask_bulk(
 def do_bulk(page: CurrentPage, form: Submitted) -> Response:
     """Do it; raises Invalid for a form that says neither what nor to which."""
     action = _action(form["action"])
+    if is_undo(form):
+        return _undo(page, form, action)
     names, reason = form.all("name")[:MOST], form.get("reason")
     filters = {name: form[name] for name in FILTERS if form[name]}
+    if not names and form["all"] != "1":
+        raise Invalid(NONE_CHOSEN)
 
     def until() -> datetime | None:
         return page.read_time("until", form["until"]) if form["until"] else None
 
     def chosen(book: Book) -> Answer:
+        since = book.insights.now()
         done = book.schedules.act_on(action, names, reason, until())
-        return page.go("schedules", done=f"{action}d", count=len(done), name=done)
+        return _told(page, book, action, len(done), done, since)
 
     def found(book: Book) -> Answer:
+        since = book.insights.now()
         acted = book.schedules.act(action, _filter(filters), reason=reason, until=until())
-        known = acted.names if len(acted.names) == acted.count <= PAGE else ()
-        return page.go("schedules", done=f"{action}d", count=acted.count, name=known, **filters)
+        known = acted.names if len(acted.names) == acted.count else ()
+        return _told(page, book, action, acted.count, known, since, filters)
 
     def again(problem: str, status: int) -> Response:
-        shown: Sequence[str] = names
+        count, shown = len(names), names
         if not names:
-            shown = page.book.insights.would_act(action, _filter(filters), COUNTED).names
+            acted = page.book.insights.would_act(action, _filter(filters))
+            count, shown = acted.count, list(acted.names)
         given = {"reason": reason or "", "until": form["until"]}
-        return _page(page, action, len(shown), shown, names, filters, problem, status, given=given)
+        return _page(page, action, count, shown, names, filters, problem, status, given=given)
 
-    if names:
-        return page.write(form, chosen, again)
-    if form["all"] != "1":
-        raise Invalid(NONE_CHOSEN)
-    if page.book.insights.would_act(action, _filter(filters), MOST).count < MOST:
-        return page.write(form, found, again)
+    count = len(names) or page.book.insights.would_act(action, _filter(filters)).count
+    if problem := mistyped(form, count):
+        return again(problem, 422)
+    if names or count < MOST:
+        return page.write(form, chosen if names else found, again)
     # in many transactions: who comes again does the rest
     return page.attempt(lambda: found(page.book).response(), again)
+
+
+def _told(
+    page: CurrentPage,
+    book: Book,
+    action: Action,
+    count: int,
+    names: Sequence[str],
+    since: datetime,
+    filters: Mapping[str, str] | None = None,
+) -> Answer:
+    """To the list, which tells what was done and undoes it: by name, or all of it by time."""
+    undone_by: dict[str, Any] = {"name": names} if len(names) <= PAGE else {}
+    if count and not undone_by.get("name"):
+        undone_by = span(book.insights.now, since)
+    return page.go("schedules", done=f"{action}d", count=count, **undone_by, **(filters or {}))
+
+
+def _undo(page: CurrentPage, form: Submitted, action: Action) -> Response:
+    """Take back what a large action did, a batch at a time; who comes again does the rest."""
+    book, count = page.book, 0
+    wanted = list(to_undo(book, "schedule", action, form).items())
+    for start in range(0, len(wanted), MOST):
+        batch = wanted[start : start + MOST]
+        living = book.insights.living([name for _, name in batch])
+        same = [name for id_, name in batch if living.get(name) == id_]
+        count += len(book.schedules.act_on(action, same))
+    return page.go("schedules", done=f"{action}d", count=count).response()
 
 
 def _action(text: str) -> Action:
@@ -133,5 +166,5 @@ def _page(
         cli=_command(action, filters or {}),
         problem=problem,
         given=given or {},
-        more=not names and count >= COUNTED,
+        typed=must_type(count),
     )

@@ -11,7 +11,7 @@ from duebook.api.operations import Operations
 from duebook.api.parameters import Query
 from duebook.errors import Conflict, NotFound, shorten
 from duebook.model.access import Role
-from duebook.model.calendar import definition_text, load_rule
+from duebook.model.calendar import definition_text, load_rule, referred
 from duebook.model.calendar_days import FIRST_DAY, LAST_DAY
 from duebook.triggers.zones import local_datetime
 from duebook.web.calendar_forms import BLANK, FIELDS, WITHOUT, definition_of, texts_of
@@ -60,11 +60,11 @@ def get_calendars(page: CurrentPage) -> Response:
             "inside": _words(next_inside(calendar.days, today), today),
             "outside": _words(next_outside(calendar.days, today), today),
             "users": users.get(calendar.name, 0),
-            "others": [o.name for o in found if calendar.name in load_rule(o.definition).names],
+            "others": [o.name for o in found if calendar.name in referred(o.definition)],
         }
         for calendar in found
     ]
-    deleted = page.request.query_params.get("deleted", "")[:200]
+    deleted = page.told.get("deleted", "")[:200]
     return page.render("calendars.html", rows=rows, deleted=deleted)
 
 
@@ -82,7 +82,7 @@ def get_calendar_page(
     first = first_month(month, today)
     earlier, later = month_after(first, -SHOWN), month_after(first, SHOWN)
     found = seen.calendar
-    given = page.request.query_params
+    given = page.told
     saved = count_of(given.get("version")) if given.get("done") == "saved" else 0
     return page.render(
         "calendar_page.html",

@@ -14,6 +14,7 @@ from duebook.errors import Conflict, Invalid
 from duebook.model.access import Role
 from duebook.timetext import format_instant
 from duebook.web.page_request import CurrentPage, Submitted
+from duebook.web.undoing import mistyped, must_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +65,20 @@ def do_catchup(page: CurrentPage, name: str, form: Submitted) -> Response:
         told = {"count": done.approved, "rejected": done.rejected or None}
         return page.go("schedules", name, done="approve", at=at, **span, **told)
 
-    return page.write(form, work, lambda problem, status: _show(page, name, given, problem, status))
+    def again(problem: str, status: int) -> Response:
+        return _show(page, name, given, problem, status)
+
+    try:
+        tried = _decide(page, page.book, name, given, dry_run=True)
+    except (Conflict, Invalid):  # the write tells why, or that this form came before
+        return page.write(form, work, again)
+    if problem := mistyped(form, _chosen(tried)):
+        return _show(page, name, given, problem, 422, tried)
+    return page.write(form, work, again)
+
+
+def _chosen(tried: CatchupDecision | None) -> int:
+    return 0 if tried is None else tried.approved or tried.rejected
 
 
 def _decide(
@@ -101,5 +115,6 @@ def _show(
 ) -> Response:
     schedule = page.book.schedules.get(name)
     held = page.book.catchup.list(schedule.id)
-    values = {"given": given, "problem": problem, "tried": tried}
+    values: dict[str, Any] = {"given": given, "problem": problem, "tried": tried}
+    values["typed"] = must_type(_chosen(tried))
     return page.render("catchup.html", status, schedule=schedule, held=held, **values)

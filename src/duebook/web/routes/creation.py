@@ -12,7 +12,7 @@ from duebook.api.problems import problem_of
 from duebook.errors import DuebookError, Forbidden, Invalid
 from duebook.model.access import Role
 from duebook.model.schedule import InvalidSchedule
-from duebook.web.definitions import ABOUT, BLANK, FIELDS, TZ, EditField, definition_of
+from duebook.web.definitions import ABOUT, BLANK, FIELDS, TZ, EditField, Unreadable, definition_of
 from duebook.web.due_times import due_rows
 from duebook.web.page_request import CurrentPage, Submitted
 
@@ -49,6 +49,10 @@ def do_new(page: CurrentPage, form: Submitted) -> Response:
             with page.ask.computing() as book:
                 return _page(page, given, book.schedules.preview_create(name, **definition))
         return page.write(form, lambda book: _made(page, book, "create", name, definition))
+    except Unreadable as error:
+        with page.ask.computing() as book:
+            told = error.with_others(lambda rest: book.schedules.preview_create(name, **rest))
+        return _page(page, given, problems=told, status=422)
     except InvalidSchedule as error:
         return _page(page, given, problems=error.problems, status=422)
     except Forbidden as error:

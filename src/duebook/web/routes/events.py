@@ -13,6 +13,7 @@ from duebook.errors import Invalid, NotFound, shorten
 from duebook.model.access import Role
 from duebook.model.codec import encode
 from duebook.model.event import EventPage
+from duebook.web.folding import group_letters
 from duebook.web.page_request import CurrentPage, Form, Submitted
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ operations = Operations("", "pages")
 SHOWN: Final = 50
 TOPICS: Final = 50
 LETTERS: Final = 100
+NONE: Final = "none"
+"""Is the id of no event: a cause without letters is not all of them."""
 Text = Annotated[str | None, Query(max_length=300)]
 
 
@@ -50,7 +53,8 @@ def get_events(
             "events": found,
             "next_cursor": found.next_cursor,
             "readers": _readers(book),
-            "letters": events.dead_letters(limit=LETTERS),
+            "letters": (letters := events.dead_letters(limit=LETTERS)),
+            "groups": group_letters(letters),
             "wrong": wrong,
         }
 
@@ -81,12 +85,13 @@ def get_reader(page: CurrentPage, name: str) -> Response:
             "lag": lags[0] if lags else None,
             "partitions": book.events.partitions(name),
             "end": page.ask.shown(book.events.position()),
-            "letters": book.events.dead_letters(name, LETTERS),
+            "letters": (letters := book.events.dead_letters(name, LETTERS)),
+            "groups": group_letters(letters),
         }
 
     seen = page.shared(load)
     options = encode(seen["reader"])["options"]
-    done = page.request.query_params.get("done")
+    done = page.told.get("done")
     return page.render("reader.html", options=options, done=DONE.get(done or ""), **seen)
 
 
@@ -105,9 +110,11 @@ def _reader(book: Book, name: str) -> Consumer:
 
 
 @operations("GET", "/readers/{name}/{action}", Role.OPERATOR)
-def ask_reader(page: CurrentPage, name: str, action: str, event: Text = None) -> Response:
+def ask_reader(
+    page: CurrentPage, name: str, action: str, event: Text = None, cause: Text = None
+) -> Response:
     """Whether to deliver again, from a place on or what was not taken, or to give that up."""
-    return _ask(page, name, action, event or "")
+    return _ask(page, name, action, [event] if event else [], cause or "")
 
 
 @operations("POST", "/readers/{name}/{action}", Role.OPERATOR)
@@ -119,7 +126,7 @@ def do_reader(page: CurrentPage, name: str, action: str, form: Submitted) -> Res
         return page.go("readers", name, done=action)
 
     def again(problem: str, status: int) -> Response:
-        return _ask(page, name, action, form["event"], problem, status)
+        return _ask(page, name, action, _chosen(form), "", problem, status)
 
     return page.write(form, work, again)
 
@@ -133,29 +140,46 @@ def _do(book: Book, name: str, action: str, form: Form) -> None:
                 raise Invalid(f"position {shorten(place)} is not a whole number, 0 or greater")
             events.replay(name, after=int(place))
         case "replay-dead":
-            events.replay_dead(name, form.get("event"))
+            for event in _chosen(form) or (None,):
+                events.replay_dead(name, event)
         case "drop-dead":
-            events.drop_dead(name, form.get("event"))
+            for event in _chosen(form) or (None,):
+                events.drop_dead(name, event)
         case _:
             raise NotFound(f'"{shorten(action)}" is not an action for consumers')
 
 
+def _chosen(form: Form) -> list[str]:
+    """The events that the page showed; none: all dead letters."""
+    return [event for event in form.all("event") if event]
+
+
 def _ask(
-    page: CurrentPage, name: str, action: str, event: str, problem: str = "", status: int = 200
+    page: CurrentPage,
+    name: str,
+    action: str,
+    events: list[str],
+    cause: str,
+    problem: str = "",
+    status: int = 200,
 ) -> Response:
     if action not in DONE:
         raise NotFound(f'"{shorten(action)}" is not an action for consumers')
     book = page.book
     reader, letters = _reader(book, name), book.events.dead_letters(name, LETTERS)
-    chosen = [letter for letter in letters if event in ("", letter.event.id)]
+    if cause:
+        alike = [group for group in group_letters(letters) if group.key == cause]
+        waiting = [one for group in alike for one in group.letters if not one.again]
+        events = [letter.event.id for letter in waiting] or [NONE]
+    shown = [letter for letter in letters if not events or letter.event.id in events]
     return page.render(
         "reader_action.html",
         status,
         reader=reader,
         action=action,
-        event=event,
-        letters=chosen,
-        more=not event and len(chosen) == LETTERS,
+        chosen=events,
+        letters=shown,
+        more=not events and len(shown) == LETTERS,
         end=page.ask.shown(book.events.position()),
         problem=problem,
     )

@@ -13,7 +13,9 @@ from duebook.errors import Conflict, NotFound, shorten
 from duebook.flows.redacted_source import show_source
 from duebook.model.access import Role
 from duebook.web.flow_graph import MOST_DRAWN, draw_flow, drawn_steps
+from duebook.web.flow_timeline import step_bars
 from duebook.web.page_request import CurrentPage, Submitted
+from duebook.web.step_grid import step_grid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +35,8 @@ PAGE: Final = 100
 SEARCHED: Final = 300
 """Flows that a search looks at, from a place on."""
 SHOWN: Final = 20
+MERGED: Final = 400
+"""Lines of the logs of a run's steps that are shown together."""
 ACTIONS: Final = ("start", "stop", "restart")
 LONGEST_TEXT: Final = 200_000
 
@@ -74,11 +78,15 @@ def get_flow(page: CurrentPage, name: str) -> Response:
         flow = book.flows.get(name)
         run = flow.last_run
         view = _performed(book, run, flow) if run else flow
+        steps = drawn_steps(view, book.flows.steps(run.id) if run else ())
+        runs = book.flows.runs(name, SHOWN) if run else []
+        names = [step.name for step in steps]
         return {
             "flow": flow,
             "run": run,
-            "steps": drawn_steps(view, book.flows.steps(run.id) if run else ()),
-            "runs": book.flows.runs(name, SHOWN) if run else [],
+            "steps": steps,
+            "runs": runs,
+            "grid": step_grid(names, runs, book.insights.step_marks(runs)) if len(runs) > 1 else [],
             "problems": [p for p in book.flows.problems() if p["file"] == flow.place],
             "source": book.flows.source(name),
             "broken": book.flows.broken_source(name),
@@ -86,7 +94,7 @@ def get_flow(page: CurrentPage, name: str) -> Response:
         }
 
     seen = page.shared(load)
-    done = page.request.query_params.get("done")
+    done = page.told.get("done")
     return page.render(
         "flow.html",
         graph=draw_flow(seen["steps"], lambda run: page.url("runs", run.id)),
@@ -126,11 +134,17 @@ def _schedule(book: Book, flow: FlowView) -> str | None:
 def flow_of_run(book: Book, run: Run) -> dict[str, Any]:
     """What the page of a run shows besides, when that is the run of a flow."""
     runs = book.flows.steps(run.id)
-    earlier = [step for step in runs if step.step is None]
+    now, attempts = book.insights.now(), book.insights.attempts_of(runs)
+    found = {
+        "earlier": [step for step in runs if step.step is None],
+        "bars": step_bars(runs, attempts, now),
+        "named": {step.id: step.step or step.trigger.rpartition(":")[2] for step in runs},
+        "lines": book.insights.last_lines(runs, max(MERGED // max(len(runs), 1), 10))[-MERGED:],
+    }
     try:
-        return {"steps": drawn_steps(book.flows.performed(run.id), runs), "earlier": earlier}
+        return found | {"steps": drawn_steps(book.flows.performed(run.id), runs)}
     except Conflict as error:
-        return {"steps": [], "earlier": earlier, "gone": str(error)}
+        return found | {"steps": [], "gone": str(error)}
 
 
 def marked(source: str, problems: Problems) -> list[tuple[int, str, Problems]]:

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
 
+from duebook.api.answers import Answer
 from duebook.api.operations import Operations
 from duebook.model.access import Role
 from duebook.model.statistics import MEASURED, by_day, figures
 from duebook.triggers.zones import local_datetime, tzdata_version
 from duebook.web.charts import duration_chart, success_chart
 from duebook.web.forecast import HOUR
-from duebook.web.page_request import CurrentPage, Submitted
+from duebook.web.page_request import CurrentPage, Form, Submitted
 from duebook.web.week import DAYS, fullest, week_table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from duebook.book import Book
     from duebook.web.forecast import Week
 
@@ -67,6 +70,36 @@ def get_nodes(page: CurrentPage) -> Response:
         here=tzdata_version(),
         amiss=AMISS,
     )
+
+
+@operations("GET", "/nodes/{node}/drain", Role.ADMIN, everywhere=True)
+def ask_drain(page: CurrentPage, node: str) -> Response:
+    """Whether a node shall start no more runs, or start them again."""
+    found = next((one for one in page.book.nodes.list() if one.id == node), None)
+    return page.render("node_drain.html", 200 if found else 404, node=found)
+
+
+@operations("POST", "/nodes/{node}/drain", Role.ADMIN, everywhere=True)
+def do_drain(page: CurrentPage, node: str, form: Submitted) -> Response:
+    """It starts no more runs from now on."""
+    return _drained(page, form, lambda book: book.nodes.drain(node, form["stop"] == "1"))
+
+
+@operations("POST", "/nodes/{node}/undrain", Role.ADMIN, everywhere=True)
+def do_undrain(page: CurrentPage, node: str, form: Submitted) -> Response:
+    """It starts runs again."""
+    return _drained(page, form, lambda book: book.nodes.undrain(node))
+
+
+def _drained(page: CurrentPage, form: Form, work: Callable[[Book], object]) -> Response:
+    def once(book: Book) -> Answer:
+        work(book)
+        return page.go("nodes")
+
+    def again(problem: str, status: int) -> Response:
+        return page.render("refused.html", status, problem=problem, back=("nodes",))
+
+    return page.write(form, once, again)
 
 
 @operations("GET", "/doctor", Role.VIEWER, everywhere=True)

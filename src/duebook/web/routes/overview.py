@@ -47,7 +47,8 @@ def get_overview(page: CurrentPage) -> Response:
         coming = [_up_to(until, times) for times in coming]
     line = time_line([due for times in coming for due in times], seen.now, until, clock)
     missing = list(_missing(seen))
-    amiss = (seen.failed, seen.late, seen.problems, seen.broken, seen.stranded, seen.held, missing)
+    troubles = (seen.failed, seen.late, seen.problems, seen.broken, seen.stranded, seen.held)
+    amiss = (*troubles, seen.alerts, missing)
     cut = seen.coming_until < seen.now + NEARLY_AN_HOUR
     values: dict[str, Any] = {
         "seen": seen,

@@ -13,24 +13,27 @@ from duebook.api.log_stream import place_text, read_place
 from duebook.api.operations import Operations
 from duebook.api.parameters import Query
 from duebook.api.problems import problem_of
-from duebook.errors import Invalid, NotFound
+from duebook.errors import Invalid, NotFound, counted
 from duebook.model.access import Role
 from duebook.model.insight import fold_steps
 from duebook.model.listing import Listing
 from duebook.model.run import Origin, RunStatus, overlapped
 from duebook.model.secret import show_payload
+from duebook.store.values import START
 from duebook.web.ansi import stripped
 from duebook.web.flow_graph import HANDLER, draw_flow
+from duebook.web.flow_timeline import draw_timeline
+from duebook.web.log_view import fitting_lines, log_rows, log_summary, matching
 from duebook.web.page_request import CurrentPage, Submitted
 from duebook.web.routes.flows import flow_of_run
+from duebook.web.time_ranges import time_ranges
 
 if TYPE_CHECKING:
     from duebook.book import Book
-    from duebook.model.run import LogLine, Run
+    from duebook.model.run import Run
     from duebook.model.schedule import ScheduleSpec
-    from duebook.store.values import Page
 
-__all__ = ["operations"]
+__all__ = ["definition_of", "operations"]
 
 operations = Operations("/runs", "pages")
 
@@ -38,6 +41,8 @@ PAGE: Final = 50
 NAMED: Final = 8
 """Schedules that are named to somebody who typed a part of a name."""
 LINES: Final = 1_000
+NEIGHBOURS: Final = 200
+"""Runs of a schedule among which the one before and the one after are looked for."""
 SEARCHED: Final = 20_000
 """Lines of a log that a search looks at."""
 Text = Annotated[str | None, Query(max_length=300)]
@@ -50,14 +55,22 @@ def get_runs(
     status: Text = None,
     origin: Text = None,
     queue: Text = None,
+    flow: Text = None,
+    since: Annotated[str | None, Query(alias="from", max_length=40)] = None,
+    to: Text = None,
     cursor: Annotated[str | None, Query(max_length=1000)] = None,
 ) -> Response:
     """A page of runs, the newest first."""
-    asked = {"status": status, "origin": origin, "queue": queue}
-    filters: Any = {name: value for name, value in asked.items() if value}
+    asked = {"status": status, "origin": origin, "queue": queue, "flow": flow}
     wrong, refused = None, 200
 
     def load(book: Book) -> tuple[Listing[Run], dict[str, str]]:
+        filters: Any = {name: value for name, value in asked.items() if value}
+        filters |= {
+            field: page.read_time(name, text)
+            for field, name, text in (("since", "from", since), ("until", "to", to))
+            if text
+        }
         if filters == {"status": "running"} and not schedule:
             found = Listing(book.insights.running(PAGE))
         else:
@@ -73,7 +86,8 @@ def get_runs(
         wrong, refused = str(error), problem_of(error).status
         perhaps = _named(page.book, schedule or "")
     rows, steps = fold_steps(found)
-    query = {name: value for name, value in (asked | {"schedule": schedule}).items() if value}
+    given = asked | {"schedule": schedule, "from": since, "to": to}
+    query = {name: value for name, value in given.items() if value}
     return page.render(
         "runs.html",
         refused,
@@ -83,13 +97,38 @@ def get_runs(
         zones=zones,
         perhaps=perhaps,
         next_cursor=found.next_cursor,
-        asked={name: value or "" for name, value in (asked | {"schedule": schedule}).items()},
+        asked={name: value or "" for name, value in given.items()},
+        ranges=time_ranges(page.clock()),
+        did=_did(page),
+        undo=_undo(page),
         statuses=get_args(RunStatus),
         origins=get_args(Origin),
         query=query,
         first=cursor is None,
         wrong=wrong,
     )
+
+
+def _undo(page: CurrentPage) -> dict[str, str]:
+    """The fields of the form that undoes what was done to many runs; empty: nothing does."""
+    given = page.told
+    action = {"retry": "cancel", "cancel": "retry"}.get(given.get("did", ""))
+    times = {name: given.get(name, "")[:40] for name in ("since", "upto")}
+    return {"action": action, **times} if action and all(times.values()) else {}
+
+
+def _did(page: CurrentPage) -> str:
+    """What was done to many runs, in words."""
+    query = page.told
+    words = {"retry": "queued again", "cancel": "cancelled, or asked to stop"}
+    if query.get("did") not in words:
+        return ""
+    counts = [query.get(name, "") for name in ("count", "of")]
+    if not all(count.isdecimal() and len(count) < 5 for count in counts):
+        return ""
+    done, of = map(int, counts)
+    left = f"; {of - done} had changed meanwhile" if of > done else ""
+    return f"{counted(done, 'run')} {words[query['did']]}{left}."
 
 
 def _meant(book: Book, text: str | None) -> str | None:
@@ -120,48 +159,49 @@ def get_run(
     last: bool = False,
 ) -> Response:
     """A run, with what it printed; of a long log the beginning, the `last` lines, or a part."""
-    place = read_place(after or None)
+    read_place(after or None)  # raises before anything is read
 
     def load(book: Book) -> dict[str, Any]:
         run = book.runs.get(run_id)
-        if last and not find:
-            lines = _last_lines(book, run.id)
-        else:
-            lines = book.runs.log(run.id, place, SEARCHED if find else LINES)
-        attempts, spec = book.runs.attempts(run.id), _definition(book, run)
+        log = _log(book, run, after, find, last)
+        attempts, spec = book.runs.attempts(run.id), definition_of(book, run)
         payload = run.payload if run.payload is not None or spec is None else spec.payload
         flow, whole = None, _whole(book, run)
         if run.flow and not run.parent_run_id:
             flow, payload = flow_of_run(book, run), book.flows.params(run.id)
-        found = {"run": run, "attempts": attempts, "lines": lines, "flow": flow, "whole": whole}
+        found: dict[str, Any] = {
+            "run": run,
+            "attempts": attempts,
+            "log": log,
+            "flow": flow,
+            "whole": whole,
+        }
+        found |= {"around": _neighbours(book, run), "told": _told(book, run)}
         return found | {"payload": show_payload(payload), "tz": spec.tz if spec else None}
 
     seen = page.shared(load)
-    lines: list[tuple[Page, LogLine]] = seen["lines"]
-    more = place_text(lines[-1][0]) if len(lines) == LINES and not (find or last) else None
-    shown = [(place.attempt, line) for place, line in lines if _has(line, find)]
     run: Run = seen["run"]
     steps = seen["flow"]["steps"] if seen["flow"] else []
-    stream = page.url("api", "v1", "runs", run.id, "log") if not find and more is None else ""
     return page.render(
         "run.html",
         run=run,
         attempts=seen["attempts"],
+        around=seen["around"],
+        told=seen["told"],
         overlapped=overlapped,
         payload=seen["payload"],
         output=run.show_output(run.output),
         tz=seen["tz"],
         flow=seen["flow"],
         again=_again(run, seen["whole"]),
+        timeline=draw_timeline(seen["flow"]["bars"], lambda id_: page.url("runs", id_))
+        if seen["flow"]
+        else "",
         graph=draw_flow(steps, lambda step: page.url("runs", step.id)),
-        shown=shown[:LINES],
-        looked=len(lines),
-        last=place_text(lines[-1][0]) if lines else "",
-        more=more,
-        begun=after is None and not (last and len(lines) == LINES),
+        log=seen["log"],
         find=find,
-        stream=stream if run.is_active else "",
-        done=page.request.query_params.get("done"),
+        stream=page.url("api", "v1", "runs", run.id, "log") if run.is_active else "",
+        done=page.told.get("done"),
     )
 
 
@@ -172,6 +212,25 @@ def _whole(book: Book, run: Run) -> Run | None:
     with suppress(NotFound):
         return book.runs.get(run.parent_run_id)
     return None
+
+
+def _neighbours(book: Book, run: Run) -> tuple[str | None, str | None]:
+    """The runs of its schedule before and after it, among the newest few hundred."""
+    if run.schedule_id is None or run.parent_run_id is not None:
+        return None, None
+    ids = [mark.id for mark in book.insights.marks(run.schedule_id, NEIGHBOURS)]
+    if run.id not in ids:
+        return None, ids[0] if ids else None
+    place = ids.index(run.id)
+    after = ids[place + 1] if place + 1 < len(ids) else None
+    return ids[place - 1] if place else None, after
+
+
+def _told(book: Book, run: Run) -> str:
+    """The last line that a failed command printed as an error, where its error is only a code."""
+    if run.status != "failed" or not run.exit_code:
+        return ""
+    return stripped(book.insights.last_errors([run]).get(run.id, ""))[:300]
 
 
 def _again(run: Run, whole: Run | None) -> str | None:
@@ -186,20 +245,38 @@ def _again(run: Run, whole: Run | None) -> str | None:
     return whole.id if ended and run.step and not run.step.startswith(HANDLER) else None
 
 
-def _last_lines(book: Book, run_id: str) -> list[tuple[Page, LogLine]]:
-    """The end of its log, which nodes keep bounded."""
-    lines = found = book.runs.log(run_id, limit=SEARCHED)
-    while len(found) == SEARCHED:
-        found = book.runs.log(run_id, found[-1][0], SEARCHED)
-        lines = lines[-LINES:] + found
-    return lines[-LINES:]
+def _log(book: Book, run: Run, after: str | None, find: str, last: bool) -> dict[str, Any]:
+    """The part of a log that a page shows: of what runs or failed the end, unless asked for a
+    part; what is found in it; otherwise its beginning."""
+    sizes = book.insights.log_sizes(run.id)
+    place = read_place(after or None)
+    usual = "end" if run.is_active or run.status == "failed" else "beginning"
+    at_end = not find and (last or (after is None and usual == "end"))
+    if find:
+        read = book.runs.log(run.id, START, SEARCHED)
+        lines = fitting_lines(matching(read, find)[:LINES], newest=False)
+    elif at_end:
+        read = book.insights.log_end(run.id, LINES)
+        lines = fitting_lines(read, newest=True)
+    else:
+        read = book.runs.log(run.id, place, LINES)
+        lines = fitting_lines(read, newest=False)
+    kept = sum(one.kept for one in sizes)
+    whole = not find and len(lines) == kept
+    following = len(lines) < len(read) or len(read) == LINES
+    return {
+        "rows": list(log_rows(lines, gaps=not find)),
+        "summary": log_summary(sizes),
+        "looked": len(read),
+        "at_end": at_end,
+        "begins": whole or (place == START and not at_end),
+        "ends": whole or at_end or not following,
+        "more": place_text(lines[-1][0]) if lines and not find and not at_end else "",
+        "last": place_text(lines[-1][0]) if lines else "",
+    }
 
 
-def _has(line: LogLine, find: str) -> bool:
-    return not find or find.lower() in stripped(line.text).lower()
-
-
-def _definition(book: Book, run: Run) -> ScheduleSpec | None:
+def definition_of(book: Book, run: Run) -> ScheduleSpec | None:
     """What its schedule said in the version that the run was made of."""
     if run.schedule_id is None:
         return None
@@ -259,6 +336,31 @@ def do_retry(page: CurrentPage, run_id: str, form: Submitted) -> Response:
 
     def again(problem: str, status: int) -> Response:
         return _ask(page, run_id, "retry", problem, status, step)
+
+    return page.write(form, work, again)
+
+
+@operations("GET", "/{run_id}/answer", Role.OPERATOR)
+def ask_answer(page: CurrentPage, run_id: str) -> Response:
+    """Whether to approve a step that waits for a person, or to reject it."""
+    run = page.book.runs.get(run_id)
+    return page.render("human_task.html", run=run, problem="", comment="")
+
+
+@operations("POST", "/{run_id}/answer", Role.OPERATOR)
+def do_answer(page: CurrentPage, run_id: str, form: Submitted) -> Response:
+    """Approve or reject it, in the name of who is logged in."""
+    comment = form["comment"].strip()
+
+    def work(book: Book) -> Answer:
+        run = book.runs.get(run_id)
+        answer = book.flows.reject if form["decision"] == "reject" else book.flows.approve
+        answer(run.parent_run_id or "", run.step or "", comment or None)
+        return page.go("runs", run.id)
+
+    def again(problem: str, status: int) -> Response:
+        run = page.book.runs.get(run_id)
+        return page.render("human_task.html", status, run=run, problem=problem, comment=comment)
 
     return page.write(form, work, again)
 

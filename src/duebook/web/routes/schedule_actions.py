@@ -20,7 +20,7 @@ from duebook.model.unreadable import blank_spec
 from duebook.planner import DueTimes
 from duebook.timetext import format_instant, parse_instant
 from duebook.web.changes import differences
-from duebook.web.definitions import ABOUT, FIELDS, changes_of, plain_lines, texts_of
+from duebook.web.definitions import ABOUT, FIELDS, Unreadable, changes_of, plain_lines, texts_of
 from duebook.web.due_times import due_rows
 from duebook.web.notices import LONGEST_REASON
 from duebook.web.page_request import CurrentPage, Form, Submitted
@@ -253,6 +253,8 @@ def do_edit(page: CurrentPage, name: str, form: Submitted) -> Response:
         told = dict(zip(("since", "until"), map(format_instant, span), strict=False))
         return page.go("schedules", schedule.name, done="edit", version=schedule.version, **told)
 
+    if form["step"] == "edit":  # somebody who saw the preview goes on with what was typed
+        return _edit_page(page, schedule, spec, given, version=version)
     saves = form["step"] == "save"
     if began is not None and not saves:
         return _overtaken(page, schedule, spec, given, began)
@@ -263,6 +265,12 @@ def do_edit(page: CurrentPage, name: str, form: Submitted) -> Response:
                 edited = book.schedules.preview_update(schedule.id, **changes)
                 return _preview_page(page, schedule, given, edited)
         return page.write(form, work)  # who sends it twice made the newer version himself
+    except Unreadable as error:
+        with page.ask.computing() as book:
+            told = error.with_others(
+                lambda rest: book.schedules.preview_update(schedule.id, **rest)
+            )
+        return _edit_page(page, schedule, spec, given, told, 422)
     except InvalidSchedule as error:
         return _edit_page(page, schedule, spec, given, error.problems, 422)
     except (Invalid, Conflict) as error:
@@ -307,9 +315,12 @@ def _edit_page(
     given: dict[str, str],
     problems: dict[str, str] | None = None,
     status: int = 200,
+    version: int | None = None,
 ) -> Response:
+    """`version`: the one that the edit began with."""
     shown = [field for field in FIELDS if field.name != "target" or page.may(Role.ADMIN)]
-    values = {"schedule": schedule, "fields": shown, "given": given, "problems": problems or {}}
+    values: dict[str, Any] = {"schedule": schedule, "fields": shown, "given": given}
+    values |= {"problems": problems or {}, "version": version or schedule.version}
     about = ABOUT - (len(FIELDS) - len(shown))
     return page.render("edit.html", status, spec=spec, about=about, **values)
 
@@ -355,6 +366,7 @@ def ask_version(
 def _edited(book: Book, schedule: Schedule, earlier: ScheduleSpec) -> Edited:
     """What an earlier definition would change."""
     if schedule.spec is None:
+        book.rights.refuse_secrets(earlier)
         book.store.read(lambda tx: book.rights.refuse(tx, earlier.target))
         now = book.insights.now()
         due = DueTimes(earlier, (), now, schedule.name, book.budget).among(now, LAST)

@@ -19,6 +19,7 @@ from duebook.triggers.typed_time import read_time
 from duebook.triggers.zones import local_datetime
 from duebook.web.charts import duration_chart, strip
 from duebook.web.due_times import due_rows, earlier_due_times
+from duebook.web.folding import fold_explanations
 from duebook.web.labels import LONGEST, read_labels
 from duebook.web.notices import count_of, notice_of
 from duebook.web.page_request import CurrentPage
@@ -36,10 +37,13 @@ __all__ = ["operations", "read_filters"]
 operations = Operations("", "pages")
 
 PAGE: Final = 50
+MOST_LOOKS: Final = 10
+"""Looks at the database for one page, each at a bounded number of schedules."""
 STRIP: Final = 20
 CHARTED: Final = 100
 SHOWN: Final = 10
 ASKED: Final = 200
+DEPENDENTS: Final = 50
 FILTERS: Final = ("text", "label", "status", "target", "problem")
 Text = Annotated[str | None, Query(max_length=300)]
 
@@ -70,19 +74,14 @@ def get_schedules(
     asked = {"text": text, "label": label, "status": status, "target": target, "problem": problem}
     filters, wrong, refused = read_filters(**asked), None, 200
 
-    def load(book: Book) -> tuple[Listing[Schedule], dict[str, Any]]:
-        found = book.schedules.list(
-            sort=sort or "name",  # type: ignore[arg-type]
-            cursor=cursor,
-            limit=PAGE,
-            **filters,
-        )
-        return found, dict(book.insights.strips(found, STRIP))
+    def load(book: Book) -> tuple[Listing[Schedule], dict[str, Any], int]:
+        found = _look_on(book, sort or "name", cursor, filters)
+        return found, dict(book.insights.strips(found, STRIP)), book.insights.count_schedules()
 
     try:
-        found, marks = page.shared(load)
+        found, marks, total = page.shared(load)
     except Invalid as error:
-        found, marks, wrong = Listing(), {}, str(error)
+        found, marks, total, wrong = Listing(), {}, 0, str(error)
         refused = problem_of(error).status
     rows = [(schedule, strip(marks.get(schedule.id, ()), STRIP)) for schedule in found]
     return page.render(
@@ -92,6 +91,7 @@ def get_schedules(
         next_cursor=found.next_cursor,
         asked={name: value or "" for name, value in asked.items()} | {"sort": sort or "name"},
         filtered=bool(filters),
+        total=total,
         sorts=get_args(ScheduleSort),
         statuses=get_args(Status),
         wrong=wrong,
@@ -101,8 +101,28 @@ def get_schedules(
     )
 
 
+def _look_on(
+    book: Book, sort: str, cursor: str | None, filters: dict[str, Any]
+) -> Listing[Schedule]:
+    """A page of what the filters ask for; goes on where a bounded look found too few."""
+    rows: list[Schedule] = []
+    for _ in range(MOST_LOOKS):
+        wanted = PAGE - len(rows)
+        found = book.schedules.list(
+            sort=sort,  # type: ignore[arg-type]
+            cursor=cursor,
+            limit=wanted,
+            **filters,
+        )
+        rows += found
+        cursor = found.next_cursor
+        if len(found) == wanted or cursor is None:
+            break
+    return Listing(rows, cursor)
+
+
 def _bulk_notice(page: CurrentPage) -> dict[str, Any] | None:
-    given = page.request.query_params
+    given = page.told
     done, count = given.get("done"), count_of(given.get("count"))
     if done == "deleted":
         again = _made_again(page, given.get("id", "")[:40])
@@ -110,7 +130,16 @@ def _bulk_notice(page: CurrentPage) -> dict[str, Any] | None:
     if done not in ("paused", "resumed"):
         return None
     undo = {"paused": "resume", "resumed": "pause"}[done]
-    return {"done": done, "count": count, "undo": undo, "names": given.getlist("name")[:PAGE]}
+    fields = {"since": given.get("since", "")[:40], "upto": given.get("upto", "")[:40]}
+    names = given.getlist("name")[:PAGE]
+    can = bool(names or all(fields.values()))
+    return {
+        "done": done,
+        "count": count,
+        "undo": can and undo,
+        "names": names,
+        "fields": {} if names else fields,
+    }
 
 
 def _made_again(page: CurrentPage, schedule_id: str) -> str:
@@ -136,6 +165,9 @@ def get_schedule(
     """A schedule: when it is due and was, and what became of that; `times=schedule` asks about
     and tells times of its zone, and not of the viewer's."""
 
+    if page.told:  # the time is what was done to, not what is asked about
+        at = None
+
     def load(_: Book) -> dict[str, Any]:
         with page.ask.computing() as book:
             return look(book)
@@ -156,6 +188,10 @@ def get_schedule(
             "marks": book.insights.marks(name, CHARTED),
             "changes": book.audit.list(kind="schedule", subject=schedule.name, limit=SHOWN),
             "revisions": book.schedules.revisions(name)[: -SHOWN - 1 : -1],
+            "upstreams": book.insights.living([d.schedule for d in spec.depends_on])
+            if spec and spec.depends_on
+            else {},
+            "dependents": book.insights.dependents(schedule, DEPENDENTS),
             "zone": zone,
             "explained": _explained(book, schedule, now, zone, at, start, end),
         }
@@ -170,14 +206,14 @@ def get_schedule(
         form=spec.to_shown() if spec else {},
         warnings=[w for t in spec.triggers for w in t.warnings(seen["now"])] if spec else [],
         chart=duration_chart(seen["marks"], clock),
-        told=told,
+        told=fold_explanations(told),
         wrong=wrong,
         asking=asking,
         spans=_spans(asking, times),
         beside=page.zone if asking.zone != page.zone else spec.tz if spec else None,
         asked={"at": at or "", "from": start or "", "to": end or ""},
         allowed=_allowed(page, seen["revisions"], spec),
-        notice=notice_of(seen["schedule"], page.request.query_params),
+        notice=notice_of(seen["schedule"], page.told),
         **seen,
     )
 

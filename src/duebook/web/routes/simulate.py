@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from starlette.responses import Response
 
 from duebook.api.operations import Operations
-from duebook.api.parameters import Query
+from duebook.api.parameters import Depends, Query
 from duebook.book.schedule_files import proposed_files
 from duebook.errors import Conflict, Invalid, OverBudget, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.access import Role
 from duebook.timetext import format_instant
 from duebook.web.page_request import CurrentPage
@@ -48,72 +48,77 @@ class ProposedFile:
     url: str
 
 
-@operations("GET", "/simulate", Role.OPERATOR)
-def get_simulation(
-    page: CurrentPage,
-    days: Text = "",
-    workers: Text = "",
-    percentile: Text = PERCENTILE,
-    start: From = "",
-) -> Response:
-    """What would happen in the coming days; a form until it says how many."""
-    given = {"days": days or DAYS, "workers": workers, "percentile": percentile, "from": start}
-    command = _command(page, "simulate", given)
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The form of these pages, as it was filled in."""
 
-    def show(problem: str = "", status: int = 200, **values: Any) -> Response:
-        common = {"given": given, "problem": problem, "command": command}
-        return page.render("simulate.html", status, **{"report": None} | common | values)
-
-    def simulate() -> Response:
-        with page.ask.computing() as book:
-            report = _bounded(lambda: book.simulate(**_asked(page, given)))
-        return show(**drawn(report, page.clock()))
-
-    return page.attempt(simulate, show) if days else show()
+    is_sent: bool
+    given: dict[str, str]
+    """the text of each field"""
 
 
-@operations("GET", "/spread", Role.OPERATOR)
-def get_spread(
-    page: CurrentPage,
+def _read_form(
     days: Text = "",
     workers: Text = "",
     percentile: Text = PERCENTILE,
     start: From = "",
     label: Label = LABEL,
     names: Names = "",
-) -> Response:
-    """Other minutes, and what they change; a form until it says for how many days."""
+) -> Outlook:
     given = {"days": days or DAYS, "workers": workers, "percentile": percentile, "from": start}
-    given |= {"label": label, "names": names}
-    command = f"{_command(page, 'spread', given)} --out {_file_name('')}"
+    return Outlook(bool(days), given | {"label": label, "names": names})
 
-    def show(problem: str = "", status: int = 200, **values: Any) -> Response:
-        common = {"given": given, "problem": problem, "command": command}
-        return page.render("spread.html", status, **{"proposal": None} | common | values)
 
-    def propose() -> Response:
-        proposal = _propose(page, given)
-        files = _files(page, proposal, given)
-        return show(**drawn_proposal(proposal, page.clock()), files=files)
+Filled = Annotated[Outlook, Depends(_read_form)]
 
-    return page.attempt(propose, show) if days else show()
+
+@operations("GET", "/simulate", Role.OPERATOR)
+def get_simulation(page: CurrentPage, form: Filled) -> Response:
+    """What would happen in the coming days; a form until it says how many."""
+
+    def simulate() -> dict[str, Any]:
+        with page.ask.computing() as book:
+            report = _bounded(lambda: book.simulate(**_asked(page, form.given)))
+        return drawn(report, page.clock())
+
+    command = _command(page, "simulate", form.given)
+    return _show(page, form, "simulate.html", simulate, {"report": None, "command": command})
+
+
+@operations("GET", "/spread", Role.OPERATOR)
+def get_spread(page: CurrentPage, form: Filled) -> Response:
+    """Other minutes, and what they change; a form until it says for how many days."""
+
+    def propose() -> dict[str, Any]:
+        proposal = _propose(page, form.given)
+        files = _files(page, proposal, form.given)
+        return drawn_proposal(proposal, page.clock()) | {"files": files}
+
+    command = f"{_command(page, 'spread', form.given)} --out {_file_name('')}"
+    return _show(page, form, "spread.html", propose, {"proposal": None, "command": command})
+
+
+def _show(
+    page: CurrentPage,
+    form: Outlook,
+    template: str,
+    work: Callable[[], dict[str, Any]],
+    empty: dict[str, Any],
+) -> Response:
+    """The form, and what `work` found out if it was sent."""
+
+    def show(problem: str = "", status: int = 200, **found: Any) -> Response:
+        return page.render(template, status, given=form.given, problem=problem, **empty | found)
+
+    return page.attempt(lambda: show(**work()), show) if form.is_sent else show()
 
 
 @operations("GET", "/spread/file", Role.OPERATOR)
 def get_spread_file(
-    page: CurrentPage,
-    days: Text = DAYS,
-    workers: Text = "",
-    percentile: Text = PERCENTILE,
-    start: From = "",
-    label: Label = LABEL,
-    names: Names = "",
-    owner: Annotated[str, Query(max_length=200)] = "",
+    page: CurrentPage, form: Filled, owner: Annotated[str, Query(max_length=200)] = ""
 ) -> Response:
     """The schedules of an owner that move, as a file for diff and apply; computed again."""
-    given = {"days": days, "workers": workers, "percentile": percentile, "from": start}
-    proposal = _propose(page, given | {"label": label, "names": names})
-    text = proposed_files(proposal).get(owner)
+    text = proposed_files(_propose(page, form.given)).get(owner)
     if text is None:
         raise Conflict("the proposal has changed, and moves none of these; go back and reload it")
     return Response(
@@ -179,8 +184,8 @@ def _command(page: CurrentPage, name: str, given: Mapping[str, str]) -> str:
             words += ["--from", format_instant(page.read_time("from", given["from"]))]
     words += ["--workers", given["workers"]] if given["workers"] else []
     words += ["--percentile", given["percentile"]] if given["percentile"] != PERCENTILE else []
-    if given.get("label", LABEL) not in (LABEL, ""):
-        words += ["--label", given["label"].replace(":", "=", 1)]
-    for one in given.get("names", "").replace(",", " ").split():
-        words += ["--name", one]
+    if name == "spread":
+        changed = given["label"] not in (LABEL, "")
+        words += ["--label", given["label"].replace(":", "=", 1)] if changed else []
+        words += [w for one in given["names"].replace(",", " ").split() for w in ("--name", one)]
     return " ".join(map(quote, words))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
@@ -10,6 +9,7 @@ from starlette.responses import Response
 from duebook.api.answers import Answer
 from duebook.api.operations import Operations
 from duebook.errors import Conflict, Invalid, InvalidTrigger, NotFound, shorten
+from duebook.lazy_dataclasses import dataclass
 from duebook.model.access import Role
 from duebook.planner import DueTimes, instant_before
 from duebook.triggers.typed_time import read_time
@@ -65,7 +65,7 @@ def get_windows(page: CurrentPage) -> Response:
         return now, found
 
     now, found = page.shared(load)
-    given = page.request.query_params
+    given = page.told
     done, name = given.get("done", ""), given.get("name", "")[:200]
     there = {row.window.name for state in ("open", "planned") for row in found[state]}
     planned = name if done == "planned" and name in there else ""

@@ -1,6 +1,8 @@
 // What pages do besides, where a browser lets them; every page works without it. It looks again
 // when something changed, filters as you type, follows logs, copies, and listens to a few keys.
 
+import { keepLog, openLogs } from "./log.js";
+
 const page = () => document.getElementById("page");
 const LOOK_AGAIN_EVERY = 2000;
 
@@ -54,9 +56,9 @@ function tick() {
 let number = "0", waiting = false, fetching = false;
 
 function busy() {
-  const active = document.activeElement;
-  const typing = active && page().contains(active) && active.matches("input, textarea, select");
-  const chosen = page().querySelector("input[type=checkbox]:checked");
+  const active = document.activeElement; // a log is kept as it is, with its fields
+  const typing = active && page().contains(active) && active.matches("input, textarea, select") && !active.closest("[data-log]");
+  const chosen = page().querySelector("input[type=checkbox]:checked:not([data-log-set])");
   const asking = page().querySelector("form[method=post] input:not([type=hidden]), form[method=post] textarea:not([hidden])");
   return held || typing || chosen || asking || document.hidden || String(getSelection()).length > 0;
 }
@@ -89,19 +91,17 @@ function exchange(fresh) {
   const next = fresh.getElementById("page");
   if (!next || busy()) { waiting = true; return; }
   const active = document.activeElement, focused = page().contains(active) ? identity(active) : null;
-  const log = page().querySelector(".log"), secret = page().querySelector("[data-once]");
-  const scrolled = log && [log.scrollTop, log];
+  const secret = page().querySelector("[data-once]");
   const sidled = [...page().querySelectorAll(".scroll")].map((box) => box.scrollLeft);
-  const newLog = next.querySelector(".log");
-  if (log && newLog && log.dataset.stream) newLog.replaceWith(log);
+  keepLog(page(), next);
   if (secret) next.querySelector(".title").after(secret);
   page().replaceWith(document.adoptNode(next));
-  if (scrolled) scrolled[1].scrollTop = scrolled[0];
   sidled.forEach((left, place) => { const box = page().querySelectorAll(".scroll")[place]; if (left && box) box.scrollLeft = left; });
   document.title = fresh.title;
   compareClocks(fresh);
   ready();
-  if (focused) focusAgain(focused);
+  if (focused && active.isConnected) active.focus({ preventScroll: true });
+  else if (focused) focusAgain(focused);
 }
 
 // What is the same thing on the page before and after: a link or button of a section and a row.
@@ -119,6 +119,17 @@ function focusAgain(wanted) {
   (found ?? document.getElementById("main")).focus({ preventScroll: true });
 }
 
+// A server that is gone is told above the page: what it shows is getting old.
+
+function gone(is) {
+  document.getElementById("gone")?.remove();
+  if (!is) return;
+  const told = made("p", "Connection lost. This page shows what was known before, and is updated as soon as the server answers.", "alert bad");
+  told.id = "gone";
+  told.setAttribute("role", "alert");
+  document.getElementById("main").prepend(told);
+}
+
 function live() {
   const address = document.body.dataset.live, state = document.getElementById("live-state");
   if (!address) return;
@@ -131,10 +142,11 @@ function live() {
       if (number !== shown) lookAgain();
       shown = number;
     });
-    stream.addEventListener("open", () => { state.textContent = "Live"; });
+    stream.addEventListener("open", () => { state.textContent = "Live"; gone(false); });
     stream.addEventListener("over", () => { stream.close(); location.reload(); });
     stream.addEventListener("error", () => {
       state.textContent = "Connection lost; reconnecting";
+      gone(true);
       shown = "";
       if (stream.readyState === EventSource.CLOSED) setTimeout(again, LOOK_AGAIN_EVERY);
     });
@@ -146,65 +158,6 @@ function live() {
   document.addEventListener("visibilitychange", () => { if (waiting) lookAgain(); });
 }
 
-// -- a log that grows
-
-function follow(log) {
-  if (!log.dataset.stream || log.dataset.followed) return;
-  log.dataset.followed = "yes";
-  const address = new URL(log.dataset.stream, location.href);
-  if (log.dataset.after) address.searchParams.set("cursor", log.dataset.after);
-  const stream = new EventSource(address);
-  stream.addEventListener("line", (event) => {
-    const line = JSON.parse(event.data), span = document.createElement("span");
-    const low = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
-    span.className = `line ${["stdout", "stderr", "duebook"].includes(line.stream) ? line.stream : ""}`;
-    span.append(...coloured(line.text), "\n");
-    log.append(span);
-    if (low) log.scrollTop = log.scrollHeight;
-    find();
-  });
-  const end = () => { stream.close(); delete log.dataset.stream; lookAgain(); };
-  stream.addEventListener("end", end);
-  stream.addEventListener("problem", end);
-  addEventListener("pagehide", () => stream.close());
-}
-
-// -- the colours of a terminal, as ansi.py renders them: spans with a class, all else dropped
-
-const ESCAPE = /\x1b\[([0-9;:?]*)[ -/]*([@-~])|\x1b[\]P^_X][\s\S]*?(?:\x1b\\|\x07|$)|\x1b[ -/]*[0-~]?|\x9b[0-9;:?]*[@-~]?/g;
-const HIDDEN = /[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\u{e0000}-\u{e007f}]/gu;
-const COLOURS = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
-
-function coloured(text) {
-  const parts = [];
-  let classes = [], place = 0;
-  const add = (part) => {
-    const clean = part.replace(HIDDEN, "");
-    if (clean) parts.push(classes.length ? made("span", clean, classes.join(" ")) : clean);
-  };
-  for (const found of text.matchAll(ESCAPE)) {
-    add(text.slice(place, found.index));
-    place = found.index + found[0].length;
-    if (found[2] === "m") classes = after(classes, found[1]);
-  }
-  add(text.slice(place));
-  return parts;
-}
-
-function after(classes, codes) {
-  let kept = [...classes];
-  for (const code of (codes || "0").split(";")) {
-    const number = /^[0-9]{1,3}$/.test(code) ? Number(code) : -1;
-    if (number === 0) kept = [];
-    else if (number === 1) kept.push("ansi-bold");
-    else if ((number >= 30 && number <= 37) || (number >= 90 && number <= 97)) {
-      kept = [...kept.filter((name) => name === "ansi-bold"), `ansi-${COLOURS[number % 10]}`];
-    } else if (number === 39) kept = kept.filter((name) => name === "ansi-bold");
-    else if (number === 38 || number === 48) break;
-  }
-  return [...new Set(kept)];
-}
-
 // -- filter as you type: what is on the page at once, all of it a moment later
 
 function filter(input) {
@@ -214,18 +167,8 @@ function filter(input) {
   }
 }
 
-function find() {
-  const input = page().querySelector("[data-find]");
-  if (!input) return;
-  const wanted = input.value.trim().toLowerCase();
-  for (const line of page().querySelectorAll(".log .line")) {
-    line.hidden = !line.textContent.toLowerCase().includes(wanted);
-  }
-}
-
 let typed, searches = 0;
 document.addEventListener("input", (event) => {
-  if (event.target.matches("[data-find]")) find();
   if (!event.target.matches("[data-filter]")) return;
   filter(event.target);
   clearTimeout(typed);
@@ -288,13 +231,26 @@ function allKeys() {
   return [...found("#page", ""), ...KEYS.map((one) => ({ before: "", ...one })), ...found(".top", "g")];
 }
 
+// Who speaks to the browser, or whose hand slips, turns the keys off; this browser keeps that.
+
+const keysOff = () => { try { return localStorage.getItem("duebook-keys") === "off"; } catch { return false; } };
+
+function keysSwitch() {
+  const label = made("label"), box = made("input");
+  box.type = "checkbox";
+  box.checked = !keysOff();
+  box.addEventListener("change", () => { try { localStorage.setItem("duebook-keys", box.checked ? "on" : "off"); } catch { /* not kept */ } });
+  label.append(box, "Use these keys");
+  return label;
+}
+
 let pressed = "";
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.key === "Shift") return;
   const inField = event.target.matches("input, textarea, select");
   const before = pressed === "g" ? "g" : "";
   pressed = inField ? "" : event.key;
-  const meant = (one) => one.key === event.key && one.before === before && (!inField || one.inFields);
+  const meant = (one) => one.key === event.key && one.before === before && (one.inFields || (!inField && !keysOff()));
   allKeys().find(meant)?.act(event);
 });
 
@@ -330,7 +286,7 @@ function help(event) {
   const close = made("form");
   close.method = "dialog";
   close.append(made("button", "Close"));
-  dialog.replaceChildren(made("h2", "Keys"), list, close);
+  dialog.replaceChildren(made("h2", "Keys"), list, keysSwitch(), close);
   dialog.showModal();
 }
 
@@ -345,7 +301,7 @@ function made(name, text = "", className = "") {
 
 function ready() {
   for (const button of document.querySelectorAll("[data-copy][hidden], [data-help][hidden]")) button.hidden = false;
-  for (const log of document.querySelectorAll(".log[data-stream]")) follow(log);
+  openLogs(document, lookAgain);
   tick();
 }
 

@@ -37,6 +37,7 @@ STORED_IN: Final = {
     "schedule_labels": "schedule_id",
 }
 STATE: Final = "SELECT 1 FROM schedule_state WHERE schedule_id = %s FOR UPDATE"
+FREE_STATES: Final = "SELECT 1 FROM schedule_state FOR UPDATE SKIP LOCKED"
 FLOW_ROW: Final = "SELECT 1 FROM flows WHERE name = %s FOR UPDATE"
 RESTART: Final = """
 INSERT INTO flow_commands (schedule_id, namespace, flow, kind, due_at)
@@ -150,23 +151,32 @@ def test_chosen_schedules_are_locked_in_the_order_of_their_ids(postgres_url: str
         assert book.schedules.get(last.name).status == "paused"
 
 
-@pytest.mark.parametrize("labels", [{}, {"team": "x"}])
-def test_what_a_window_selects_is_locked_in_the_order_of_its_ids(
-    postgres_url: str, labels: dict[str, str]
-) -> None:
+def test_what_a_window_selects_is_locked_in_the_order_of_its_ids(postgres_url: str) -> None:
+    """Not in that of names, of rows, or of hashes: whoever waits for the first has none of the
+    others. Without labels, plans go by ids anyway."""
     clock = Clock()
     with opened(postgres_url, clock) as store:
         book = Book(store)
-        for name in "abcd":
-            book.schedules.create(name, trigger=NIGHTLY, target=TRUE, labels={"team": "x"})
-        first, *_, last = sorted(book.schedules.list(), key=lambda schedule: schedule.id)
+        form = {"trigger": NIGHTLY, "target": TRUE, "labels": {"team": "x"}}
+        book.schedules.create_many([{"name": f"s{40 - n:02}", **form} for n in range(40)])
+        first = min(schedule.id for schedule in book.schedules.list(limit=40))
         for table, key in STORED_IN.items():  # so that the first is found last
-            query(postgres_url, f"UPDATE {table} SET {key} = {key} WHERE {key} = %s", first.id)  # noqa: S608
+            query(postgres_url, f"UPDATE {table} SET {key} = {key} WHERE {key} = %s", first)  # noqa: S608
         hour = clock.now, clock.now + 60 * MINUTE
         with waiting_for(
-            postgres_url, STATE, first.id, lambda: book.windows.add("upgrade", *hour, labels)
+            postgres_url, STATE, first, lambda: book.windows.add("upgrade", *hour, {"team": "x"})
         ):
-            assert is_free(postgres_url, STATE, last.id)
+            assert len(query(postgres_url, FREE_STATES)) == 39
+
+
+def test_shadow_mode_begins_after_every_plan_that_did_not_see_it(postgres_url: str) -> None:
+    clock = Clock()
+    with opened(postgres_url, clock) as store:
+        book = Book(store)
+        planned = book.schedules.create("job", trigger=NIGHTLY, target=TRUE)
+        with waiting_for(postgres_url, STATE, planned.id, book.shadow.on):
+            clock.advance(MINUTE)  # a plan that goes by this time may still commit
+        assert [switch.at for switch in book.shadow.list()] == [clock.now]
 
 
 def test_a_tick_and_a_takeover_wait_for_each_other(postgres_url: str) -> None:

@@ -8,6 +8,7 @@ python -m tests.unit.store.postgres.test_migrations
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,11 +16,14 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from duebook.book import Book
+from duebook.engine.ticker import Ticker
 from duebook.errors import Conflict
 from duebook.store.migrations import Migration
 from duebook.store.postgres import PostgresStore, migrate
 from duebook.store.postgres.connection import SCHEMA
 from duebook.store.postgres.migrate import applied, available
+from tests.support.builders import LEASE, begin
 from tests.support.postgres import Server
 
 if TYPE_CHECKING:
@@ -179,6 +183,52 @@ def test_a_missing_migration_is_applied_and_what_is_there_stays(
     open_and_close(postgres_url)
     assert len(have(postgres_url)) == len(first) + 1
     assert first.items() <= have(postgres_url).items()
+
+
+def upgrade(url: str, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first node of a newer Duebook does, which brings one more migration."""
+    ours = available()
+    newer = [*ours, Migration(ours[-1].number + 1, "newer", sql)]
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "available", lambda: newer)
+        open_and_close(url)
+
+
+def test_an_older_node_goes_on_beside_a_newer_schema_that_allows_it(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [datetime(2026, 1, 5, 12, tzinfo=UTC)]
+    older = PostgresStore(postgres_url, lambda: now[0])
+    Book(older).schedules.create("report", trigger={"every": "1m"}, target="report")
+    begin(older)
+    allowing = "-- min_compatible: 1\nALTER TABLE active_runs ADD COLUMN wings integer;"
+    upgrade(postgres_url, allowing, monkeypatch)
+    assert older.pulse("node-1", LEASE, ()).alive
+    again = PostgresStore(postgres_url, lambda: now[0])
+    for store in (older, again):
+        now[0] += timedelta(minutes=1)
+        ticker = Ticker(store)
+        ticker.step()
+        assert ticker.queued == 1
+        for run in Book(store).runs.list(status="queued"):
+            Book(store).runs.cancel(run.id)
+        store.close()
+
+
+@pytest.mark.parametrize("said", ["-- min_compatible: 2\n", ""])
+def test_an_older_node_is_told_to_stop_by_a_migration_that_does_not_allow_it(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    running = PostgresStore(postgres_url)
+    begin(running)
+    upgrade(postgres_url, f"{said}ALTER TABLE active_runs ADD COLUMN wings integer;", monkeypatch)
+    with pytest.raises(Conflict, match=r"schema 2.*supports only 1; upgrade Duebook"):
+        open_and_close(postgres_url)
+    assert not running.pulse("node-1", LEASE, ()).alive
+    unfit = running.read(lambda tx: tx.status.unfit())
+    assert unfit is not None
+    assert "upgrade Duebook" in unfit
+    running.close()
 
 
 RUN: Final = {

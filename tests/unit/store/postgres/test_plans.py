@@ -57,6 +57,14 @@ NO_PARTS: Final[dict[str, Any]] = {
     "lasts": [],
 }
 PLACE_OF_ALL: Final = ("default", "default")
+SWEPT: Final[dict[str, Any]] = {
+    "namespaces": "{shop}",
+    "among": False,
+    "before": NOW + timedelta(days=1),
+    "remembered": NOW,
+    "at": NOW + timedelta(seconds=100),
+    "place": 0,
+}
 NEW_RUN: Final = NewRun(
     *("n1", "s1", 1, NOW, "schedule", 0, False, None, NOW, NOW, None),
     *("default", "schedule:every 1m", "default", 0, None, True, None, 3),
@@ -143,7 +151,11 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_runs_by_id": {"ids": RUNS},
     "get_place": {"namespace": "default", "place": 5_000},
     "get_last_place": {"namespace": "default"},
-    "delete_old_runs": {"before": NOW, "after": NOW, "limit": 5},
+    "look_at_old_runs": {**SWEPT, "limit": 5},
+    "look_at_outdated_runs": {"id": "s1", "before": NOW, "remembered": NOW, "limit": 5},
+    "look_at_surplus_runs": {"id": "s1", "last": 5, "remembered": NOW, "limit": 5},
+    "delete_runs": {"ids": RUNS, "kept": False},
+    "list_histories": {"ids": IDS},
     "list_changes": {"namespace": "default", **PAGE},
     "list_changes_of": {"namespace": "default", "subject": "s1", **PAGE},
     "list_all_changes": PAGE,
@@ -171,6 +183,8 @@ LOG: Final[dict[str, Any]] = {
     "every": True,
     "topics": "{}",
     "type": None,
+    "any_type": True,
+    "types": [],
     "key": None,
     "limit": 51,
     "most": 1_000_000,
@@ -188,6 +202,7 @@ PAGES: Final[dict[str, dict[str, Any]]] = {
     "list_failed_runs": {**PLACES, "status": "failed"},
     "list_runs_of": {**STRETCH, "place": 5},
     "list_ledger": {**STRETCH, "id": 5},
+    "look_at_old_runs": {**SWEPT, "limit": 51},
 }
 BY_ID: Final[dict[str, dict[str, Any]]] = {
     "settle_run": HOT["settle_run"],
@@ -198,7 +213,7 @@ BY_ID: Final[dict[str, dict[str, Any]]] = {
     "insert_returned_attempts": {"ids": RUNS, "now": NOW},
     "hand_back_runs": {"ids": RUNS},
     "get_own_run": TOKEN,
-    "retry_run": {**TOKEN, **HOW, "ready_at": NOW},
+    "retry_run": {**TOKEN, **HOW, "ready_at": NOW, "failed": 1},
     "hand_back_run": {**TOKEN, "ready_at": NOW},
     "get_token_state": TOKEN,
     "requeue_runs": {"ids": "{r1}", "now": NOW},
@@ -249,7 +264,8 @@ FROM generate_series(1, :many) AS n;
 INSERT INTO events (id, namespace, topic, type, key, slot, data, meta, at, position)
 SELECT 'e' || n, 'default', 'orders', 'orders', '', 0, '{}', '{}', :now + n * interval '1 s', n
 FROM generate_series(1, :many) AS n;
-INSERT INTO consumers VALUES ('default', 'billing', 'group', 'null', 1, 1, '{}', :now);
+INSERT INTO consumers (namespace, name, kind, topics, partitions, attempts, options, created_at)
+VALUES ('default', 'billing', 'group', 'null', 1, 1, '{}', :now);
 INSERT INTO cursors (namespace, name, part, position) VALUES ('default', 'billing', 0, 0);
 INSERT INTO dead_letters
 SELECT 'default', 'billing', 'e' || n, 0, '{}', '', 1, :now + n * interval '1 s', n % 1000 = 0
@@ -588,3 +604,17 @@ def pages_of(
     rows = connection.execute(explain, values).fetchall()
     plan = rows[0][0][0]["Plan"]
     return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
+
+
+def test_the_longest_keep_is_one_step_in_an_index(
+    books: psycopg.Connection[tuple[Any, ...]],
+) -> None:
+    with books.transaction(force_rollback=True):
+        books.execute(
+            "INSERT INTO schedule_history (schedule_id, keep_seconds) SELECT id, 60 FROM schedules"
+        )
+        text = f"EXPLAIN (FORMAT JSON) {QUERIES['get_longest_keep']}"
+        (plan,) = books.execute(text.encode()).fetchall()[0][0]
+    used = [node.get("Index Name") for node in nodes(plan["Plan"])]
+    assert "schedule_history_by_keep" in used, plan
+    assert "Limit" in [node["Node Type"] for node in nodes(plan["Plan"])], "it reads one entry"

@@ -105,6 +105,17 @@ def test_a_schedule_is_one_message_and_a_page_two(
         assert len(waited) == 2, "the ids, and what there is about them"
 
 
+def test_creating_a_schedule_takes_four_messages(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = Book(store)
+    form: Any = {"trigger": {"cron": "0 9 * * *"}, "target": {"command": ["true"]}}
+    book.schedules.create("first", **form)
+    with messages(monkeypatch) as waited:
+        book.schedules.create("second", **form)
+    assert len(waited) == 4, "windows and quota; the schedule; its parts; the audit and the end"
+
+
 def test_statements_before_and_in_a_message_have_one_snapshot(store: PostgresStore) -> None:
     schedule_id = add_schedule(store)
 

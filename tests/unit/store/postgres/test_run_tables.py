@@ -27,6 +27,7 @@ from tests.support.builders import (
     settle,
     tick,
 )
+from tests.support.retention import purge_all
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -169,8 +170,8 @@ def test_retention_leaves_nothing_of_a_run(
         end(store, claimed.token, Outcome("succeeded", output=f'"{LARGE}"'))
     assert counts(postgres_url, *TABLES, *OF_A_RUN) == [0, 3, 1, 1, 3, 0, 3, 0]
     clock.advance(timedelta(days=1))
-    assert store.transact(lambda tx: tx.upkeep.purge(tx.now, 2)).number == 2
+    assert store.transact(lambda tx: purge_all(tx, tx.now, 2)).number == 2
     assert counts(postgres_url, "ended_runs", "run_logs") == [1, 1]
-    store.transact(lambda tx: tx.upkeep.purge(tx.now, 100))
+    store.transact(lambda tx: purge_all(tx, tx.now, 100))
     assert counts(postgres_url, *TABLES, *OF_A_RUN) == [0] * 8
     assert book.enqueue("job", key="once").id not in kept

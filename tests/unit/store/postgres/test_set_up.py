@@ -16,6 +16,7 @@ from duebook.errors import Unavailable
 from duebook.store.postgres import PostgresStore
 from tests.support.builders import add_run, add_schedule, begin, claim, settle, tick
 from tests.support.postgres import Server
+from tests.support.retention import purge_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +78,7 @@ def do_everything(store: PostgresStore) -> None:
     assert settle(store, claimed.token)
     lease = timedelta(seconds=30)
     assert store.pulse("node-1", lease, ("default",)).alive
-    store.transact(lambda tx: tx.upkeep.purge(tx.now, 10))
+    store.transact(lambda tx: purge_all(tx, tx.now, 10))
     assert check_books(store, deep=True).balanced
     assert store.news(0)
 
@@ -148,7 +149,7 @@ def test_a_node_forgets_of_the_audit_only_what_is_older_than_90_days(granted: st
         assert connection.execute(forget, ["infinity"]).fetchone() == (2,)
         assert connection.execute(left).fetchone() == (2,)
     with opened_by(granted) as store:
-        store.transact(lambda tx: tx.upkeep.purge(tx.now, 10_000))
+        store.transact(lambda tx: purge_all(tx, tx.now, 10_000))
     with psycopg.connect(granted) as connection:
         assert connection.execute(left).fetchone() == (2,)
 

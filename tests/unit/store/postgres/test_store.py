@@ -581,3 +581,34 @@ def test_a_node_says_how_far_its_clock_is_off(
         store.pulse(node.id, timedelta(minutes=1), [])
         (node,) = store.read(lambda tx: tx.nodes.list_nodes())
         assert abs(node.clock_ahead - off) < timedelta(minutes=1)
+
+
+def test_ends_are_told_only_while_somebody_waits(postgres_url: str) -> None:
+    worker, waiter = PostgresStore(postgres_url), PostgresStore(postgres_url)
+    rung: list[News] = []
+    ring = worker._herald.ring
+
+    def note(news: News) -> None:
+        rung.append(news)
+        ring(news)
+
+    worker._herald.ring = note  # type: ignore[method-assign]
+    try:
+        end_a_run(worker)
+        assert not any(News.ENDS in news for news in rung), "nobody waits"
+        worker.news(0)  # it listens, as a node does; for a minute anybody may be waiting
+        worker._listener._awaited_until = 0.0
+        seen = waiter.wait_for_ends(-1, 0)
+        eventually(lambda: worker._listener.are_ends_awaited)
+        seen = waiter.wait_for_ends(seen, 0)
+        end_a_run(worker)
+        assert any(News.ENDS in news for news in rung)
+        eventually(lambda: waiter.wait_for_ends(seen, 0.1) != seen)
+    finally:
+        worker.close()
+        waiter.close()
+
+
+def end_a_run(store: PostgresStore) -> None:
+    run = Book(store).enqueue("digest")
+    Book(store).runs.cancel(run.id)

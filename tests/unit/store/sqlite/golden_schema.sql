@@ -14,6 +14,48 @@ CREATE TRIGGER audit_stays BEFORE UPDATE ON audit BEGIN
     SELECT RAISE(ABORT, 'entries of the audit cannot be changed');
 END;
 
+CREATE TABLE alert_rules (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    spec TEXT NOT NULL CHECK (json_valid(spec)),
+    schedule TEXT, -- the name of the only one that it concerns
+    schedule_id TEXT, -- the schedule that it is deleted with
+    silenced_until INTEGER,
+    sent TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(sent)), -- when it told of problems lately
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (namespace, name)
+) STRICT;
+
+CREATE TABLE alert_streaks (
+    namespace TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    failures INTEGER NOT NULL CHECK (failures >= 1),
+    PRIMARY KEY (namespace, subject)
+) STRICT;
+
+CREATE TABLE alerts (
+    id TEXT PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    rule TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    title TEXT NOT NULL,
+    text TEXT NOT NULL,
+    schedule TEXT,
+    run_id TEXT,
+    due_at INTEGER,
+    opened_at INTEGER NOT NULL,
+    seen_at INTEGER NOT NULL,
+    count INTEGER NOT NULL CHECK (count >= 1),
+    state TEXT NOT NULL CHECK (state IN ('silenced', 'waiting', 'sent')),
+    message TEXT, -- the first of those that one message told of
+    told_at INTEGER,
+    resolved_at INTEGER,
+    event_id TEXT, -- the last message about it
+    CHECK ((state = 'sent') = (message IS NOT NULL))
+) STRICT;
+
 CREATE TABLE audit (
     id INTEGER PRIMARY KEY,
     at INTEGER NOT NULL,
@@ -50,8 +92,11 @@ CREATE TABLE clock_steps (
 CREATE TABLE consumers (
     namespace TEXT NOT NULL,
     name TEXT NOT NULL,
-    kind TEXT NOT NULL CHECK (kind IN ('group', 'kafka', 'webhook')),
+    kind TEXT NOT NULL CHECK (
+        kind IN ('group', 'kafka', 'ping', 'webhook', 'alert_rules', 'alert_channel')),
     topics TEXT NOT NULL CHECK (json_valid(topics)), -- null: all but those about life cycles
+    types TEXT NOT NULL DEFAULT 'null' CHECK (json_valid(types)), -- null: all
+    labels TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(labels)), -- of the schedule of an event
     partitions INTEGER NOT NULL CHECK (partitions >= 1),
     attempts INTEGER NOT NULL CHECK (attempts >= 1),
     options TEXT NOT NULL CHECK (json_valid(options)),
@@ -69,6 +114,7 @@ CREATE TABLE cursors (
     retry_at INTEGER, -- when a receiver that took nothing is tried again
     error TEXT,
     replay_until INTEGER NOT NULL DEFAULT 0, -- up to there it gets what it had before
+    look_at INTEGER, -- null: alert rules that follow from time are looked at now, else then
     PRIMARY KEY (namespace, name, part),
     FOREIGN KEY (namespace, name) REFERENCES consumers ON DELETE CASCADE
 ) STRICT;
@@ -289,6 +335,13 @@ CREATE TABLE moves (
     CHECK ((state = 'draining') = (until IS NOT NULL))
 ) STRICT;
 
+CREATE TABLE namespace_history (
+    namespace TEXT PRIMARY KEY,
+    keep_seconds INTEGER CHECK (keep_seconds >= 1),
+    forgotten_until INTEGER,
+    ledger_until INTEGER -- only of *
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE namespace_use (
     namespace TEXT NOT NULL,
     slot INTEGER NOT NULL,
@@ -315,7 +368,12 @@ CREATE TABLE node_sessions (
     labels TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(labels)), -- those that it has
     clock_ahead REAL NOT NULL DEFAULT 0, -- seconds, of its machine when it was last seen
     machine TEXT NOT NULL DEFAULT '', -- in which its pid means something, or empty
-    process_started INTEGER NOT NULL DEFAULT 0 -- ticks of that machine
+    process_started INTEGER NOT NULL DEFAULT 0, -- ticks of that machine
+    draining_at INTEGER, -- since then it starts no more runs
+    stops_when_idle INTEGER NOT NULL DEFAULT 0 CHECK (stops_when_idle IN (0, 1)),
+    secrets TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(secrets)), -- the names of those that it offers
+    unserved TEXT NOT NULL DEFAULT '{}'
+        CHECK (json_valid(unserved)) -- the sinks and channels that it cannot serve, and why
 ) STRICT;
 
 CREATE TABLE queues (
@@ -343,11 +401,24 @@ CREATE TABLE run_attempts (
     claimed_at INTEGER NOT NULL,
     started_at INTEGER,
     finished_at INTEGER NOT NULL,
-    outcome TEXT NOT NULL CHECK (outcome IN ('succeeded', 'failed', 'cancelled', 'lost', 'handed_back')),
+    outcome TEXT NOT NULL CHECK (outcome IN
+        ('succeeded', 'partial', 'failed', 'cancelled', 'lost', 'handed_back')),
     error TEXT,
     exit_code INTEGER,
     went_on_until INTEGER, -- its task did, after the attempt had ended here
     PRIMARY KEY (run_id, attempt)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE run_keys (
+    namespace TEXT NOT NULL,
+    task TEXT NOT NULL,
+    key TEXT NOT NULL,
+    run_id TEXT NOT NULL -- the key is taken before the run is created
+        REFERENCES runs (id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
+    until TEXT NOT NULL DEFAULT 'forever' CHECK (until IN ('pending', 'active', 'forever', 'time')),
+    free_at INTEGER,
+    PRIMARY KEY (namespace, task, key),
+    CHECK ((until = 'time') = (free_at IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE run_logs (
@@ -390,7 +461,7 @@ CREATE TABLE runs (
     payload TEXT CHECK (payload IS NULL OR json_valid(payload)),
     status TEXT NOT NULL
         CHECK (status = 'queued' OR status = 'running' OR status = 'succeeded'
-            OR status = 'failed' OR status = 'cancelled'),
+            OR status = 'partial' OR status = 'failed' OR status = 'cancelled'),
     attempt INTEGER NOT NULL DEFAULT 0 CHECK (attempt >= 0),
     failures INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),
     losses INTEGER NOT NULL DEFAULT 0 CHECK (losses >= 0),
@@ -423,6 +494,7 @@ CREATE TABLE runs (
     UNIQUE (schedule_id, due_at),
     CHECK (status <> 'running' OR (session_id IS NOT NULL AND claimed_at IS NOT NULL)),
     CHECK (status <> 'queued' OR session_id IS NULL),
+    CHECK (status <> 'partial' OR queue = '@flow'),
     CHECK ((status = 'queued' OR status = 'running') = (finished_at IS NULL)),
     CHECK ((schedule_id IS NULL) = (version IS NULL)),
     CHECK ((due_at IS NOT NULL)
@@ -450,6 +522,13 @@ CREATE TABLE schedule_exceptions (
     PRIMARY KEY (schedule_id, due_at, kind),
     CHECK ((kind = 'moved_away') = (moved_to IS NOT NULL)),
     CHECK (moved_from IS NULL OR kind = 'moved_here')
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE schedule_history (
+    schedule_id TEXT PRIMARY KEY REFERENCES schedules (id),
+    keep_seconds INTEGER CHECK (keep_seconds >= 1),
+    keep_last INTEGER CHECK (keep_last >= 1), -- how many of its runs
+    forgotten_until INTEGER
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE schedule_labels (
@@ -525,6 +604,17 @@ CREATE TABLE secrets (
     value TEXT NOT NULL
 ) STRICT;
 
+CREATE TABLE shadow_switches (
+    id INTEGER PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    shadow INTEGER NOT NULL CHECK (shadow IN (0, 1)),
+    schedule TEXT NOT NULL DEFAULT '',
+    labels TEXT NOT NULL CHECK (json_valid(labels)),
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL DEFAULT ''
+) STRICT;
+
 CREATE TABLE sqlite_sequence(name,seq);
 
 CREATE TABLE tokens (
@@ -539,6 +629,17 @@ CREATE TABLE tokens (
     last_used_at INTEGER,
     revoked_at INTEGER
 ) STRICT;
+
+CREATE INDEX alert_rules_of_schedule ON alert_rules (schedule_id) WHERE schedule_id IS NOT NULL;
+
+CREATE INDEX alerts_by_time ON alerts (namespace, opened_at, id);
+
+CREATE INDEX alerts_of_message ON alerts (message) WHERE message IS NOT NULL;
+
+CREATE UNIQUE INDEX alerts_open ON alerts (namespace, rule, kind, subject)
+    WHERE resolved_at IS NULL;
+
+CREATE INDEX alerts_waiting ON alerts (namespace) WHERE state = 'waiting';
 
 CREATE INDEX audit_by_time ON audit (at);
 
@@ -570,11 +671,11 @@ CREATE INDEX maintenance_windows_by_end ON maintenance_windows (end_at);
 
 CREATE INDEX node_sessions_alive ON node_sessions (expires_at) WHERE ended_at IS NULL;
 
+CREATE INDEX run_keys_of_run ON run_keys (run_id);
+
 CREATE INDEX runs_active ON runs (schedule_id, lane, created_at) WHERE status IN ('queued', 'running');
 
 CREATE INDEX runs_busy ON runs (schedule_id, lane, created_at) WHERE status = 'running';
-
-CREATE UNIQUE INDEX runs_by_key ON runs (namespace, key) WHERE key IS NOT NULL;
 
 CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
 
@@ -585,7 +686,7 @@ CREATE INDEX runs_expiring ON runs (expires_at)
     WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL;
 
 CREATE INDEX runs_failed ON runs (namespace, status)
-    WHERE status = 'failed' OR status = 'cancelled';
+    WHERE status = 'partial' OR status = 'failed' OR status = 'cancelled';
 
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
 
@@ -603,12 +704,16 @@ CREATE INDEX runs_queued ON runs (queue, namespace, -priority, ready_at) WHERE s
 
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
 
-CREATE INDEX runs_succeeded ON runs (schedule_id, finished_at) WHERE status = 'succeeded';
+CREATE INDEX runs_succeeded ON runs (schedule_id, finished_at)
+    WHERE status = 'succeeded' OR status = 'partial';
 
 CREATE INDEX runs_undue ON runs (schedule_id, created_at)
     WHERE due_at IS NULL AND schedule_id IS NOT NULL;
 
 CREATE INDEX schedule_deps_of_schedule ON schedule_deps (schedule_id);
+
+CREATE INDEX schedule_history_by_keep ON schedule_history (keep_seconds)
+    WHERE keep_seconds IS NOT NULL;
 
 CREATE UNIQUE INDEX schedule_labels_by_value ON schedule_labels (namespace, label, value, name);
 
@@ -637,6 +742,8 @@ CREATE INDEX schedules_of_calendar ON schedules (namespace, calendar)
 
 CREATE INDEX schedules_of_flow ON schedules (namespace, target)
     WHERE deleted_at IS NULL AND substr(target, 1, 5) = 'flow:';
+
+CREATE INDEX shadow_switches_of_namespace ON shadow_switches (namespace, at, id);
 
 CREATE UNIQUE INDEX tokens_by_name ON tokens (name) WHERE revoked_at IS NULL;
 

@@ -17,6 +17,7 @@ import pytest
 from duebook.errors import Conflict
 from duebook.store.sqlite import SqliteStore, migrate
 from duebook.store.sqlite.migrate import Migration, applied, available
+from tests.support.builders import LEASE, begin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,6 +136,19 @@ def with_second(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
         monkeypatch.setattr(migrate, "available", lambda: [*ours, second])
 
     return add
+
+
+def test_a_node_that_runs_is_told_to_stop_by_a_new_migration(
+    path: Path, with_second: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = SqliteStore(path)
+    begin(running)
+    with_second("CREATE TABLE more (id INTEGER) STRICT;")
+    open_and_close(path)
+    monkeypatch.undo()
+    assert not running.pulse("node-1", LEASE, ()).alive
+    assert "upgrade Duebook" in (running.read(lambda tx: tx.status.unfit()) or "")
+    running.close()
 
 
 @pytest.mark.parametrize("fresh", [True, False])

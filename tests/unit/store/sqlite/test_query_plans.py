@@ -41,7 +41,7 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_session_runs": {"id": "alive"},
     "list_orphans": {"limit": 10},
     "get_earliest_ready": {"now": NOW},
-    "end_expired_sessions": {"now": NOW},
+    "end_expired_sessions": {"now": NOW, "longest": 30},
     "list_waiting_queues": {"limit": 10},
     "count_queued": {"queue": "default", "limit": 10},
     "get_most_overdue": {"before": NOW},
@@ -50,6 +50,18 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "cancel_queued_runs": {"ids": json.dumps(["s1", "s2"]), "now": NOW, "reason": "deleted"},
     "limit_queued_runs": {"id": "s1", "exclusive": 0, "max_concurrent": 1},
     "delete_states": {"ids": json.dumps(["s1", "s2"])},
+    "look_at_old_runs": {
+        "namespaces": '["shop"]',
+        "among": 0,
+        "before": NOW,
+        "remembered": NOW,
+        "at": 0,
+        "place": 0,
+        "limit": 5,
+    },
+    "look_at_outdated_runs": {"id": "s1", "before": NOW, "remembered": NOW, "limit": 1},
+    "look_at_surplus_runs": {"id": "s1", "last": 0, "remembered": NOW, "limit": 1},
+    "delete_runs": {"ids": json.dumps(["r0", "e1-0"]), "kept": 0},
 }
 NAMES: Final[dict[str, Any]] = {"namespace": "d", "after": "s1", "before": "s{", "limit": 51}
 LABEL: Final[dict[str, Any]] = {**NAMES, "label": "team", "value": "x"}
@@ -59,6 +71,8 @@ STRETCH: Final[dict[str, Any]] = {"schedule_id": "s1", "since": 0, "before": NOW
 PAGES: Final[dict[str, dict[str, Any]]] = {
     "list_by_name": NAMES,
     "list_by_name_back": NAMES,
+    "search_by_name": NAMES | {"text": "x"},
+    "search_by_name_back": NAMES | {"text": "x"},
     "list_by_label": LABEL,
     "list_by_label_back": LABEL,
     "list_by_age": AGE,
@@ -187,3 +201,9 @@ def test_a_page_is_a_stretch_of_an_index(
         if re.match(r"(SCAN|SEARCH) (?!wanted|\()", line):
             assert re.search(r"INDEX|PRIMARY KEY", line), line
         assert "TEMP B-TREE" not in line or name in ("list_runs_of", "list_latest_runs"), line
+
+
+def test_the_longest_keep_is_one_step_in_an_index(connection: sqlite3.Connection) -> None:
+    rows = connection.execute(f"EXPLAIN QUERY PLAN {QUERIES['get_longest_keep']}").fetchall()
+    (step,) = [row[-1] for row in rows]
+    assert step.startswith("SEARCH schedule_history USING COVERING INDEX schedule_history_by_keep")

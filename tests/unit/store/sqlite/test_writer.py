@@ -13,7 +13,7 @@ import pytest
 from duebook.errors import Unavailable
 from duebook.store.sqlite import SqliteStore
 from duebook.store.sqlite.connection import APPLICATION_ID
-from duebook.store.sqlite.writer import MOST_IN_GROUP, Writer
+from duebook.store.sqlite.writer import MOST_IN_GROUP, Writer, open_writer
 from tests.support.processes import in_a_child
 from tests.support.waiting import PATIENCE
 
@@ -47,7 +47,7 @@ def points() -> list[str]:
 
 @pytest.fixture
 def writer(path: Path, points: list[str]) -> Iterator[Writer]:
-    made = Writer(path, points.append)
+    made = open_writer(path, points.append)
     made.run(lambda connection: connection.execute(f"PRAGMA application_id = {APPLICATION_ID}"))
     made.run(lambda connection: connection.execute("CREATE TABLE t (a INTEGER UNIQUE)"))
     points.clear()
@@ -127,7 +127,7 @@ def test_a_result_is_there_only_when_it_is_durable(path: Path) -> None:
         if armed and name == "before:COMMIT":
             raise Stop
 
-    writer = Writer(path, hook)
+    writer = open_writer(path, hook)
     writer.run(lambda connection: connection.execute("CREATE TABLE t (a INTEGER UNIQUE)"))
     armed = True
     with pytest.raises(Stop):
@@ -140,7 +140,7 @@ def test_a_result_is_there_only_when_it_is_durable(path: Path) -> None:
 
 
 def test_two_writers_take_turns(writer: Writer, path: Path) -> None:
-    other = Writer(path, None)
+    other = open_writer(path, None)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: (writer, other)[n % 2].run(insert(n)), range(60)))
     other.close()
@@ -148,7 +148,7 @@ def test_two_writers_take_turns(writer: Writer, path: Path) -> None:
 
 
 def test_what_waits_is_written_before_the_writer_closes(path: Path) -> None:
-    writer = Writer(path, None)
+    writer = open_writer(path, None)
     writer.run(lambda connection: connection.execute("CREATE TABLE t (a INTEGER UNIQUE)"))
     gate = Gate(writer)
     with ThreadPoolExecutor(2) as pool:
@@ -168,7 +168,7 @@ def test_what_waits_is_written_before_the_writer_closes(path: Path) -> None:
 
 
 def test_a_closed_writer_refuses(path: Path) -> None:
-    writer = Writer(path, None)
+    writer = open_writer(path, None)
     writer.close()
     with pytest.raises(Unavailable, match="closed"):
         writer.run(lambda _: None)
@@ -191,8 +191,8 @@ def test_a_closed_store_does_not_open_itself_again_in_another_thread(path: Path)
     store.close()
     with ThreadPoolExecutor(1) as pool:
         error = pool.submit(store.read, lambda tx: tx.now).exception()
-    for _, connection in store._open:
-        connection.close()
+    for reader in store._open:
+        reader.connection.close()
     assert isinstance(error, Unavailable)
 
 

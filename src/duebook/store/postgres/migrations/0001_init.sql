@@ -157,6 +157,20 @@ CREATE TABLE maintenance_windows (
 );
 CREATE INDEX maintenance_windows_by_end ON maintenance_windows (end_at);
 
+-- Shadow mode: from when it is on or off for which schedules. Of those that select one, the latest
+-- before a due time counts.
+CREATE TABLE shadow_switches (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    namespace text COLLATE "C" NOT NULL,
+    at timestamptz NOT NULL,
+    shadow boolean NOT NULL,
+    schedule text COLLATE "C" NOT NULL DEFAULT '',
+    labels text NOT NULL CHECK (labels::json IS NOT NULL),
+    created_at timestamptz NOT NULL,
+    created_by text NOT NULL DEFAULT ''
+);
+CREATE INDEX shadow_switches_of_namespace ON shadow_switches (namespace, at, id);
+
 -- Who may read the due times of a namespace as an iCal file. Of a secret only its digest is kept.
 CREATE TABLE feeds (
     id text COLLATE "C" PRIMARY KEY,
@@ -190,6 +204,25 @@ CREATE TABLE quotas (
     definition_bytes bigint CHECK (definition_bytes >= 0), -- of all schedules
     max_priority integer -- of its runs
 );
+
+-- How long namespaces keep their runs, and up to which due time runs and entries of the ledger may
+-- have been deleted. * is every namespace without a keep of its own; one without both has no row.
+CREATE TABLE namespace_history (
+    namespace text COLLATE "C" PRIMARY KEY,
+    keep_seconds bigint CHECK (keep_seconds >= 1),
+    forgotten_until timestamptz,
+    ledger_until timestamptz -- only of *
+);
+
+-- The same of schedules that say it, or once did.
+CREATE TABLE schedule_history (
+    schedule_id text COLLATE "C" PRIMARY KEY REFERENCES schedules (id),
+    keep_seconds bigint CHECK (keep_seconds >= 1),
+    keep_last integer CHECK (keep_last >= 1), -- how many of its runs
+    forgotten_until timestamptz
+);
+CREATE INDEX schedule_history_by_keep ON schedule_history (keep_seconds)
+    WHERE keep_seconds IS NOT NULL;
 
 -- How much a namespace holds: the sum of its rows. Each transaction adds to one of them, so that
 -- those who write at once seldom wait for each other.
@@ -293,7 +326,12 @@ CREATE TABLE node_sessions (
     labels text NOT NULL DEFAULT '{}' CHECK (labels::json IS NOT NULL), -- those that it has
     clock_ahead double precision NOT NULL DEFAULT 0, -- seconds, of its machine when it was last seen
     machine text NOT NULL DEFAULT '', -- in which its pid means something, or empty
-    process_started bigint NOT NULL DEFAULT 0 -- ticks of that machine
+    process_started bigint NOT NULL DEFAULT 0, -- ticks of that machine
+    draining_at timestamptz, -- since then it starts no more runs
+    stops_when_idle boolean NOT NULL DEFAULT false,
+    secrets text NOT NULL DEFAULT '{}' CHECK (secrets::json IS NOT NULL), -- the names of those that it offers
+    unserved text NOT NULL DEFAULT '{}'
+        CHECK (unserved::json IS NOT NULL) -- the sinks and channels that it cannot serve, and why
 ) WITH (fillfactor = 70);
 CREATE INDEX node_sessions_alive ON node_sessions (expires_at) WHERE ended_at IS NULL;
 
@@ -407,7 +445,8 @@ CREATE UNIQUE INDEX active_runs_of_parent ON active_runs (parent_run_id, step)
 CREATE TABLE ended_runs (
     LIKE active_runs INCLUDING DEFAULTS,
     PRIMARY KEY (id),
-    CHECK (status IN ('succeeded', 'failed', 'cancelled')),
+    CHECK (status IN ('succeeded', 'partial', 'failed', 'cancelled')),
+    CHECK (status <> 'partial' OR queue = '@flow'),
     CHECK (finished_at IS NOT NULL),
     CHECK ((due_at IS NOT NULL) = (origin IN ('schedule', 'catchup', 'backfill')))
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
@@ -426,7 +465,7 @@ CREATE INDEX runs_undue ON ended_runs (schedule_id, created_at, place)
     WHERE due_at IS NULL AND schedule_id IS NOT NULL;
 CREATE INDEX runs_of_task ON ended_runs (namespace, task, place) WHERE origin = 'enqueue';
 CREATE INDEX runs_failed ON ended_runs (namespace, status, place)
-    WHERE status IN ('failed', 'cancelled');
+    WHERE status IN ('partial', 'failed', 'cancelled');
 
 -- The runs, wherever they are; it is read, never written.
 CREATE VIEW runs AS SELECT * FROM active_runs UNION ALL SELECT * FROM ended_runs;
@@ -439,12 +478,16 @@ CREATE TABLE due_keys (
     PRIMARY KEY (schedule_id, due_at)
 );
 
--- What is enqueued with a key is enqueued once.
+-- The run that has a key, or had it last; until when, is decided when somebody asks for the key.
 CREATE TABLE run_keys (
     namespace text COLLATE "C" NOT NULL,
+    task text COLLATE "C" NOT NULL,
     key text COLLATE "C" NOT NULL,
     run_id text COLLATE "C" NOT NULL,
-    PRIMARY KEY (namespace, key)
+    until text NOT NULL DEFAULT 'forever' CHECK (until IN ('pending', 'active', 'forever', 'time')),
+    free_at timestamptz,
+    PRIMARY KEY (namespace, task, key),
+    CHECK ((until = 'time') = (free_at IS NOT NULL))
 );
 
 CREATE TABLE run_attempts (
@@ -455,7 +498,8 @@ CREATE TABLE run_attempts (
     started_at timestamptz,
     finished_at timestamptz NOT NULL,
     outcome text NOT NULL
-        CHECK (outcome IN ('succeeded', 'failed', 'cancelled', 'lost', 'handed_back')),
+        CHECK (outcome IN
+            ('succeeded', 'partial', 'failed', 'cancelled', 'lost', 'handed_back')),
     error text,
     exit_code integer,
     went_on_until timestamptz, -- its task did, after the attempt had ended here
@@ -616,8 +660,11 @@ CREATE INDEX events_by_time ON events (at);
 CREATE TABLE consumers (
     namespace text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,
-    kind text NOT NULL CHECK (kind IN ('group', 'kafka', 'webhook')),
+    kind text NOT NULL CHECK (
+        kind IN ('group', 'kafka', 'ping', 'webhook', 'alert_rules', 'alert_channel')),
     topics text NOT NULL CHECK (topics::json IS NOT NULL), -- null: all but those about life cycles
+    types text NOT NULL DEFAULT 'null' CHECK (types::json IS NOT NULL), -- null: all
+    labels text NOT NULL DEFAULT '{}' CHECK (labels::json IS NOT NULL), -- of an event's schedule
     partitions integer NOT NULL CHECK (partitions >= 1),
     attempts integer NOT NULL CHECK (attempts >= 1),
     options text NOT NULL CHECK (options::json IS NOT NULL),
@@ -646,6 +693,7 @@ CREATE TABLE cursors (
     retry_at timestamptz, -- when a receiver that took nothing is tried again
     error text,
     replay_until bigint NOT NULL DEFAULT 0, -- up to there it gets what it had before
+    look_at timestamptz, -- null: alert rules that follow from time are looked at now, else then
     PRIMARY KEY (namespace, name, part),
     FOREIGN KEY (namespace, name) REFERENCES consumers ON DELETE CASCADE
 ) WITH (fillfactor = 70);
@@ -681,6 +729,57 @@ CREATE TABLE dead_letters (
 );
 CREATE INDEX dead_letters_again ON dead_letters (namespace, name, at, event_id) WHERE again;
 CREATE INDEX dead_letters_by_time ON dead_letters (namespace, at, event_id, name);
+
+-- Whom to tell of which problems. Its channels are consumers, by their names.
+CREATE TABLE alert_rules (
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    spec text NOT NULL CHECK (spec::json IS NOT NULL),
+    schedule text COLLATE "C", -- the name of the only one that it concerns
+    schedule_id text COLLATE "C", -- the schedule that it is deleted with
+    silenced_until timestamptz,
+    sent text NOT NULL DEFAULT '[]' CHECK (sent::json IS NOT NULL), -- when it told of problems lately
+    created_at timestamptz NOT NULL,
+    created_by text NOT NULL DEFAULT '',
+    PRIMARY KEY (namespace, name)
+);
+CREATE INDEX alert_rules_of_schedule ON alert_rules (schedule_id) WHERE schedule_id IS NOT NULL;
+
+-- Problems, from when they were found until they are over.
+CREATE TABLE alerts (
+    id text COLLATE "C" PRIMARY KEY,
+    namespace text COLLATE "C" NOT NULL,
+    rule text COLLATE "C" NOT NULL,
+    kind text NOT NULL,
+    subject text COLLATE "C" NOT NULL,
+    title text NOT NULL,
+    text text NOT NULL,
+    schedule text COLLATE "C",
+    run_id text COLLATE "C",
+    due_at timestamptz,
+    opened_at timestamptz NOT NULL,
+    seen_at timestamptz NOT NULL,
+    count integer NOT NULL CHECK (count >= 1),
+    state text NOT NULL CHECK (state IN ('silenced', 'waiting', 'sent')),
+    message text COLLATE "C", -- the first of those that one message told of
+    told_at timestamptz,
+    resolved_at timestamptz,
+    event_id text COLLATE "C", -- the last message about it
+    CHECK ((state = 'sent') = (message IS NOT NULL))
+);
+CREATE UNIQUE INDEX alerts_open ON alerts (namespace, rule, kind, subject)
+    WHERE resolved_at IS NULL;
+CREATE INDEX alerts_waiting ON alerts (namespace) WHERE state = 'waiting';
+CREATE INDEX alerts_of_message ON alerts (message) WHERE message IS NOT NULL;
+CREATE INDEX alerts_by_time ON alerts (namespace, opened_at, id);
+
+-- How often something failed in a row, while a rule counts that.
+CREATE TABLE alert_streaks (
+    namespace text COLLATE "C" NOT NULL,
+    subject text COLLATE "C" NOT NULL,
+    failures integer NOT NULL CHECK (failures >= 1),
+    PRIMARY KEY (namespace, subject)
+);
 
 -- Which books were copied here: proof for a copy that broke off just then.
 CREATE TABLE arrivals (

@@ -41,6 +41,16 @@ class Command(BaseCommand):
         )
         parser.add_argument("--run-as", metavar="USER", help="run commands as another user")
         parser.add_argument(
+            "--stop-within",
+            metavar="LENGTH",
+            help="how long to wait for running runs when told to stop, such as 5m",
+        )
+        parser.add_argument(
+            "--lease",
+            metavar="LENGTH",
+            help="how long it may be out of touch with the database, from 30s to 10m",
+        )
+        parser.add_argument(
             "--prune", action="store_true", help="delete schedules that code no longer declares"
         )
 
@@ -60,6 +70,8 @@ class Command(BaseCommand):
                     keep_prints=True,
                     pass_env=options["pass_env"],
                     run_as=options["run_as"],
+                    stop_within=options["stop_within"],
+                    lease=options["lease"],
                 )
         except DuebookError as error:
             raise CommandError(str(error)) from error

@@ -1,0 +1,330 @@
+"""Opens, repeats and resolves alerts, and writes messages about them; pure.
+
+A problem of a rule stays open until it is over, and is told once, or again after `repeat`. What may
+not be told yet waits, and is told in one message. A message that a problem is over follows when all
+that its message told of are over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from duebook.alerting.facts import Happening, Look, Standing, Subject, is_slow
+from duebook.alerting.pace import may_send_at, remember
+from duebook.alerting.words import MOST_NAMED, title_of
+from duebook.lazy_dataclasses import dataclass
+from duebook.model.alert import Alert, AlertRule, Condition
+from duebook.timetext import parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from duebook.model.window import MaintenanceWindow
+
+__all__ = ["Board", "Decided", "Told", "decide"]
+
+_ENDED_BY_SUCCESS: Final = ("failure", "failures", "missed", "no_success")
+Key = tuple[str, str, str]
+"""rule, kind and subject of an open alert"""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A message that is to be sent."""
+
+    rule: AlertRule
+    status: Literal["problem", "resolved"]
+    key: str
+    """the same for a problem, its repetitions and its end"""
+    alerts: tuple[Alert, ...]
+    """the first few that it tells of"""
+    count: int
+    """of all that it tells of"""
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """What was known before: rules, the alerts that may change, and failures in a row."""
+
+    rules: Sequence[AlertRule]
+    alerts: Sequence[Alert] = ()
+    """those that are open or wait, of the subjects in question, and all of their messages"""
+    streaks: Mapping[str, int] = field(default_factory=dict)
+    windows: Sequence[MaintenanceWindow] = ()
+
+
+class Decided(NamedTuple):
+    """What changes."""
+
+    alerts: list[Alert]
+    """new ones, and those that are different now"""
+    told: list[Told]
+    sent: dict[str, tuple[datetime, ...]]
+    """by rule, where it has changed"""
+    streaks: dict[str, int]
+    """by subject, where it has changed; 0: none any more"""
+    deleted: list[str]
+    """ids of schedules that were deleted: rules of their own go with them"""
+    wake_at: datetime | None
+    """when something that waits may be told"""
+
+
+def decide(
+    board: Board,
+    happenings: Iterable[Happening],
+    look: Look | None,
+    now: datetime,
+    new_id: Callable[[], str],
+) -> Decided:
+    """What becomes of a board by what happened, in its order, and by how things stand."""
+    work = _Work(board, now, new_id)
+    for happening in happenings:
+        work.happen(happening)
+    if look is not None:
+        work.stand(look)
+    return work.finish()
+
+
+class _Work:
+    """A board while it is being changed."""
+
+    def __init__(self, board: Board, now: datetime, new_id: Callable[[], str]) -> None:
+        self._rules = {rule.name: rule for rule in board.rules if rule.enabled}
+        self._windows = [window for window in board.windows if window.state(now) == "open"]
+        self._now = now
+        self._new_id = new_id
+        self._before = {alert.id: alert for alert in board.alerts}
+        self._alerts = dict(self._before)
+        self._open: dict[Key, str] = {
+            (alert.rule, alert.kind, alert.subject): alert.id
+            for alert in board.alerts
+            if alert.resolved_at is None
+        }
+        self._streaks_before = dict(board.streaks)
+        self._streaks = dict(board.streaks)
+        self._sent = {rule.name: rule.sent for rule in board.rules}
+        self._repeats: dict[str, None] = {}
+        """messages that may be told again, in order"""
+        self._over: dict[str, None] = {}
+        """messages of which something is over, in order"""
+        self._told: list[Told] = []
+        self._deleted: list[str] = []
+
+    # -- what happened
+
+    def happen(self, fact: Happening) -> None:
+        key = fact.subject.key
+        if fact.kind == "deleted":
+            self._deleted.append(fact.text)
+            self._resolve(alert for alert in self._open_alerts() if alert.schedule == key)
+            self._streaks[key] = 0
+            return
+        if fact.kind == "failed":
+            self._streaks[key] = self._streaks.get(key, 0) + 1
+        if fact.kind == "succeeded":
+            self._streaks[key] = 0
+            over = (a for a in self._open_alerts() if a.kind in _ENDED_BY_SUCCESS)
+            self._resolve(alert for alert in over if alert.subject == key)
+        for rule in self._rules_for(fact.subject):
+            for condition in rule.conditions:
+                if self._happened(condition, fact):
+                    self._find(rule, condition, fact.subject, key, fact)
+
+    def _happened(self, condition: Condition, fact: Happening) -> bool:
+        match condition.kind:
+            case "failure":
+                return fact.kind == "failed"
+            case "failures":
+                streak = self._streaks.get(fact.subject.key, 0)
+                return fact.kind == "failed" and streak >= condition.number
+            case "missed":
+                return fact.kind == "missed"
+            case "late":
+                return fact.late > condition.limit
+            case _:
+                return False
+
+    # -- how things stand
+
+    def stand(self, look: Look) -> None:
+        """What is too long now is a problem; what was, and is not any more, is over."""
+        found: set[Key] = set()
+        for standing in look.standings:
+            key = self._key(standing)
+            for rule in self._rules_about(standing):
+                for condition in rule.conditions:
+                    if self._stands(condition, standing):
+                        found.add((rule.name, condition.kind, key))
+                        self._find(rule, condition, standing.subject, key, standing)
+        self._resolve(
+            alert
+            for alert in self._open_alerts()
+            if alert.kind in look.kinds and (alert.rule, alert.kind, alert.subject) not in found
+        )
+
+    def _stands(self, condition: Condition, standing: Standing) -> bool:
+        if condition.kind == "slow":
+            return standing.kind == "running" and is_slow(standing, self._now)
+        if condition.kind != standing.kind:
+            return False
+        return standing.rule is not None or self._now - standing.since > condition.limit
+
+    @staticmethod
+    def _key(standing: Standing) -> str:
+        """Two runs of a schedule are two problems."""
+        if standing.kind == "running" and standing.run_id is not None:
+            return f"{standing.subject.key} run:{standing.run_id}"
+        return standing.subject.key
+
+    # -- alerts
+
+    def _rules_for(self, subject: Subject) -> list[AlertRule]:
+        return [
+            rule for rule in self._rules.values() if rule.covers(subject.schedule, subject.labels)
+        ]
+
+    def _rules_about(self, standing: Standing) -> list[AlertRule]:
+        everything = standing.kind == "unattended"  # it concerns every schedule
+        rules = self._rules.values() if everything else self._rules_for(standing.subject)
+        return [rule for rule in rules if standing.rule in (None, rule.name)]
+
+    def _open_alerts(self) -> list[Alert]:
+        return [self._alerts[id_] for id_ in self._open.values()]
+
+    def _is_silenced(self, rule: AlertRule, subject: Subject) -> bool:
+        until = rule.silenced_until
+        if until is not None and self._now < until:
+            return True
+        return any(window.selects(subject.labels) for window in self._windows)
+
+    def _find(
+        self,
+        rule: AlertRule,
+        condition: Condition,
+        subject: Subject,
+        key: str,
+        fact: Happening | Standing,
+    ) -> None:
+        """A problem is there: it is new, or goes on."""
+        silenced = self._is_silenced(rule, subject)
+        streak = self._streaks.get(subject.key, 0)
+        title = title_of(condition, subject.key, streak)
+        known = self._open.get((rule.name, condition.kind, key))
+        if known is None:
+            id_ = self._new_id()
+            self._open[rule.name, condition.kind, key] = id_
+            self._alerts[id_] = Alert(
+                id_,
+                rule.namespace,
+                rule.name,
+                condition.kind,
+                key,
+                title,
+                fact.text,
+                subject.schedule,
+                fact.run_id,
+                fact.due_at,
+                self._now,
+                self._now,
+                fact.times if isinstance(fact, Happening) else 1,
+                "silenced" if silenced else "waiting",
+            )
+            return
+        alert = self._alerts[known]
+        if isinstance(fact, Happening):
+            alert = replace(
+                alert,
+                seen_at=self._now,
+                count=alert.count + fact.times,
+                title=title,
+                text=fact.text,
+                run_id=fact.run_id or alert.run_id,
+                due_at=fact.due_at or alert.due_at,
+            )
+        if alert.state == "silenced" and not silenced:
+            alert = replace(alert, state="waiting")
+        self._alerts[known] = alert
+        if alert.state == "sent" and not silenced and self._is_stale(rule, alert):
+            self._repeats[alert.message or alert.id] = None
+
+    def _is_stale(self, rule: AlertRule, alert: Alert) -> bool:
+        if rule.repeat is None or alert.told_at is None:
+            return False
+        return self._now - alert.told_at >= parse_duration(rule.repeat)
+
+    def _resolve(self, alerts: Iterable[Alert]) -> None:
+        for alert in list(alerts):
+            self._alerts[alert.id] = replace(alert, resolved_at=self._now)
+            del self._open[alert.rule, alert.kind, alert.subject]
+            if alert.message is not None:
+                self._over[alert.message] = None
+
+    # -- messages
+
+    def finish(self) -> Decided:
+        wakes = [at for rule in self._rules.values() if (at := self._tell(rule)) is not None]
+        for message in self._over:
+            self._tell_over(message)
+        for message in self._repeats:
+            self._tell_again(message)
+        changed = [a for id_, a in self._alerts.items() if self._before.get(id_) != a]
+        sent = {
+            rule.name: self._sent[rule.name]
+            for rule in self._rules.values()
+            if self._sent[rule.name] != rule.sent
+        }
+        before = self._streaks_before
+        streaks = {k: n for k, n in self._streaks.items() if before.get(k, 0) != n}
+        return Decided(changed, self._told, sent, streaks, self._deleted, min(wakes, default=None))
+
+    def _tell(self, rule: AlertRule) -> datetime | None:
+        """Tell what waits, if that may be; else returns when."""
+        waiting = [
+            alert
+            for alert in self._alerts.values()
+            if alert.rule == rule.name and alert.state == "waiting"
+        ]
+        if not waiting:
+            return None
+        if not self._may_send(rule):
+            return may_send_at(rule, self._sent[rule.name])
+        key = waiting[0].id
+        told = [replace(a, state="sent", message=key, told_at=self._now) for a in waiting]
+        self._alerts |= {alert.id: alert for alert in told}
+        self._send(Told(rule, "problem", key, tuple(told[:MOST_NAMED]), len(told)))
+        if all(alert.resolved_at is not None for alert in told):
+            self._over[key] = None
+        return None
+
+    def _may_send(self, rule: AlertRule) -> bool:
+        at = may_send_at(rule, self._sent[rule.name])
+        return at is None or at <= self._now
+
+    def _send(self, told: Told) -> None:
+        self._told.append(told)
+        self._sent[told.rule.name] = remember(self._sent[told.rule.name], self._now)
+
+    def _of_message(self, message: str) -> list[Alert]:
+        return [alert for alert in self._alerts.values() if alert.message == message]
+
+    def _tell_over(self, message: str) -> None:
+        """As many as were told of problems: so neither group nor limit concerns them."""
+        alerts = self._of_message(message)
+        rule = self._rules.get(alerts[0].rule)
+        if rule is None or not rule.recovers:
+            return
+        if all(alert.resolved_at is not None for alert in alerts):
+            some = tuple(alerts[:MOST_NAMED])
+            self._told.append(Told(rule, "resolved", message, some, len(alerts)))
+
+    def _tell_again(self, message: str) -> None:
+        alerts = [alert for alert in self._of_message(message) if alert.resolved_at is None]
+        rule = self._rules[alerts[0].rule] if alerts else None
+        if rule is None or not self._may_send(rule):
+            return  # it is found again
+        told = [replace(alert, told_at=self._now) for alert in alerts]
+        self._alerts |= {alert.id: alert for alert in told}
+        self._send(Told(rule, "problem", message, tuple(told[:MOST_NAMED]), len(told), True))

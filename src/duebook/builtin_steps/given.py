@@ -1,0 +1,34 @@
+"""What such a program was given: its payload; and how it says that something is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from duebook.errors import DuebookError, Invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["perform"]
+
+
+def perform(work: Callable[[dict[str, Any]], None]) -> None:
+    """Do the work with the payload of the step; what it raises is told, and fails the step."""
+    try:
+        work(_payload())
+    except (DuebookError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(1)
+
+
+def _payload() -> dict[str, Any]:
+    text = os.environ.get("DUEBOOK_PAYLOAD")
+    if text is None:
+        raise Invalid(
+            "the values of the step are larger than 128 KiB, too many for a program; use a file"
+        )
+    found: dict[str, Any] = json.loads(text)
+    return found

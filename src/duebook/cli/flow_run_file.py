@@ -1,0 +1,205 @@
+"""The command `flow run`: runs a flow file once, with a node and a database in this process."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from duebook.cli.arguments import read_pair
+from duebook.cli.commands import command
+from duebook.cli.flow_runs import print_end, watch
+from duebook.cli.loading import load_app
+from duebook.cli.log_reader import LogPrinter, RunLog
+from duebook.cli.opening import settings_of
+from duebook.cli.output import json_option, print_json, print_problem
+from duebook.cli.run import INTERRUPTED, exit_by
+from duebook.errors import Conflict, Invalid, printable, shorten
+from duebook.flows.build import Built, build
+from duebook.flows.files import Content, default_name, find, read
+from duebook.flows.problems import Problem, Refused
+from duebook.model.codec import encode
+from duebook.model.flow import Revision
+from duebook.model.target import TaskTarget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from duebook.app import Duebook
+    from duebook.model.flow import Flow
+    from duebook.model.run import Run
+
+__all__ = ["run_file_command"]
+
+MEMORY: Final = "memory://"
+
+
+@command("run")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("args", metavar="[-- ARGS]", nargs=-1)
+@click.option(
+    "--param", "params", metavar="NAME=VALUE", multiple=True, help="A parameter; repeatable."
+)
+@click.option("--app", metavar="MODULE:BOOK", help="Also run the tasks of this program.")
+@json_option
+def run_file_command(
+    file: Path, args: tuple[str, ...], params: tuple[str, ...], app: str | None, as_json: bool
+) -> None:
+    """Run a flow file once, without a node.
+
+    The run and its logs are kept in memory, and are gone afterwards. The flow can
+    call those of other files in its directory. ARGS are values of its params, by
+    place or as NAME=VALUE. Exit code 5 unless it succeeded, 6 if partial. Ctrl-C
+    stops it.
+
+    \b
+    Examples:
+      duebook flow run etl.yaml
+      duebook flow run etl.yaml -- 2026-02-07 REGION=eu
+    """
+    flow, revisions, flows = _read(file)
+    if app is None:
+        _refuse_tasks(flows)
+    given = _by_place(flow, args) | dict(read_pair(param, "--param") for param in params)
+    with _only_errors(), load_app(app, settings_of()) as book:
+        book.move(MEMORY, None)
+        book.store.transact(lambda tx: tx.flows.save_flows(book.namespace, revisions))
+        run = book.flows.start(flow.name, given)
+        queues = sorted({"default", *(each.policies.queue for each in flows)})
+        with book.running(queues=queues, labels=_labels(flows)):
+            run, interrupted = _follow(book, run, as_json)
+            if as_json:
+                print_json(encode(run) | {"steps": list(map(encode, book.flows.steps(run.id)))})
+            else:
+                print_end(run)
+    if interrupted:
+        click.get_current_context().exit(INTERRUPTED)
+    exit_by(run.status)
+
+
+@contextmanager
+def _only_errors() -> Iterator[None]:
+    """The log of a node is of no use here."""
+    log = logging.getLogger("duebook")
+    former = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(former)
+
+
+def _follow(book: Duebook, run: Run, quiet: bool) -> tuple[Run, bool]:
+    """Print steps, and what they print, until the run has ended; whether it was interrupted."""
+    log, printer = RunLog(book, run), LogPrinter()
+    interrupts, asked = 0, False
+
+    def count(*_: object) -> None:
+        nonlocal interrupts
+        interrupts += 1
+
+    def look() -> None:
+        nonlocal asked
+        if not quiet:
+            for piece in log.new():
+                printer(piece, log.width)
+        if interrupts > 1:
+            raise KeyboardInterrupt
+        if interrupts and not asked:
+            asked = True
+            click.echo("\nstopping; press Ctrl-C again to stop now", err=True)
+            with suppress(Conflict):
+                book.flows.stop(run.flow or "")
+
+    former = signal.signal(signal.SIGINT, count)
+    try:
+        return watch(book, run, {}, quiet, look), asked
+    except KeyboardInterrupt:
+        book.stop()  # and again at the end of `running`: the second time it ends what runs
+        return book.runs.get(run.id), True
+    finally:
+        signal.signal(signal.SIGINT, former)
+
+
+def _read(file: Path) -> tuple[Flow, list[Revision], list[Flow]]:
+    """The flow of a file, the revisions of all that it may call, and these flows themselves."""
+    content, built = _built(file, None)
+    if built.problems:
+        for problem in built.problems:
+            print_problem(problem, err=True)
+        raise SystemExit(2)
+    assert content is not None  # noqa: S101 - it would be a problem
+    found = {flow.name: (flow, _revision(flow, file, content)) for flow in built.flows}
+    for path, (text, other) in _others(file):
+        found |= {
+            flow.name: (flow, _revision(flow, path, text))
+            for flow in other.flows
+            if flow.name not in found
+        }
+    return (
+        built.flows[0],
+        [made for _, made in found.values()],
+        [flow for flow, _ in found.values()],
+    )
+
+
+def _others(file: Path) -> Iterator[tuple[Path, tuple[Content, Built]]]:
+    """The other files of its directory that can be read; who calls another is told that."""
+    root = file.parent
+    for path in find(root):
+        if path.resolve() != file.resolve():
+            content, built = _built(path, root)
+            if content is not None and not built.problems:
+                yield path, (content, built)
+
+
+def _built(path: Path, root: Path | None) -> tuple[Content | None, Built]:
+    try:
+        content = read(path, str(path), root)
+    except Refused as error:
+        return None, Built((), (), (error.problem,))
+    if content is None:
+        hint = f"to start a flow that a node reads: duebook flow start {path.stem}"
+        problem = Problem(str(path), 0, 0, "", "the file does not exist", hint)
+        return None, Built((), (), (problem,))
+    return content, build(content.text, str(path), default_name(path))
+
+
+def _revision(flow: Flow, path: Path, content: Content) -> Revision:
+    folder = path.resolve().parent.name or "flows"
+    return Revision(flow.name, f"{folder}/{path.name}", content.digest, content.text)
+
+
+def _refuse_tasks(flows: Sequence[Flow]) -> None:
+    for step in (step for flow in flows[:1] for step in flow.all_steps()):
+        if isinstance(step.target, TaskTarget):
+            raise Invalid(
+                f'step "{shorten(step.name)}" runs task "{step.target.name}"; name the program '
+                "that has it: --app MODULE:BOOK"
+            )
+
+
+def _labels(flows: Sequence[Flow]) -> dict[str, str]:
+    """This process has whatever labels the steps ask for."""
+    return {name: value for f in flows for step in f.all_steps() for name, value in step.workers}
+
+
+def _by_place(flow: Flow, args: Sequence[str]) -> dict[str, Any]:
+    """Values of params: those with a name, and the others in the order of the params."""
+    found: dict[str, Any] = {}
+    places = [param.name for param in flow.params]
+    for arg in args:
+        name, equals, value = arg.partition("=")
+        if equals and name in places:
+            found[name] = value
+            continue
+        rest = [place for place in places if place not in found]
+        if not rest:
+            has = ", ".join(places) or "none"
+            raise Invalid(f'there is no param for "{printable(shorten(arg))}"; the flow has {has}')
+        found[rest[0]] = arg
+    return found

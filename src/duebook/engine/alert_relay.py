@@ -1,0 +1,178 @@
+"""Serves the alerts of all namespaces: steps their evaluators, by one thread, and lets channels
+deliver, some at a time and only those that there is something for."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+from duebook.backoff import backoff
+from duebook.engine.alert_desk import AlertDesk, tidy_channels
+from duebook.engine.alert_looks import EARLY
+from duebook.errors import DuebookError
+from duebook.randomness import fraction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from datetime import timedelta
+
+    from duebook.engine.alert_desk import Key, Seen
+    from duebook.engine.alert_evaluator import AlertEvaluator
+    from duebook.model.consumer import Consumer
+    from duebook.store.base import Store
+
+__all__ = ["AlertRelay"]
+
+log = logging.getLogger(__name__)
+
+LONGEST: Final = 3_600.0
+SHORTEST: Final = 0.1
+"""Seconds between two looks that nobody called for."""
+LINGERS: Final = 5.0
+"""Seconds for which a channel keeps its thread when it has delivered everything."""
+MOST_BUSY: Final = 16
+"""Channels that deliver at the same time; the others wait for their turn."""
+SETTLED: Final = 60.0
+"""Seconds after which what was written has its position in the log."""
+
+
+class AlertRelay:
+    """Of one node. `begin` lets a channel deliver, until it has had nothing to do for a while."""
+
+    def __init__(
+        self,
+        store: Store,
+        lease: timedelta,
+        begin: Callable[[Consumer, float], None],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._lease = lease
+        self._begin = begin
+        self._monotonic = monotonic
+        self._desk = AlertDesk(store)
+        self._evaluating: dict[Key, _Evaluating] = {}
+        self._channels: dict[Key, Consumer] = {}
+        """those that it knows"""
+        self._served_at: dict[Key, float] = {}
+        self._untidy: dict[str, float] = {}
+        """namespaces in which channels may be left over, and when to look for them"""
+
+    def new_channels(self, consumers: Mapping[Key, Consumer]) -> list[tuple[Key, Consumer]]:
+        """Those that are new, or different."""
+        channels = {key: one for key, one in consumers.items() if one.kind == "alert_channel"}
+        known, self._channels = self._channels, channels
+        return [(key, one) for key, one in channels.items() if known.get(key) != one]
+
+    def step(self, consumers: Mapping[Key, Consumer], serving: Collection[Key]) -> float:
+        """Do what there is to do for these, of which some are being served; returns in how many
+        seconds to look again."""
+        for key, one in list(self._evaluating.items()):
+            if consumers.get(key) != one.consumer:
+                self._end(key)
+        self._end_idle()
+        if not consumers:
+            return LONGEST
+        seen = self._desk.look(consumers.values(), self._monotonic())
+        due = seen.due()
+        for key in due:
+            if key not in self._channels and key not in self._evaluating:
+                self._evaluating[key] = _Evaluating(
+                    self._store, consumers[key], self._lease, self._monotonic
+                )
+        self._serve_channels([key for key in due if key in self._channels], serving)
+        rests = self._evaluate(seen)
+        retry = seen.next_time(self._evaluating)
+        rests += [] if retry is None else [max(retry, SHORTEST)]
+        self._end_idle()
+        return min([LONGEST, *rests, *self._tidy()])
+
+    def _evaluate(self, seen: Seen) -> list[float]:
+        """In how many seconds each evaluator wants to go on."""
+        for key in seen.looks():
+            if key in self._evaluating:
+                self._evaluating[key].look()
+        return [one.step(seen.latest.get(key, 0)) for key, one in self._evaluating.items()]
+
+    def _end_idle(self) -> None:
+        for key, one in list(self._evaluating.items()):
+            if one.evaluator.is_idle:
+                self._end(key)
+
+    def _serve_channels(self, due: list[Key], serving: Collection[Key]) -> None:
+        """Those first that have waited longest for their turn; when one ends, there is a step."""
+        now = self._monotonic()
+        busy = [key for key in serving if key in self._channels]
+        self._served_at.update(dict.fromkeys(busy, now))
+        free = [key for key in due if key not in serving]
+        free.sort(key=lambda key: self._served_at.get(key, 0.0))
+        for key in free[: MOST_BUSY - len(busy)]:
+            self._served_at[key] = now
+            self._untidy[key[0]] = now + SETTLED
+            self._begin(self._channels[key], LINGERS)
+
+    def _tidy(self) -> list[float]:
+        """Remove what rules left that were deleted with their schedules."""
+        now = self._monotonic()
+        for namespace in [name for name, at in self._untidy.items() if at <= now]:
+            self._store.transact(lambda tx, of=namespace: tidy_channels(tx, of))  # type: ignore[misc]
+            del self._untidy[namespace]
+        return [at - now for at in self._untidy.values()]
+
+    def _end(self, key: Key) -> None:
+        evaluator = self._evaluating.pop(key).evaluator
+        evaluator.close()
+        if evaluator.has_decided:
+            self._untidy[key[0]] = self._monotonic() + SETTLED
+
+    def close(self) -> None:
+        """Leave the evaluators to others."""
+        for one in self._evaluating.values():
+            one.evaluator.close()
+
+
+class _Evaluating:
+    """An evaluator between its steps; what fails is tried again, and holds up no other."""
+
+    def __init__(
+        self,
+        store: Store,
+        consumer: Consumer,
+        lease: timedelta,
+        monotonic: Callable[[], float],
+    ) -> None:
+        from duebook.engine.alert_evaluator import AlertEvaluator  # few nodes have alert rules
+
+        self.consumer = consumer
+        self.evaluator: AlertEvaluator = AlertEvaluator(store, consumer, lease, monotonic)
+        self._monotonic = monotonic
+        self._next = float("-inf")
+        self._latest = -1
+        self._failures = 0
+
+    def look(self) -> None:
+        """How things stand may be different now."""
+        if not self._failures:
+            self._next = min(self._next, self._monotonic() + self.evaluator.hasten())
+
+    def step(self, latest: int) -> float:
+        """If it is time, or there is a later event than before; returns in how many seconds it
+        is."""
+        if (left := self._next - self._monotonic()) > EARLY and latest <= self._latest:
+            return left
+        quiet = latest <= self._latest and not self._failures
+        self._latest = latest
+        try:
+            rest = self.evaluator.step(quiet)
+            self._failures = 0
+        except Exception as error:
+            self._failures += 1
+            if isinstance(error, DuebookError):
+                log.warning("alert rules of %s: %s", self.consumer.namespace, error)
+            else:
+                log.exception("alert rules of %s: a step failed", self.consumer.namespace)
+            self.evaluator.hurry()
+            rest = backoff(self._failures, fraction(self.evaluator.member, self._failures))
+        self._next = self._monotonic() + rest
+        return rest

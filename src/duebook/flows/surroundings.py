@@ -1,0 +1,102 @@
+"""Reads what a flow gets from where it runs: secrets of the node, and files with variables."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from duebook.errors import Invalid, quoted
+from duebook.flows.parse import Node, plain
+from duebook.flows.section import Section, items, text_of
+from duebook.flows.values import check_variable
+from duebook.flows.variables import check_value, walk
+from duebook.flows.words import DEFAULTS, SECRET
+from duebook.model.secret_values import as_reference
+
+if TYPE_CHECKING:
+    from duebook.flows.references import Scope
+
+__all__ = ["notes_on_logs", "read_defaults", "read_dotenv", "read_secrets"]
+
+PROVIDERS: Final = ("env", "file", "command")
+_SECRET: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+
+
+def read_secrets(section: Section) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
+    """The variables of `secrets` with their references, and what to say about their sources.
+
+    The node that executes a step decides where a secret comes from: a file cannot reach for
+    variables and files of a node by itself.
+    """
+    node = section.get("secrets")
+    if node is None:
+        return [], ()
+    found: list[tuple[str, str]] = []
+    notes: list[str] = []
+    for place, item in enumerate(items(node)):
+        key = f"secrets[{place}]"
+        inner = Section(item, section.at(key), section.problems, SECRET)
+        name = section.judge(item, key, "", _name, inner)
+        if not name:
+            continue
+        if name in dict(found):
+            section.problem(item, key, f'two secrets are named "{name}"')
+        found.append((name, as_reference(name)))
+        source = section.judge(item, key, "", _source, inner)
+        if source:
+            notes.append(f"the secret {name} comes from the node: {name} = {source}")
+    return found, tuple(notes)
+
+
+def notes_on_logs(section: Section) -> tuple[str, ...]:
+    """About keys that say where output is kept, which changes nothing here."""
+    return tuple(
+        f"{key} has no effect: the output of a step is kept with its run"
+        for key in ("log_dir", "log_output")
+        if key in section
+    )
+
+
+def _name(inner: Section) -> str:
+    name = inner.read("name", text_of, "")
+    if not _SECRET.fullmatch(name):
+        raise Invalid(f"name {quoted(name)} of a secret is not a variable name")
+    return check_variable(name, "secret")
+
+
+def _source(inner: Section) -> str:
+    """How the settings of a node say what the file says."""
+    if "ref" in inner and "provider" not in inner:
+        return '{command = ["…"]}'
+    provider, key = inner.read("provider", text_of, ""), inner.read("key", text_of, "")
+    if provider not in PROVIDERS:
+        raise Invalid(
+            f"provider {quoted(provider)} is not supported; use env, file or command, and let a "
+            "command on the node ask other stores"
+        )
+    if not key:
+        raise Invalid("a secret has no key; add `key: NAME`")
+    shown = f'["{key}"]' if provider == "command" else f'"{key}"'
+    return f"{{{provider} = {shown}}}"
+
+
+def read_dotenv(section: Section, scope: Scope) -> tuple[str, ...]:
+    """The files in which variables are looked for, the last one last."""
+    node = section.get("dotenv")
+    if node is None:
+        return ()
+    found = [section.judge(item, "dotenv", "", _path, item, scope) for item in items(node)]
+    return tuple(path for path in found if path)
+
+
+def _path(node: Node, scope: Scope) -> str:
+    path: str = walk(text_of("dotenv", plain(node)), scope)
+    check_value(path, scope, "dotenv", "write the file literally, or with variables of env")
+    return path
+
+
+def read_defaults(section: Section) -> Section | None:
+    node = section.get("defaults")
+    if node is None:
+        return None
+    return Section(node, section.at("defaults"), section.problems, DEFAULTS)

@@ -1,0 +1,74 @@
+"""Reads the files that an import names, with a limit of their size."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from duebook.errors import Invalid, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from duebook.imports.found import Import
+
+__all__ = ["STDIN", "read_source", "read_sources", "title_of"]
+
+STDIN: Final = "-"
+MOST_BYTES: Final = 16 * 1024 * 1024
+MOST_FILES: Final = 10_000
+
+
+def title_of(path: str) -> str:
+    return "stdin" if path == STDIN else path
+
+
+def read_source(path: str) -> str:
+    """The text of a file, or of stdin; raises Invalid and NotFound."""
+    try:
+        with sys.stdin.buffer if path == STDIN else Path(path).open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {path}") from None
+    except OSError as error:
+        raise Invalid(f"{path}: {error.strerror or error}") from None
+    if len(content) > MOST_BYTES:
+        raise Invalid(f"{title_of(path)}: it has more than {MOST_BYTES:,} bytes")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Invalid(f"{title_of(path)}: it is not UTF-8 text; convert it") from None
+    if "\0" in text:
+        raise Invalid(f"{title_of(path)}: it is a binary file, not text")
+    return text
+
+
+def read_sources(
+    paths: Iterable[str], wanted: Callable[[Path], bool], done: Import
+) -> dict[str, str]:
+    """The texts of files by their titles; of a directory, and of the directories in it, those that
+    are `wanted`, given their paths below it. Of these, `done` names those that cannot be read."""
+    found: dict[str, str] = {}
+    for path in paths:
+        folder = Path(path)
+        if path == STDIN or not folder.is_dir():
+            found[title_of(path)] = read_source(path)
+            continue
+        below = (*folder.glob("*"), *folder.glob("*/*"))
+        named = (one for one in below if wanted(one.relative_to(folder)))
+        files = sorted(one for one in named if one.is_file() or _is_nothing(one))
+        if len(files) > MOST_FILES:
+            raise Invalid(f"{path}: it has more than {MOST_FILES:,} files")
+        for title in map(str, files):
+            try:
+                found[title] = read_source(title)
+            except (Invalid, NotFound) as error:
+                done.leave(title, "", str(error).removeprefix(f"{title}: "))
+    return found
+
+
+def _is_nothing(path: Path) -> bool:
+    """A link to /dev/null says on purpose that there is nothing of that name."""
+    return path.is_symlink() and path.resolve() == Path(os.devnull)

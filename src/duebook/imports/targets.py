@@ -1,0 +1,67 @@
+"""Targets for what other schedulers run: commands that keep their words; pure."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["command_target", "shell_target", "stem"]
+
+_TEMPLATE_MARKS: Final = ("{{", "{%", "{#")
+_RUNNERS: Final = frozenset(
+    {"bash", "env", "exec", "flock", "ionice", "nice", "node", "nohup", "perl", "php", "python"}
+    | {"python3", "ruby", "sh", "sudo", "test", "timeout", "time", "cd", "."}
+)
+"""Programs that say little about what runs."""
+_SUFFIXES: Final = (".sh", ".py", ".pl", ".rb", ".php", ".js")
+
+
+def command_target(
+    argv: Sequence[str], env: Mapping[str, str] | None = None, cwd: str | None = None
+) -> dict[str, Any]:
+    """A program with its arguments. Words that look like templates are kept by a shell, whose text
+    is not a template."""
+    if any(mark in word for word in argv for mark in _TEMPLATE_MARKS):
+        return shell_target(f"exec {shlex.join(argv)}", env, cwd)
+    return {"command": list(argv)} | _around(env, cwd)
+
+
+def shell_target(
+    text: str, env: Mapping[str, str] | None = None, cwd: str | None = None
+) -> dict[str, Any]:
+    """A text for /bin/sh."""
+    return {"shell": text} | _around(env, cwd)
+
+
+def _around(env: Mapping[str, str] | None, cwd: str | None) -> dict[str, Any]:
+    return ({"env": dict(env)} if env else {}) | ({} if cwd is None else {"cwd": cwd})
+
+
+def stem(command: str) -> tuple[str, ...]:
+    """The words that name a command best: its program, and a first word that is not an option."""
+    words = [word for word in command.replace(";", " ").replace("&&", " ").split() if word]
+    named = [_bare(word) for word in words if _names(word)]
+    chosen = [word for word in named if word not in _RUNNERS] or named
+    return tuple(chosen[:2])
+
+
+def _names(word: str) -> bool:
+    """Whether a word may be a program or say what it does."""
+    if word[0] in "-<>|&$\"'`()[]{}%0123456789" or "=" in word.partition("/")[0]:
+        return False
+    return (
+        word.startswith(("/", "./", "~"))
+        or word.replace("-", "").replace("_", "").isalnum()
+        or any(word.endswith(suffix) for suffix in _SUFFIXES)
+    )
+
+
+def _bare(word: str) -> str:
+    """Without its directories and a usual suffix."""
+    last = word.rstrip("/").rpartition("/")[2]
+    for suffix in _SUFFIXES:
+        last = last.removesuffix(suffix)
+    return last

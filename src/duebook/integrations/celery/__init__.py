@@ -1,0 +1,1 @@
+"""Celery beat on Duebook: `beat_schedule` as schedules in the database; touches nothing else."""

@@ -1,0 +1,38 @@
+"""Alerts for incoming webhooks of Slack, and of what reads the same shape, such as Mattermost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.sinks.channels.answers import cut, plain
+
+if TYPE_CHECKING:
+    from duebook.model.alert_message import AlertMessage
+
+__all__ = ["slack_form"]
+
+COLOURS: Final = {"problem": "#c62828", "resolved": "#2e7d32", "test": "#1565c0"}
+LONGEST_TITLE: Final = 300
+LONGEST_TEXT: Final = 3_000
+
+
+def slack_form(message: AlertMessage) -> dict[str, Any]:
+    """One attachment, whose text is shown as it is: nothing in it formats or mentions anybody."""
+    title = _escaped(cut(plain(message.title).replace("\n", " "), LONGEST_TITLE))
+    attachment: dict[str, Any] = {
+        "color": COLOURS[message.status],
+        "fallback": title,
+        "title": title,
+        "text": _escaped(cut(plain(message.text), LONGEST_TEXT)),
+        "mrkdwn_in": [],
+        "footer": "Duebook",
+        "ts": int(message.at.timestamp()),
+    }
+    if message.link is not None:
+        attachment["title_link"] = message.link
+    return {"attachments": [attachment]}
+
+
+def _escaped(text: str) -> str:
+    """As Slack's documentation asks: these three characters, and no others."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,140 @@
+"""What the state of a Celery task means for its run: it goes on, ended, or must be sent; pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from duebook.model.run import Outcome
+from duebook.targets.outcomes import LONGEST_ERROR, raised, returned
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duebook.model.run import Attempt
+
+__all__ = ["CeleryEnd", "CeleryRecord", "began_with", "end_of", "next_step", "takeover_note"]
+
+UNREADABLE: Final = "UNREADABLE"
+"""Our own state: there is a record, and this node may not or cannot read it."""
+_CONTINUED: Final = frozenset({"lost", "handed_back"})
+"""How attempts end whose work the next attempt takes over."""
+
+Phase = Literal["asking", "unmarked", "waiting"]
+"""Of a task: an attempt that is taken over asks for it; it was sent, and the mark could not be
+left; or the backend has known it."""
+
+
+class CeleryRecord(NamedTuple):
+    """What the result backend has of a task."""
+
+    state: str | None = None
+    """None: nothing, which Celery calls PENDING"""
+    result: Any = None
+    """what it returned, or the exception, as Celery stores it or as an object"""
+    traceback: str | None = None
+    is_marked: bool = False
+    """whether the node that sent it has said so there"""
+
+
+class CeleryEnd(NamedTuple):
+    """How a task ended, and what the log of the run says about it."""
+
+    outcome: Outcome
+    note: str | None = None
+    traceback: str | None = None
+
+
+Step = CeleryEnd | Literal["wait", "send"]
+
+
+def began_with(attempts: Sequence[Attempt], current: int) -> int:
+    """The attempt by which the task was, or should have been, sent: an attempt whose node was lost,
+    or that was handed back, is continued by the next one."""
+    number = current
+    for attempt in reversed(attempts):
+        if attempt.outcome not in _CONTINUED:
+            break
+        number = attempt.number
+    return number
+
+
+def next_step(phase: Phase, record: CeleryRecord, task_id: str) -> Step:
+    """What to do about a task.
+
+    With neither a record nor a mark, one that is taken over is sent, because it may never have
+    been; one that the backend has known is forgotten by it, and fails.
+    """
+    if (end := end_of(record, task_id)) is not None:
+        return end
+    if record.state is not None or record.is_marked:
+        return "wait"
+    if phase == "asking":
+        return "send"
+    return "wait" if phase == "unmarked" else CeleryEnd(_forgotten(task_id))
+
+
+def end_of(record: CeleryRecord, task_id: str) -> CeleryEnd | None:
+    """How the run ends by the record of its task; None: it has not ended."""
+    match record.state:
+        case "SUCCESS":
+            return _success(record.result, task_id)
+        case "FAILURE":
+            return CeleryEnd(_failure(record.result), traceback=record.traceback)
+        case "REVOKED":
+            why = _text(record.result)
+            told = f"Celery revoked the task{f': {why}' if why else ''}"[:LONGEST_ERROR]
+            return CeleryEnd(Outcome("cancelled", "revoked", told))
+        case "UNREADABLE":
+            told = f"the result of Celery task {task_id} cannot be read: {record.result}"
+            return CeleryEnd(Outcome("failed", "output", told[:LONGEST_ERROR]))
+    return None
+
+
+def takeover_note(step: Step, task_id: str, waits: bool = True) -> str:
+    """What a takeover found out, for the log and for `explain`."""
+    if step == "wait":
+        return f"taken over: waiting for Celery task {task_id}, which was sent before"
+    if step != "send":
+        return f"taken over: Celery task {task_id} had already ended"
+    why = "the result backend has no record of it" if waits else "the app has no result backend"
+    return (
+        f"taken over: cannot know whether Celery task {task_id} was sent before, because {why}; "
+        "sent, so it may run twice"
+    )
+
+
+def _forgotten(task_id: str) -> Outcome:
+    return Outcome(
+        "failed",
+        "result_lost",
+        f"the result backend no longer has a record of Celery task {task_id}: it lost its data, or "
+        "the record expired (result_expires); the task may still run or have ended",
+    )
+
+
+def _success(result: Any, task_id: str) -> CeleryEnd:
+    """What is not JSON, or too large for the books, stays where it is: the task has succeeded."""
+    outcome = returned(result)
+    if outcome.status == "succeeded":
+        return CeleryEnd(outcome)
+    why = (outcome.error or "").partition(": store it")[0]
+    kept = Outcome("succeeded", output_ref=f"celery:{task_id}")
+    return CeleryEnd(kept, f"the result stays in Celery's result backend: {why}")
+
+
+def _failure(result: Any) -> Outcome:
+    if isinstance(result, BaseException):
+        return raised(result)
+    kind = str(result.get("exc_type") or "Exception") if isinstance(result, dict) else "Exception"
+    message = _text(result)
+    text = f"{kind}: {message}" if message else kind
+    return Outcome("failed", "error", text[:LONGEST_ERROR], kinds=(kind,))
+
+
+def _text(result: Any) -> str:
+    """The message of an exception as Celery stores it: a text, or the list of its arguments."""
+    if isinstance(result, dict):
+        result = result.get("exc_message")
+    if isinstance(result, list | tuple):
+        return ", ".join(map(str, result))
+    return "" if result is None else str(result)

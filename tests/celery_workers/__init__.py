@@ -1,0 +1,1 @@
+"""Real workers and beats of Celery on a real Redis."""

@@ -1,0 +1,25 @@
+"""The file by which a test sets the clock of another process. Whoever reads while it is written
+sees the old shift or the new one, and never an empty file. Knows no code under test."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+__all__ = ["clock_of", "set_clock"]
+
+
+def set_clock(file: Path, seconds: float) -> None:
+    """Every clock that reads the file is now wrong by that much."""
+    fresh = file.with_name(f"{file.name}.new")
+    fresh.write_text(str(seconds))
+    fresh.replace(file)
+
+
+def clock_of(file: Path) -> Callable[[], datetime]:
+    """The time of this machine, wrong by what the file says."""
+    return lambda: datetime.now(UTC) + timedelta(seconds=float(file.read_text()))

@@ -1,0 +1,28 @@
+"""Files that take long to make are made once for all the processes of a test run."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pytest
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """The file of that name: the first process makes it, and the others wait for it."""
+    folder = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    path, unfinished = folder / name, folder / f"{name}.unfinished"
+    with (folder / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            unfinished.unlink(missing_ok=True)
+            make(unfinished)
+            unfinished.rename(path)
+    return path

@@ -1,0 +1,76 @@
+"""`mail_on` sends mails about how a run ended, as Dagu does, and no key is ignored silently."""
+
+from __future__ import annotations
+
+import pytest
+
+from duebook.flows.reconcile import notes_about
+from tests.unit.flows.dagu_helpers import flow_of, problems_of
+
+MAILS = """
+mailOn: {failure: true, success: true}
+errorMail: {from: a@example.com, to: [b@example.com], prefix: "[ERROR]"}
+infoMail: {from: a@example.com, to: c@example.com}
+smtp: {host: localhost, port: "25"}
+steps: [ls]
+"""
+
+
+def test_a_mail_is_sent_by_a_handler() -> None:
+    handlers = dict(flow_of(MAILS).handlers)
+    assert list(handlers) == ["success", "failure"]
+    sent = handlers["failure"].payload
+    assert (sent["from"], sent["to"]) == ("a@example.com", ["b@example.com"])
+    assert sent["subject"] == "[ERROR] f failed"
+    assert sent["message"].startswith("The run {{")
+    assert sent["smtp"]["host"] == "localhost"
+    assert handlers["success"].payload["subject"] == "f succeeded"
+
+
+def test_mails_that_are_not_asked_for_are_not_sent() -> None:
+    flow = flow_of(MAILS.replace("true", "false"))
+    assert flow.handlers == ()
+    assert flow_of(MAILS.replace("mailOn", "# mailOn")).handlers == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "mail_on: {failure: true}\nsteps: [ls]\n",
+            "f.yaml:1:10: mail_on.failure has no recipients; add `error_mail` with `to`",
+        ),
+        (
+            MAILS + "handler_on: {failure: ls}\n",
+            (
+                "f.yaml:7:23: mail_on.failure and handler_on.failure are both handlers; keep one; "
+                "a handler can send the mail with action: mail.send"
+            ),
+        ),
+        (
+            (
+                "params: {WHO: a@b.de}\nmail_on: {failure: true}\n"
+                "error_mail: {to: '${WHO}'}\nsteps: [ls]\n"
+            ),
+            "f.yaml:3:13: ",
+        ),
+        (
+            "mail_on: {wait: true}\nsteps: [ls]\n",
+            "f.yaml:1:11: key `wait` is not supported; send mail from a step or a handler",
+        ),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_at_its_line(text: str, told: str) -> None:
+    (found,) = problems_of(text)
+    assert found.startswith(told)
+
+
+def test_what_has_no_effect_is_said() -> None:
+    flow = flow_of(
+        MAILS.replace("to: c@", "attachLogs: true, to: c@") + "logDir: /x\nlogOutput: merged\n"
+    )
+    assert notes_about([flow], {"f"}) == [
+        "the mail of info_mail has no logs attached, but a command that prints them",
+        "log_dir has no effect: the output of a step is kept with its run",
+        "log_output has no effect: the output of a step is kept with its run",
+    ]

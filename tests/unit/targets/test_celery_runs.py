@@ -1,0 +1,385 @@
+"""Runs with a Celery target: what one thread does for all of them, step by step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from duebook.errors import Unavailable
+from duebook.model.run import Outcome
+from duebook.targets.celery_link import NotSent
+from duebook.targets.celery_runs import CeleryRun, CeleryRuns
+from duebook.targets.celery_states import CeleryRecord
+from duebook.targets.context import TaskStop
+from tests.support.targets import Told, claim_of
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from duebook.model.celery_target import CeleryTarget
+    from duebook.model.run import Claim
+
+ADD: dict[str, Any] = {"celery": "proj.add", "args": [1, 2]}
+
+
+class FakeCelery:
+    """A broker and a backend that remember, and may be out of reach."""
+
+    def __init__(self) -> None:
+        self.waits = True
+        self.sent: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = []
+        self.contexts: list[str | None] = []
+        self.records: dict[str, CeleryRecord] = {}
+        self.looks: list[int] = []
+        self.revoked: list[tuple[str, bool]] = []
+        self.down: set[str] = set()
+        self.refuses = ""
+        self.marks = True
+
+    def send(
+        self,
+        target: CeleryTarget,
+        kwargs: dict[str, Any],
+        task_id: str,
+        bare: bool,
+        traceparent: str | None = None,
+    ) -> bool:
+        self._reach("broker")
+        self.contexts.append(traceparent)
+        if self.refuses:
+            raise NotSent(self.refuses)
+        self.sent.append((target.task, target.args, kwargs, task_id if bare else "***"))
+        if self.marks:
+            self.records.setdefault(task_id, CeleryRecord(is_marked=True))
+        return self.marks
+
+    def look(self, task_ids: Sequence[str]) -> dict[str, CeleryRecord]:
+        self._reach("backend")
+        self.looks.append(len(task_ids))
+        return {id_: self.records[id_] for id_ in task_ids if id_ in self.records}
+
+    def revoke(self, task_id: str, terminate: bool) -> None:
+        self._reach("broker")
+        self.revoked.append((task_id, terminate))
+
+    def _reach(self, what: str) -> None:
+        if what in self.down:
+            raise Unavailable(f"the {what} cannot be reached")
+
+
+class Notes(Told):
+    def note(self, text: str) -> None:
+        self.lines.append(("duebook", text))
+
+    def close(self) -> None:
+        self.lines.append(("closed", ""))
+
+    @property
+    def notes(self) -> str:
+        return "\n".join(text for stream, text in self.lines if stream == "duebook")
+
+
+class World:
+    def __init__(self) -> None:
+        self.celery = FakeCelery()
+        self.now = 0.0
+        self.began = 1
+        self.told: list[str] = []
+        self.books_down = False
+        self.ended: dict[str, Outcome] = {}
+        self.reports: dict[str, Notes] = {}
+        self.stops: dict[str, TaskStop] = {}
+        self.runs = CeleryRuns(
+            self.celery, self._prepared, self._began, self._tell, lambda: self.now
+        )
+
+    def begin(
+        self,
+        target: dict[str, Any] = ADD,
+        run_id: str = "r",
+        attempt: int = 1,
+        traceparent: str | None = None,
+    ) -> None:
+        claim = claim_of(target, {"x": 5})
+        run = claim.run._replace(id=run_id, attempt=attempt)
+        self.stops[run_id], self.reports[run_id] = TaskStop(), Notes()
+        claim = claim._replace(run=run, traceparent=traceparent)
+        stop, reports = self.stops[run_id], self.reports[run_id]
+        self.runs.add([CeleryRun(claim, stop, lambda _: reports, self._ended)])
+
+    def step(self, seconds: float = 0.0) -> float | None:
+        self.now += seconds
+        return self.runs.step()
+
+    def end(self, run_id: str = "r") -> Outcome:
+        return eventually(lambda: self.ended.get(run_id))  # type: ignore[return-value]
+
+    def _ended(self, claim: Claim, outcome: Outcome) -> None:
+        self.ended[claim.run.id] = outcome
+
+    def _prepared(self, claim: Claim) -> Claim | Outcome:
+        if "{{" in str(claim.spec.target.to_json()):
+            return Outcome("failed", "template", "args: unknown")
+        return claim
+
+    def _began(self, claim: Claim) -> int:
+        if self.books_down:
+            raise Unavailable("the database cannot be reached")
+        return min(self.began, claim.run.attempt)
+
+    def _tell(self, claim: Claim, text: str) -> None:
+        assert claim.run.status == "running"
+        self.told.append(text)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    world.runs.close()
+
+
+def test_a_task_is_sent_with_an_id_of_run_and_attempt_and_settles_its_run(world: World) -> None:
+    world.begin()
+    world.step()
+    assert world.celery.sent == [("proj.add", (1, 2), {"x": 5}, "r-1")]
+    assert not world.ended
+    world.celery.records["r-1"] = CeleryRecord("SUCCESS", 3)
+    world.step(1)
+    assert world.end() == Outcome("succeeded", output="3")
+    assert "sent proj.add to Celery as r-1" in world.reports["r"].notes
+
+
+def test_kwargs_of_the_target_are_sent_in_place_of_the_payload(world: World) -> None:
+    world.begin(ADD | {"kwargs": {}})
+    world.step()
+    assert world.celery.sent == [("proj.add", (1, 2), {}, "r-1")]
+
+
+def test_the_trace_context_of_the_attempt_goes_with_the_task(world: World) -> None:
+    header = f"00-{7:032x}-{9:016x}-01"
+    world.begin(traceparent=header)
+    world.step()
+    assert world.celery.contexts == [header]
+
+
+def test_a_thousand_runs_are_looked_at_together_and_not_too_often(world: World) -> None:
+    for number in range(1_000):
+        world.begin(run_id=f"r{number}")
+    waits = world.step()
+    assert waits == pytest.approx(0.2)
+    world.step()
+    assert world.celery.looks == [1_000]
+    world.step(0.2)
+    assert world.celery.looks == [1_000, 1_000]
+
+
+def test_nothing_is_foreseen_once_all_have_ended(world: World) -> None:
+    world.begin()
+    world.celery.records["r-1"] = CeleryRecord("SUCCESS", 3)
+    assert world.step() is None
+
+
+def test_a_retry_sends_a_new_task(world: World) -> None:
+    world.began = 2
+    world.begin(attempt=2)
+    world.step()
+    assert world.celery.sent[0][3] == "r-2"
+    assert not world.told
+
+
+def test_a_takeover_waits_for_the_task_of_the_attempt_before(world: World) -> None:
+    world.celery.records["r-1"] = CeleryRecord("STARTED")
+    world.begin(attempt=3)
+    world.step()
+    assert not world.celery.sent
+    world.celery.records["r-1"] = CeleryRecord("FAILURE", {"exc_type": "OSError"}, "Traceback")
+    world.step(1)
+    assert world.end().error == "OSError"
+    assert ("stderr", "Traceback") in world.reports["r"].lines
+    assert world.told == ["taken over: waiting for Celery task r-1, which was sent before"]
+
+
+def test_a_takeover_settles_by_a_task_that_has_ended(world: World) -> None:
+    world.celery.records["r-1"] = CeleryRecord("SUCCESS", 3)
+    world.begin(attempt=2)
+    world.step()
+    assert world.end().output == "3"
+    assert not world.celery.sent
+    assert "had already ended" in world.told[0]
+
+
+def test_a_takeover_sends_what_nothing_is_known_of_under_the_same_id_and_says_so(
+    world: World,
+) -> None:
+    world.begin(attempt=2)
+    world.step()
+    world.step()
+    assert [id_ for *_, id_ in world.celery.sent] == ["r-1"]
+    assert "cannot know" in world.told[0]
+    assert "cannot know" in world.reports["r"].notes
+
+
+def test_a_takeover_asks_again_as_long_as_the_backend_is_out_of_reach(world: World) -> None:
+    world.celery.records["r-1"] = CeleryRecord("SUCCESS", 3)
+    world.celery.down = {"backend"}
+    world.begin(attempt=2)
+    for _ in range(5):
+        world.step(10)
+    assert not world.celery.sent
+    assert not world.ended
+    assert world.reports["r"].notes.count("the backend cannot be reached; trying again") == 1
+    world.celery.down = set()
+    world.step(10)
+    assert world.end().output == "3"
+
+
+def test_sending_is_tried_again_until_the_broker_is_back(world: World) -> None:
+    world.celery.down = {"broker"}
+    world.begin()
+    world.step()
+    world.step(10)
+    assert not world.celery.sent
+    assert not world.ended
+    world.celery.down = set()
+    world.step(10)
+    assert len(world.celery.sent) == 1
+    assert world.reports["r"].notes.count("the broker cannot be reached; trying again") == 1
+
+
+def test_nothing_is_sent_while_the_books_cannot_say_what_was(world: World) -> None:
+    world.books_down = True
+    world.begin(attempt=2)
+    world.step()
+    assert not world.celery.sent
+    world.books_down = False
+    world.step(10)
+    world.step(10)
+    assert len(world.celery.sent) == 1
+
+
+def test_a_task_that_celery_does_not_take_fails_its_run(world: World) -> None:
+    world.celery.refuses = "TypeError: add() takes 2 arguments"
+    world.begin()
+    world.step()
+    outcome = world.end()
+    assert (outcome.status, outcome.reason) == ("failed", "not_sent")
+    assert outcome.error == "Celery did not take the task: TypeError: add() takes 2 arguments"
+
+
+def test_a_run_whose_values_are_wrong_sends_nothing(world: World) -> None:
+    world.begin(ADD | {"args": ["{{ payload.no }}"]})
+    world.step()
+    assert world.end().reason == "template"
+    assert not world.celery.sent
+
+
+@pytest.mark.parametrize("terminate", [False, True])
+def test_a_cancelled_run_has_its_task_revoked(world: World, terminate: bool) -> None:
+    world.begin(ADD | {"terminate": terminate})
+    world.step()
+    world.stops["r"].set("cancelled")
+    world.step()
+    assert world.end() == Outcome("cancelled", "cancelled")
+    assert world.celery.revoked == [("r-1", terminate)]
+
+
+def test_a_run_that_takes_too_long_has_its_task_revoked_and_fails(world: World) -> None:
+    world.begin()
+    world.step()
+    world.stops["r"].set("timeout")
+    world.step()
+    assert (world.end().status, world.end().reason) == ("failed", "timeout")
+    assert world.celery.revoked == [("r-1", False)]
+
+
+@pytest.mark.parametrize("reason", ["shutdown", "lost", "lease"])
+def test_a_run_that_is_handed_back_leaves_its_task_to_the_next(world: World, reason: str) -> None:
+    world.begin()
+    world.step()
+    world.stops["r"].set(reason)
+    world.step()
+    assert world.end() == Outcome("cancelled", reason)
+    assert not world.celery.revoked
+
+
+def test_what_was_never_sent_is_not_revoked(world: World) -> None:
+    world.begin()
+    world.stops["r"].set("cancelled")
+    world.step()
+    assert world.end().status == "cancelled"
+    assert not world.celery.revoked
+    assert not world.celery.sent
+
+
+def test_a_cancelled_run_ends_although_the_broker_is_out_of_reach(world: World) -> None:
+    world.begin()
+    world.step()
+    world.celery.down = {"broker"}
+    world.stops["r"].set("cancelled")
+    world.step()
+    assert world.end().status == "cancelled"
+    assert "could not be revoked" in world.reports["r"].notes
+
+
+def test_a_task_that_the_backend_forgot_fails_its_run(world: World) -> None:
+    world.begin()
+    world.step()
+    world.celery.records.clear()
+    world.step(1)
+    assert world.end().reason == "result_lost"
+
+
+def test_a_task_that_could_not_be_marked_is_waited_for_and_then_must_not_be_forgotten(
+    world: World,
+) -> None:
+    world.celery.marks = False
+    world.begin()
+    world.step()
+    world.step(1)
+    assert not world.ended
+    world.celery.records["r-1"] = CeleryRecord("STARTED")
+    world.step(1)
+    world.celery.records.clear()
+    world.step(1)
+    assert world.end().reason == "result_lost"
+
+
+@pytest.mark.parametrize("given", ["no backend", "wait: false"])
+def test_without_a_result_to_wait_for_a_run_ends_when_its_task_is_sent(
+    world: World, given: str
+) -> None:
+    world.celery.waits = given != "no backend"
+    world.begin(ADD if given == "no backend" else ADD | {"wait": False})
+    world.step()
+    assert world.end() == Outcome("succeeded")
+    assert ("no result backend" in world.reports["r"].notes) == (given == "no backend")
+
+
+def test_a_log_that_cannot_be_written_does_not_keep_its_run(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.begin()
+    world.celery.records["r-1"] = CeleryRecord("SUCCESS", 3)
+
+    def close() -> None:
+        raise Unavailable("the database cannot be reached")
+
+    monkeypatch.setattr(world.reports["r"], "close", close)
+    world.step()
+    assert world.end().status == "succeeded"
+    assert "its log could not be closed" in caplog.text
+
+
+def test_its_thread_does_the_steps(world: World) -> None:
+    world.runs.begin([])
+    world.begin()
+    eventually(lambda: world.celery.sent)
+    world.celery.records["r-1"] = CeleryRecord("SUCCESS", 3)
+    world.now += 10
+    world.runs.begin([])
+    world.stops["r"].set("cancelled")
+    assert replace(world.end(), output=None).status in ("cancelled", "succeeded")
