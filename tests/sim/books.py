@@ -1,0 +1,81 @@
+"""Reads a simulated database with plain SQL, for the judge; knows the tables and no code of
+Duebook."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.chaos.books import Books
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from tests.chaos.books import Row
+
+__all__ = ["ended_runs", "is_active", "read_books", "running_under"]
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+TIMES: Final = {"due_from", "due_to", "watermark", "valid_from", "at"}
+FACTS: Final = "id, attempt, status, finished_at, reason, exit_code, session_id"
+ENDED: Final = "('succeeded', 'partial', 'failed', 'cancelled')"
+TABLES: Final = {
+    "schedules": "SELECT s.id, s.name, s.version, s.created_at, s.deleted_at, r.spec,"
+    " r.valid_from, st.status, st.watermark, st.next_due_at, st.problem FROM schedules AS s"
+    " JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version"
+    " LEFT JOIN schedule_state AS st ON st.schedule_id = s.id ORDER BY s.created_at, s.id",
+    "revisions": "SELECT schedule_id, version, spec, valid_from FROM schedule_revisions"
+    " ORDER BY schedule_id, version",
+    "runs": "SELECT r.*, s.name AS schedule FROM runs AS r"
+    " LEFT JOIN schedules AS s ON s.id = r.schedule_id ORDER BY r.rowid",
+    "attempts": "SELECT * FROM run_attempts ORDER BY run_id, attempt",
+    "ledger": "SELECT * FROM ledger ORDER BY id",
+    "sessions": "SELECT * FROM node_sessions ORDER BY started_at, id",
+    "events": "SELECT * FROM events ORDER BY aggregate, version, position",
+}
+
+
+def read_books(connection: sqlite3.Connection, now: datetime) -> Books:
+    tables = {name: [_read(row) for row in _rows(connection, sql)] for name, sql in TABLES.items()}
+    return Books(now=now, **tables)
+
+
+def _rows(connection: sqlite3.Connection, sql: str, *values: object) -> list[Row]:
+    cursor = connection.execute(sql, values)
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def _read(row: Row) -> Row:
+    return {name: _value(name, value) for name, value in row.items()}
+
+
+def _value(name: str, value: Any) -> Any:
+    if value is not None and (name.endswith("_at") or name in TIMES):
+        return EPOCH + timedelta(microseconds=value)
+    return json.loads(value) if name == "spec" else value
+
+
+def ended_runs(connection: sqlite3.Connection) -> list[tuple[str, int, tuple[Any, ...]]]:
+    """Run, attempt and what must not change, of all that have ended."""
+    sql = f"SELECT {FACTS} FROM runs WHERE status IN {ENDED} ORDER BY rowid"  # noqa: S608
+    return [(row["id"], row["attempt"], _facts(row)) for row in map(_read, _rows(connection, sql))]
+
+
+def _facts(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name.strip()] for name in FACTS.split(",")[2:])
+
+
+def running_under(connection: sqlite3.Connection, session: str) -> list[str]:
+    sql = "SELECT id FROM runs WHERE status = 'running' AND session_id = ?"
+    return [row["id"] for row in _rows(connection, sql, session)]
+
+
+def is_active(connection: sqlite3.Connection) -> bool:
+    """Whether anything has yet to run, or to be decided."""
+    sql = (
+        f"SELECT EXISTS (SELECT 1 FROM runs WHERE status NOT IN {ENDED}) OR EXISTS"  # noqa: S608
+        " (SELECT 1 FROM schedule_state WHERE status <> 'completed')"
+    )
+    return bool(connection.execute(sql).fetchone()[0])

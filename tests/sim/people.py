@@ -1,0 +1,130 @@
+"""People in a simulated world: they create, edit, pause, delete, trigger, cancel and retry through
+the client, see their requests fail, and remember what they were told."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.book import Book
+from duebook.errors import DuebookError, Unavailable
+from tests.chaos.witness import Answer
+from tests.sim.script import CATALOGUE, COMMAND, Action
+from tests.sim.turns import Actor
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from tests.sim.store import TurnStore
+    from tests.sim.world import World
+
+__all__ = ["People"]
+
+LAST_DUE: Final = 15.0
+"""Seconds after the storm in which the last due times fall."""
+FAILS: Final = 0.15
+
+
+class People:
+    def __init__(self, world: World, store: TurnStore) -> None:
+        self.actor = Actor("people", self._step)
+        self.is_done = False
+        self.moved: set[tuple[str, float]] = set()
+        """schedules, and the times that somebody wanted their next due time to be at"""
+        self._world = world
+        self._store = store
+        self._book = Book(store)
+        self._actions = list(world.script.actions)
+        self._names = list(world.script.schedules)
+        self._chance = world.script.chance("people")
+
+    def begin(self) -> None:
+        """The first definitions, before anything can fail."""
+        for name in self._names:
+            self._create(name)
+        self.actor.wake_at = self._actions[0].at if self._actions else self._world.script.seconds
+
+    def _step(self) -> float:
+        now, world = self._world.now, self._world
+        if self._actions:
+            action = self._actions.pop(0)
+            if self._chance.random() < FAILS:
+                world.failing = self._chance.randrange(1, 20)
+            try:
+                self._do(action)
+            except DuebookError as error:
+                world.say_line(f"  people: {action.what} {action.schedule}: {error}")
+            world.failing = None
+        elif now >= world.script.seconds:
+            self._finish()
+            self.is_done = True
+            return inf
+        following = self._actions[0].at if self._actions else world.script.seconds
+        return max(following - world.now, 0.0)
+
+    def _finish(self) -> None:
+        """Give every schedule an end, so that everything comes to rest."""
+        schedules = self._book.schedules
+        end_at = self._now() + timedelta(seconds=LAST_DUE)
+        for name in self._names:
+            try:
+                if schedules.get(name).status == "paused":
+                    schedules.resume(name)
+                self._answer("updated", schedules.update(name, end_at=end_at))
+            except Unavailable:
+                raise
+            except DuebookError as error:  # it was deleted, or is complete
+                self._world.say_line(f"  people: {name} ends: {error}")
+
+    def _now(self) -> datetime:
+        return self._store.read(lambda tx: tx.now)
+
+    def _do(self, action: Action) -> None:
+        self._world.counts["actions"] += 1
+        name, schedules, seen = action.schedule, self._book.schedules, self._world.seen
+        match action.what:
+            case "create":
+                self._create(name)
+            case "update":
+                trigger = {"every": action.detail}
+                self._answer("updated", schedules.update(name, trigger=trigger))
+            case "pause":
+                seen.paused.add(name)
+                schedules.pause(name)
+            case "resume":
+                schedules.resume(name)
+            case "delete":
+                schedules.delete(name)
+            case "skip_next":
+                schedules.skip_next(name)
+            case "reschedule":
+                at = self._now() + timedelta(seconds=2.5)
+                self.moved.add((name, at.timestamp()))
+                schedules.reschedule(name, at)
+            case "trigger":
+                seen.answers.append(Answer("triggered", schedules.trigger(name).id))
+            case "publish":
+                self._book.events.publish("sim", {"n": action.at}, key=name)
+            case _:
+                self._reopen_or_cancel(action.what, name)
+
+    def _reopen_or_cancel(self, what: str, name: str) -> None:
+        runs = list(self._book.runs.list(name, limit=5))
+        if not runs:
+            return
+        run = runs[self._chance.randrange(len(runs))]
+        if what == "retry":
+            self._world.seen.reopened.add(run.id)
+            self._book.runs.retry(run.id)
+            self._world.seen.answers.append(Answer("retried", run.id, run.attempt))
+        else:
+            self._book.runs.cancel(run.id)
+            self._world.seen.answers.append(Answer("cancelled", run.id))
+
+    def _create(self, name: str) -> None:
+        definition: dict[str, Any] = {"target": COMMAND, **CATALOGUE[name]}
+        self._answer("created", self._book.schedules.create(name, **definition))
+
+    def _answer(self, what: str, schedule: Any) -> None:
+        self._world.seen.answers.append(Answer(what, schedule.id, schedule.version))

@@ -1,0 +1,111 @@
+"""Plays a script and judges what happened; a failing one is shrunk to what it takes to fail, and
+written as a test."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from tests.sim.books import read_books
+from tests.sim.judge import judge
+from tests.sim.world import World
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Iterator
+
+    from tests.sim.script import Script
+
+__all__ = ["Played", "as_test", "play", "shrink"]
+
+
+@dataclass(frozen=True)
+class Played:
+    problems: list[str]
+    trace: str
+    counts: Counter[str]
+    points: set[str]
+    due_times: int
+    """runs of due times, and due times in the ledger"""
+
+    @property
+    def violated(self) -> set[str]:
+        """The numbers of the invariants that do not hold."""
+        return {problem.partition(":")[0] for problem in self.problems}
+
+
+def play(script: Script) -> Played:
+    logging.getLogger("duebook").setLevel(logging.CRITICAL + 1)
+    world = World(script)
+    world.run()
+    problems = judge(world)
+    books = read_books(world.memory.connection, world.database_clock())
+    due = sum(run["due_at"] is not None for run in books.runs)
+    due += sum(entry["count"] for entry in books.ledger)
+    due += sum(event["type"] == "due" for event in books.events)
+    trace = "\n".join([*world.trace, *problems, ""])
+    return Played(problems, trace, world.counts, world.points, due)
+
+
+def shrink(
+    script: Script, fails: Callable[[Script], bool], most_tries: int = 150
+) -> tuple[Script, int]:
+    """A script with less in it that fails as well, and how many were tried."""
+    tries = 0
+    improved = True
+    while improved and tries < most_tries:
+        improved = False
+        for smaller in _smaller(script):
+            tries += 1
+            if fails(smaller):
+                script, improved = smaller, True
+                break
+            if tries >= most_tries:
+                break
+    return script, tries
+
+
+def _smaller(script: Script) -> Iterator[Script]:
+    """Simpler scripts, the boldest first: half of a part left out, then ever less of it."""
+    parts: dict[str, tuple[Any, ...]] = {
+        "faults": script.faults,
+        "actions": script.actions,
+        "schedules": script.schedules,
+    }
+    for name, part in parts.items():
+        size = len(part)
+        while size >= 1:
+            for start in range(0, len(part), size):
+                rest = part[:start] + part[start + size :]
+                if rest or name != "schedules":
+                    yield replace(script, **{name: rest})  # type: ignore[arg-type]
+            size //= 2
+    moments = [fault.at for fault in script.faults] + [action.at for action in script.actions]
+    latest = max([20.0, *(at + 5.0 for at in moments)])
+    for seconds in (latest, script.seconds / 2):
+        if seconds < script.seconds:
+            yield replace(script, seconds=seconds)
+    if script.nodes > 1:
+        yield replace(script, nodes=script.nodes - 1)
+
+
+def as_test(script: Script, problems: list[str]) -> str:
+    """A test that can be pasted into tests/sim/test_found.py."""
+
+    def rows(values: tuple[Any, ...]) -> str:
+        return "(" + "".join(f"\n            {value!r}," for value in values) + ")"
+
+    return f"""
+def test_seed_{script.seed}() -> None:
+    # {problems[0]}
+    script = Script(
+        seed={script.seed},
+        nodes={script.nodes},
+        seconds={script.seconds},
+        schedules={script.schedules!r},
+        faults={rows(script.faults)},
+        actions={rows(script.actions)},
+    )
+    assert play(script).problems == []
+"""

@@ -1,0 +1,130 @@
+"""What happens in a simulated world: nodes, schedules, faults and what people do, all of it drawn
+from one seed, and plain values, so that parts can be left out when a failure is shrunk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+__all__ = ["CATALOGUE", "LONGEST_STORM", "Action", "Fault", "Script", "draw"]
+
+LONGEST_STORM: Final = 180.0
+COMMAND: Final = {"command": ["true"]}
+CATALOGUE: Final[dict[str, dict[str, Any]]] = {
+    "skip": {"trigger": {"every": "2s"}},
+    "queue": {"trigger": {"every": "3s"}, "overlap": "queue"},
+    "latest": {"trigger": {"every": "2s"}, "overlap": "latest"},
+    "allow": {"trigger": {"every": "4s"}, "overlap": "allow"},
+    "cancel": {"trigger": {"every": "5s"}, "overlap": "cancel"},
+    "cron": {"trigger": {"cron": "*/7 * * * * *"}, "overlap": "queue", "catchup": "all"},
+    "all": {"trigger": {"every": "3s"}, "catchup": "all", "grace": "2s", "catchup_pace": "1s"},
+    "bounded": {
+        "trigger": {"every": "2s"},
+        "catchup": "all",
+        "catchup_limit": 3,
+        "grace": "1s",
+        "overlap": "queue",
+    },
+    "missed": {"trigger": {"every": "3s"}, "catchup": "skip", "grace": "2s"},
+    "one": {"trigger": {"every": "2s"}, "grace": "2s", "on_resume": "catchup"},
+    "retry": {
+        "trigger": {"every": "6s"},
+        "retry": {"attempts": 3, "delay": "1s"},
+        "overlap": "queue",
+    },
+    "timeout": {"trigger": {"every": "4s"}, "timeout": "5s"},
+    "expire": {"trigger": {"every": "2s"}, "expire_after": "4s", "overlap": "allow"},
+    "jitter": {"trigger": {"every": "5s"}, "jitter": "2s"},
+    "event": {"trigger": {"every": "2s"}, "target": {"event": {"topic": "sim", "type": "due"}}},
+}
+"""Definitions by name; each is about one policy. A command unless it has a target."""
+PERIODS: Final = ("2s", "3s", "5s", "7s")
+DOINGS: Final = (
+    *("pause", "resume", "update", "update", "trigger", "trigger", "cancel", "retry"),
+    *("delete", "create", "skip_next", "reschedule", "publish", "publish", "publish"),
+)
+KINDS: Final = (
+    *("crash", "crash", "crash", "crash", "fail", "fail", "fail", "stop", "stop", "deaf"),
+    *("slow", "jump", "database_jump"),
+)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`size` counts points for crash and fail, and is seconds for the others."""
+
+    at: float
+    kind: str
+    node: int = 0
+    size: float = 0.0
+
+
+@dataclass(frozen=True)
+class Action:
+    """What a person does."""
+
+    at: float
+    what: str
+    schedule: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Script:
+    """A world; the same script is the same history, to the byte."""
+
+    seed: int
+    nodes: int = 3
+    seconds: float = 120.0
+    schedules: tuple[str, ...] = tuple(CATALOGUE)
+    faults: tuple[Fault, ...] = ()
+    actions: tuple[Action, ...] = ()
+
+    def chance(self, *what: object) -> Random:
+        """Chance about one thing, whatever is asked about others."""
+        return Random(f"{self.seed} {what}")
+
+    def drift(self, number: int) -> float:
+        """By which part the monotonic clock of a node is too fast."""
+        return round(self.chance("drift", number).uniform(-0.01, 0.01), 4)
+
+    def skew(self, number: int) -> float:
+        """By how many seconds the clock of a node is wrong when it begins."""
+        return round(self.chance("skew", number).uniform(-3600, 3600), 1)
+
+
+def draw(seed: int) -> Script:
+    """The world of a seed."""
+    chance = Random(f"world {seed}")
+    seconds = round(chance.uniform(60.0, LONGEST_STORM), 1)
+    nodes = chance.choice((2, 3, 3, 3, 4))
+    names = tuple(name for name in CATALOGUE if chance.random() < 0.6) or ("skip",)
+    faults = [_fault(chance, seconds, nodes) for _ in range(int(seconds * chance.uniform(0, 0.25)))]
+    actions = [_action(chance, seconds, names) for _ in range(chance.randrange(int(seconds / 4)))]
+    return Script(
+        seed,
+        nodes,
+        seconds,
+        names,
+        tuple(sorted(faults, key=lambda fault: fault.at)),
+        tuple(sorted(actions, key=lambda action: action.at)),
+    )
+
+
+def _fault(chance: Random, seconds: float, nodes: int) -> Fault:
+    kind = chance.choice(KINDS)
+    size: float = chance.randrange(1, 60)
+    if kind in ("stop", "deaf", "slow"):
+        size = round(chance.choice((chance.uniform(0.1, 4.0), chance.uniform(5.0, 25.0))), 1)
+    elif kind == "jump":
+        size = round(chance.uniform(-7200, 7200), 1)
+    elif kind == "database_jump":
+        size = round(chance.choice((chance.uniform(-30, -0.1), chance.uniform(5.0, 90.0))), 1)
+    at = round(chance.uniform(1.0, seconds), 2)
+    return Fault(at, kind, chance.randrange(nodes), size)
+
+
+def _action(chance: Random, seconds: float, names: tuple[str, ...]) -> Action:
+    at = round(chance.uniform(1.0, seconds), 2)
+    return Action(at, chance.choice(DOINGS), chance.choice(names), chance.choice(PERIODS))

@@ -1,0 +1,78 @@
+"""A sample of the simulation for every build, bounded by its worlds and not by a clock; and that it
+finds a rule that is broken, gives the same history for the same seed, and shrinks a failure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from duebook.delivery.courier import Courier
+from duebook.model.consumer import Report
+from duebook.store.sql.plans import Plans
+from tests.sim.play import as_test, play, shrink
+from tests.sim.script import Action, Fault, Script, draw
+
+if TYPE_CHECKING:
+    from duebook.delivery.courier import Round
+
+SAMPLE = (6, 10, 13)
+"""Seeds of small worlds."""
+
+
+@pytest.mark.parametrize("seed", SAMPLE)
+def test_no_invariant_breaks(seed: int) -> None:
+    assert play(draw(seed)).problems == []
+
+
+def test_the_same_seed_gives_the_same_trace() -> None:
+    script = replace(draw(13), seconds=20.0)
+    first, second = play(script), play(script)
+    assert first.trace == second.trace
+    assert first.counts["turns"] > 1_000
+    assert play(Script(10, seconds=10.0)).trace != play(Script(11, seconds=10.0)).trace
+
+
+def test_a_watermark_that_moves_before_the_runs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    faults = tuple(Fault(3.0 + n * 1.5, "crash", n % 2, 5 + n) for n in range(40))
+    script = Script(4, nodes=2, seconds=70.0, schedules=("allow", "queue", "skip"), faults=faults)
+    assert play(script).problems == []
+    original = Plans._save_states
+
+    def save_states(self: Any, plans: Any) -> Any:
+        saved = original(self, plans)
+        for sql in ("COMMIT", "BEGIN IMMEDIATE", "SAVEPOINT operation"):
+            self._db.connection.execute(sql)
+        return saved
+
+    monkeypatch.setattr(Plans, "_save_states", save_states)
+    assert "I2" in play(script).violated
+
+
+def test_a_cursor_that_moves_before_delivery_is_found_and_shrunk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    faults = tuple(Fault(2.0 + n, "crash", n % 2, 3 + n % 7) for n in range(24))
+    actions = tuple(Action(4.0 + n * 3, "trigger", "allow") for n in range(6))
+    names = ("event", "allow")
+    script = Script(5, nodes=2, seconds=30.0, schedules=names, faults=faults, actions=actions)
+    assert play(script).problems == []
+
+    def perform(self: Courier, found: Round) -> None:
+        self.settle(found, Report())
+        assert self._outlet is not None
+        self._outlet.deliver(found.deliveries)
+
+    monkeypatch.setattr(Courier, "perform", perform)
+    played = play(script)
+    assert "I5" in played.violated
+    small, tries = shrink(script, lambda one: "I5" in play(one).violated, most_tries=6)
+    assert tries <= 6
+    assert "I5" in play(small).violated
+    assert len(small.faults) + len(small.actions) < len(faults) + len(actions)
+    text = as_test(small, played.problems)
+    found: dict[str, Any] = {"Script": Script, "Fault": Fault, "Action": Action, "play": play}
+    exec(text, found)  # noqa: S102
+    with pytest.raises(AssertionError):
+        found["test_seed_5"]()

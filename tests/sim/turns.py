@@ -1,0 +1,116 @@
+"""Lets loops take turns at the points where they reach the database; one scheduler picks whose
+turn it is, so that the same choices give the same history. Knows nothing of Duebook."""
+
+from __future__ import annotations
+
+import contextlib
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+import greenlet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Actor", "Crash", "TurnLock", "pause"]
+
+AT_ONCE: Final = -inf
+
+
+class Crash(BaseException):
+    """The end of a node: nothing that a product catches."""
+
+
+class Actor:
+    """A loop around `step`, which returns in how many seconds it wants to step again.
+
+    In the middle of a step it waits at `pause()` for its next turn.
+    """
+
+    def __init__(self, name: str, step: Callable[[], float]) -> None:
+        self.name = name
+        self.wake_at = AT_ONCE
+        self.not_before = AT_ONCE
+        """after a failure nobody hurries it"""
+        self.failures = 0
+        self.wait: float | None = None
+        """what the last step returned; None in the middle of one"""
+        self._step = step
+        self._turn: greenlet.greenlet | None = None
+
+    @property
+    def next_turn(self) -> float:
+        """When it can go on: at once in the middle of a step."""
+        if self._turn is not None:
+            return AT_ONCE
+        return max(self.wake_at, self.not_before)
+
+    def is_ready(self, now: float) -> bool:
+        return self.next_turn <= now
+
+    @property
+    def is_under_way(self) -> bool:
+        return self._turn is not None
+
+    def resume(self) -> None:
+        """Go on until the next pause, or the end of the step; raises what the step raises."""
+        if self._turn is None:
+            self.wait, self.wake_at = None, inf
+            self._turn = greenlet.greenlet(self._run)
+        turn = self._turn
+        try:
+            turn.switch()
+        finally:
+            if turn.dead:
+                self._turn = None
+
+    def _run(self) -> None:
+        self.wait = self._step()
+
+    def kill(self) -> None:
+        """Unwind a step that is under way."""
+        turn, self._turn = self._turn, None
+        if turn is not None and not turn.dead:
+            with contextlib.suppress(Crash):
+                turn.throw(Crash())
+            while not turn.dead:  # it waits on in a clause that cleans up
+                with contextlib.suppress(Crash):
+                    turn.throw(Crash())
+
+    def ring(self, at: float) -> None:
+        self.wake_at = min(self.wake_at, at)
+
+
+def pause() -> None:
+    """Give up the turn; outside of an actor nothing happens."""
+    parent = greenlet.getcurrent().parent
+    if parent is not None:
+        parent.switch()
+
+
+class TurnLock:
+    """A lock among actors, in place of one among threads: who waits gives up its turn."""
+
+    def __init__(self) -> None:
+        self._held = False
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        del timeout
+        while self._held:
+            if not blocking:
+                return False
+            pause()
+        self._held = True
+        return True
+
+    def release(self) -> None:
+        self._held = False
+
+    def locked(self) -> bool:
+        return self._held
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()

@@ -1,0 +1,40 @@
+"""What simulated attempts do: how long each takes and how it ends follows from the seed and from
+what it is an attempt of, never from when it is asked."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from duebook.model.run import Outcome
+from duebook.testing.stand_ins import StandIns
+
+if TYPE_CHECKING:
+    from duebook.engine.steps import StepPreparer
+    from duebook.model.run import Claim
+    from tests.sim.script import Script
+
+FAILED = Outcome("failed", "exit_code", "simulated failure", exit_code=3)
+
+
+class Performance(StandIns):
+    """Slow and failing work among much that is quick and succeeds."""
+
+    def __init__(self, script: Script, preparer: StepPreparer) -> None:
+        super().__init__(preparer)
+        self._script = script
+
+    def begin(self, claim: Claim) -> tuple[float, Outcome]:  # type: ignore[override]
+        length, outcome = super().begin(claim)
+        return length.total_seconds(), outcome
+
+    def _attempt(self, claim: Claim, place: str) -> tuple[timedelta, Outcome]:
+        run = claim.run
+        due = None if run.due_at is None else run.due_at.isoformat()
+        chance = self._script.chance("work", place, due, run.step, run.attempt)
+        slow = chance.random() < 0.06
+        length = chance.uniform(6.0, 25.0) if slow else chance.choice((0.0, 0.1, 0.4, 1.5))
+        fails = chance.random() < 0.1
+        if claim.spec.timeout is not None and timedelta(seconds=length) > claim.spec.timeout:
+            return claim.spec.timeout, Outcome("failed", "timeout", "it took too long")
+        return timedelta(seconds=length), FAILED if fails else Outcome("succeeded", exit_code=0)
