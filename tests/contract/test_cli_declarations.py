@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -82,19 +83,21 @@ def test_a_change_is_shown_with_the_due_times_that_move(cli: Cli, tmp_path: Path
 
 
 def test_stops_and_restarts_that_move_are_shown(cli: Cli, tmp_path: Path) -> None:
-    text = """\
+    # both are hours away: between them, one would have passed today and the other not
+    later, sooner = (f"{datetime.now(UTC) + timedelta(hours=hours):%H:%M}" for hours in (7, 6))
+    text = f"""\
 owner: billing
 schedules:
   - name: etl
-    trigger: {daily: "09:00"}
-    stop: {daily: "18:00"}
-    target: {flow: etl}
+    trigger: {{daily: "09:00"}}
+    stop: {{daily: "{later}"}}
+    target: {{flow: etl}}
 """
     with closing(SqliteStore(cli.path)) as store:
         put_flow(store, "name: etl\nsteps: [a]", "etl")
     shown = cli.ok("apply", write(tmp_path, text), "--yes")
     assert "    first stop " in shown
-    file = write(tmp_path, text.replace("18:00", "17:00"))
+    file = write(tmp_path, text.replace(later, sooner))
     lines = cli("diff", file, "--days", "2").output.splitlines()
     assert len([line for line in lines if line.startswith("    ~ stop ")]) == 2
     (planned,) = cli.json("diff", file, "--days", "2")["schedules"]
@@ -168,6 +171,16 @@ def test_an_export_makes_the_same_books_elsewhere(cli: Cli, tmp_path: Path, kind
         main, ["--database", str(tmp_path / "other.db"), "apply", file, "--owner", "ops"]
     )
     assert again.stdout == "owner ops: 4 unchanged\n"
+
+
+def test_a_list_of_one_owner_is_applied_under_that_owner(cli: Cli, tmp_path: Path) -> None:
+    """As `export --json` and `ls --json` print it."""
+    cli.ok("apply", write(tmp_path, FILE), "--yes")
+    own = write(tmp_path, json.dumps(cli.json("export")), "own.json")
+    assert cli.ok("diff", own).startswith("owner billing: ")
+    cli.ok("add", "other", "--every", "1h", "--", "true")
+    both = write(tmp_path, json.dumps(cli.json("export")), "both.json")
+    assert "owner default: " in cli.ok("diff", both)
 
 
 def test_an_export_is_of_one_owner_or_of_what_matches(cli: Cli, tmp_path: Path) -> None:
