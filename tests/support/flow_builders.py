@@ -209,7 +209,7 @@ def ask_person(store: Store, timeout: timedelta | None = None) -> str:
     put_flow(store, DEPLOY, "deploy")
     run_id = start(store, "deploy")
     asker = f"asker of {run_id}"
-    begin(store, asker)
+    begin(store, asker, timedelta(hours=1))  # the machine may be busy
     for step in ("build", "ok"):
         Advancer(store).step()
         token = claim_steps(store, asker)[step].token
