@@ -26,6 +26,7 @@ from prometheus_client.core import (
 from duebook.api.timed_cache import TimedCache
 from duebook.book.run_marks import MOST_MEASURED, measure_labelled
 from duebook.errors import DuebookError
+from duebook.settings import ROLES
 from duebook.version import __version__
 
 if TYPE_CHECKING:
@@ -210,7 +211,8 @@ class _Books:
             served | load.queued,
         )
         yield _gauge("queue_running", "Running runs", "queue", served | load.running)
-        roles = Counter(role for node in load.nodes for role in node.roles)
+        roles = dict.fromkeys((*ROLES, "web"), 0)  # an alert needs the 0 of a role that is missing
+        roles |= Counter(role for node in load.nodes for role in node.roles)
         yield _gauge("nodes", "Live nodes", "role", roles)
         since = load.now if load.overdue is None else load.overdue.since
         yield GaugeMetricFamily(
