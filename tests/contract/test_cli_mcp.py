@@ -14,9 +14,11 @@ from mcp import Client, StdioServerParameters, stdio_client
 from duebook.book import Book
 from duebook.cli import main
 from duebook.cli.mcp_command import _may_act
-from duebook.cli.mcp_tools import new_server
+from duebook.cli.mcp_tools import LONGEST_LINE, LONGEST_TEXT, MOST_LOGGED, new_server
+from duebook.model.run import LogLine
 from duebook.remote import RemoteBook
 from duebook.store.sqlite import SqliteStore
+from tests.support.builders import BEGIN, begin, claim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +80,10 @@ def test_it_can_be_asked_about_schedules_and_runs(book: Book) -> None:
     _, runs = assistant.call("list_runs", schedule="nightly", status="queued")
     assert [each["id"] for each in runs["items"]] == [run.id]
     assert assistant.call("get_run", run_id=run.id)[1]["attempts"] == []
-    assert assistant.call("get_log", run_id=run.id) == (False, {"lines": []})
+    assert assistant.call("get_log", run_id=run.id) == (
+        False,
+        {"lines": [], "next_cursor": None},
+    )
     assert "text" in assistant.call("explain_schedule", name="nightly", at="2026-01-05T02:30")[1]
     assert assistant.call("list_flows")[1] == {"items": []}
     assert assistant.call("get_status")[1]["ready"] is False
@@ -92,6 +97,46 @@ def test_a_mistake_is_answered_in_a_sentence(book: Book) -> None:
     assert "nightlx" in told
     assert "Traceback" not in told
     assert assistant.call("list_schedules", limit=0)[0]
+
+
+def test_a_long_log_is_returned_in_parts(book: Book) -> None:
+    run = book.schedules.trigger("nightly")
+    (claimed,) = claim(book.store, begin(book.store))
+    told = [LogLine(BEGIN, "stdout", f"{number} " + "x" * 1_000) for number in range(150)]
+    told.append(LogLine(BEGIN, "stderr", "y" * (LONGEST_LINE + 1)))
+    book.store.transact(lambda tx: tx.attempts.append_log(claimed.token, 1, told))
+    assistant = Assistant(new_server(book, acts=False))
+    lines: list[str] = []
+    arguments: dict[str, Any] = {"run_id": run.id, "lines": 500}
+    parts = 0
+    while arguments.get("cursor", "") is not None:
+        failed, part = assistant.call("get_log", **arguments)
+        assert not failed
+        assert len(json.dumps(part)) < MOST_LOGGED * 1.1
+        lines += part["lines"]
+        arguments["cursor"] = part["next_cursor"]
+        parts += 1
+    assert parts == -(-150 * 1_010 // MOST_LOGGED)
+    assert lines[:-1] == [f"stdout: {line.text}" for line in told[:-1]]
+    assert lines[-1] == f"stderr: {'y' * LONGEST_LINE}… (5,001 characters)"
+    for cursor in ("x", "1", "1.y", "1.2.3"):
+        failed, said = assistant.call("get_log", run_id=run.id, cursor=cursor)
+        assert failed
+        assert f'cursor "{cursor}" is not valid here' in said
+
+
+def test_an_answer_that_is_too_long_is_refused_and_a_long_text_shortened(book: Book) -> None:
+    runs = [book.schedules.trigger("nightly", {"n": ["z" * 4_000] * 20}) for _ in range(3)]
+    long = book.schedules.trigger("nightly", {"text": "z" * 400_000})
+    assistant = Assistant(new_server(book, acts=False))
+    assert assistant.call("get_run", run_id=runs[0].id)[1]["payload"] == runs[0].payload
+    shown = assistant.call("get_run", run_id=long.id)[1]["payload"]["text"]
+    assert shown == "z" * LONGEST_TEXT + "… (400,000 characters)"
+    failed, told = assistant.call("list_runs")
+    assert failed
+    assert "at most 200,000" in told
+    assert "z" * 100 not in told
+    assert not assistant.call("list_runs", limit=2)[0]
 
 
 def test_actions_are_only_there_for_those_who_may_act(book: Book) -> None:

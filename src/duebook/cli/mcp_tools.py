@@ -3,6 +3,8 @@ client. Imported only by `duebook mcp`, as it needs the SDK."""
 
 from __future__ import annotations
 
+import json
+import re
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -11,8 +13,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-from duebook.errors import DuebookError
+from duebook.errors import DuebookError, Invalid, shorten
 from duebook.model.codec import encode
+from duebook.store.values import START, Page
 from duebook.timetext import format_instant
 from duebook.version import __version__
 
@@ -36,6 +39,13 @@ ENDS: Final = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
 )
 MOST_LINES: Final = 500
+MOST_LOGGED: Final = 50_000
+"""Characters of a log that are returned at once."""
+LONGEST_TEXT: Final = 10_000
+"""Characters of one text, such as an error."""
+LONGEST_LINE: Final = 5_000
+MOST_RETURNED: Final = 200_000
+"""Characters that any tool returns: an assistant has to read them all."""
 
 Name = Annotated[str, Field(description="The name or id of a schedule.")]
 RunId = Annotated[str, Field(description="The id of a run, or a unique prefix of it.")]
@@ -74,11 +84,47 @@ def _told(tool: Callable[..., Form]) -> Callable[..., Form]:
     @wraps(tool)
     def told(**arguments: Any) -> Form:
         try:
-            return tool(**arguments)
+            return _bounded(tool(**arguments))
         except DuebookError as error:
             raise ToolError(str(error)) from error
 
     return told
+
+
+def _bounded(form: Form) -> Form:
+    found: Form = _clipped(form)
+    size = len(json.dumps(found, ensure_ascii=False))
+    if size > MOST_RETURNED:
+        raise Invalid(
+            f"the answer has {size:,} characters; at most {MOST_RETURNED:,} are returned: "
+            "ask for fewer items, or for a single one"
+        )
+    return found
+
+
+def _clipped(value: Any) -> Any:
+    """With its long texts shortened."""
+    if isinstance(value, str):
+        return _clip(value, LONGEST_TEXT)
+    if isinstance(value, dict):
+        return {name: _clipped(each) for name, each in value.items()}
+    return [_clipped(each) for each in value] if isinstance(value, list) else value
+
+
+def _clip(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}… ({len(text):,} characters)"
+
+
+def _place(cursor: str | None) -> Page:
+    """Where to continue in a log."""
+    if cursor is None:
+        return START
+    if (found := re.fullmatch(r"(\d{1,9})\.(\d{1,9})", cursor, re.ASCII)) is None:
+        raise Invalid(
+            f'cursor "{shorten(cursor)}" is not valid here; pass the next_cursor of the previous '
+            "part unchanged"
+        )
+    return Page(int(found[1]), int(found[2]))
 
 
 class Questions:
@@ -150,11 +196,29 @@ class Questions:
         return encode(self._book.runs.get(run_id)) | {"attempts": [encode(one) for one in attempts]}
 
     def get_log(
-        self, run_id: RunId, lines: Annotated[int, Field(ge=1, le=MOST_LINES)] = 200
+        self,
+        run_id: RunId,
+        lines: Annotated[int, Field(ge=1, le=MOST_LINES)] = 200,
+        cursor: Annotated[
+            str | None, Field(description="The `next_cursor` of the previous part.")
+        ] = None,
     ) -> Form:
-        """Get the first lines that a run printed."""
-        found = self._book.runs.log(run_id, limit=lines)
-        return {"lines": [f"{line.stream}: {line.text}" for _, line in found]}
+        """Get what a run printed, from the start; `next_cursor` leads to the next part."""
+        found = self._book.runs.log(run_id, _place(cursor), lines)
+        told, size = list[str](), 0
+        place: Page | None = None
+        for at, line in found:
+            text = f"{line.stream}: {_clip(line.text, LONGEST_LINE)}"
+            size += len(text)
+            if told and size > MOST_LOGGED:
+                break
+            told.append(text)
+            place = at
+        more = place is not None and (len(told) < len(found) or len(found) == lines)
+        return {
+            "lines": told,
+            "next_cursor": f"{place.attempt}.{place.seq}" if more and place else None,
+        }
 
     def get_output(self, run_id: RunId) -> Form:
         """Get what the task or the step of a run returned."""
