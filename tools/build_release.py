@@ -5,6 +5,7 @@ environment of its own."""
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -12,12 +13,17 @@ import sys
 import venv
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.version import __version__
-from tools.lock import ROOT, RUN_LOCK
+from tools.licences import licence, needed
+from tools.lock import ROOT, RUN_LOCK, normal
 
-__all__ = ["build", "commit_time", "digest", "try_wheel"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from importlib.metadata import Distribution
+
+__all__ = ["build", "commit_time", "complete", "digest", "try_wheel"]
 
 DIST: Final = ROOT / "dist"
 SUMS: Final = "SHA256SUMS"
@@ -87,6 +93,24 @@ def _write_parts(path: Path) -> None:
         *("--pyproject", str(ROOT / "pyproject.toml"), "--mc-type", "application"),
         *("--output-reproducible", "--of", "JSON", "-o", str(path)),
     )
+    told = complete(json.loads(path.read_text("utf-8")), needed("duebook"))
+    path.write_text(json.dumps(told, indent=2, sort_keys=True) + "\n", "utf-8")
+
+
+def complete(parts: dict[str, Any], packages: Mapping[str, Distribution]) -> dict[str, Any]:
+    """With our version and the licences, and without what only builds the package."""
+    kept = [part for part in parts["components"] if normal(part["name"]) in packages]
+    for part in kept:
+        name = licence(packages[normal(part["name"])])
+        part["licenses"] = [{"license": {"name": name, "acknowledgement": "declared"}}]
+        part.pop("description", None)  # the line of the lock file
+    refs = {part["bom-ref"] for part in kept} | {"root-component"}
+    root = parts["metadata"]["component"] | {"version": __version__}
+    return parts | {
+        "metadata": parts["metadata"] | {"component": root},
+        "components": kept,
+        "dependencies": [one for one in parts.get("dependencies", []) if one["ref"] in refs],
+    }
 
 
 def _run(*words: str, env: dict[str, str] | None = None) -> str:

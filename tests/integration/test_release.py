@@ -12,7 +12,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tools.build_release import digest
+from tools.build_release import complete, digest
+from tools.licences import needed
 
 from duebook.version import __version__
 
@@ -63,6 +64,29 @@ def test_the_wheel_has_the_package_with_its_types_and_nothing_else(wheel: Path) 
     ours = {str(path.relative_to(ROOT / "src")) for path in source if path.suffix != ".pyc"}
     assert ours <= {*names}
     assert "duebook/py.typed" in names
+
+
+def test_the_parts_are_those_of_a_node_with_their_licences() -> None:
+    """As the generator writes them, from a lock file that also has what builds the package."""
+    packages = needed("duebook")
+    names = [*packages, "hatchling"]
+    raw = {
+        "metadata": {"component": {"bom-ref": "root-component", "name": "duebook"}},
+        "components": [
+            {"bom-ref": f"L{n}", "name": name, "description": f"line {n}"}
+            for n, name in enumerate(names)
+        ],
+        "dependencies": [{"ref": f"L{n}"} for n in range(len(names))],
+    }
+    told = complete(raw, packages)
+    assert told["metadata"]["component"]["version"] == __version__
+    assert [part["name"] for part in told["components"]] == [*packages]
+    assert {"click", "starlette", "uvicorn"} <= {*packages}
+    for part in told["components"]:
+        assert part["licenses"][0]["license"]["name"] not in ("", "unknown"), part["name"]
+        assert "description" not in part
+    refs = {part["bom-ref"] for part in told["components"]}
+    assert {one["ref"] for one in told["dependencies"]} == refs
 
 
 def test_the_wheel_works_in_an_environment_of_its_own(wheel: Path, tmp_path: Path) -> None:
