@@ -78,8 +78,10 @@ def test_a_process_that_only_serves_the_web_shows_what_the_books_say(
     assert found["duebook_queue_depth"] == {("default",): 1.0}
     assert found["duebook_queue_running"] == {("default",): 1.0}
     assert found["duebook_nodes"] == {
-        ("scheduler",): 0.0, ("worker",): 1.0,
-        ("relay",): 0.0, ("web",): 0.0,
+        ("scheduler",): 0.0,
+        ("worker",): 1.0,
+        ("relay",): 0.0,
+        ("web",): 0.0,
     }
     assert found["duebook_overdue_seconds"] == {(): 60.0}
     assert found["duebook_catchup_held"] == {("default",): 9.0}
