@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
 PAGE: Final = ROOT / "docs" / "licences.md"
-SHIPPED: Final = ("celery", "kafka", "postgres")
+SHIPPED: Final = ("apprise", "celery", "holidays", "jq", "kafka", "mcp", "otel", "postgres")
 """The extras that users install."""
 HEAD: Final = """\
 # Licences of dependencies
 
-These packages are installed on Linux with Duebook and its extras `postgres`, `kafka` and
-`celery`. Duebook itself has the MIT licence and contains no code of them. `make licences` writes
-this page from the metadata of the packages that the tests run with.
+These packages are installed on Linux with Duebook and all of its extras. Duebook itself has the
+MIT licence and contains no code of them. `make licences` writes this page from the metadata of the
+packages that the tests run with.
 
 | package | licence |
 |---|---|
