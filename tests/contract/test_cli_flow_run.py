@@ -41,6 +41,15 @@ def test_a_file_is_run_once_with_what_it_calls_and_its_args(cli: Cli, tmp_path: 
     ]
 
 
+def test_it_says_what_the_file_does_in_another_way(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("log_dir: /var/log\nsteps: [{name: a, command: echo one}]")
+    result = cli("flow", "run", str(file))
+    assert result.exit_code == 0
+    assert "note: log_dir has no effect" in result.stderr
+    assert "note" not in result.stdout
+
+
 def test_a_file_that_cannot_run_is_refused_before_anything_starts(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("stepz: [a]")

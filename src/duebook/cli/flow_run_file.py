@@ -16,12 +16,13 @@ from duebook.cli.flow_runs import print_end, watch
 from duebook.cli.loading import load_app
 from duebook.cli.log_reader import LogPrinter, RunLog
 from duebook.cli.opening import settings_of
-from duebook.cli.output import json_option, print_json, print_problem
+from duebook.cli.output import json_option, print_json, print_problem, wrapped
 from duebook.cli.run import INTERRUPTED, exit_by
 from duebook.errors import Conflict, Invalid, printable, shorten
 from duebook.flows.build import Built, build
 from duebook.flows.files import Content, default_name, find, read
 from duebook.flows.problems import Problem, Refused
+from duebook.flows.reconcile import notes_about
 from duebook.model.codec import encode
 from duebook.model.flow import Revision
 from duebook.model.target import TaskTarget
@@ -62,6 +63,8 @@ def run_file_command(
       duebook flow run etl.yaml -- 2026-02-07 REGION=eu
     """
     flow, revisions, flows = _read(file)
+    for note in notes_about([flow], {each.name for each in flows}):
+        click.echo(wrapped(printable(f"note: {note}")), err=True)
     if app is None:
         _refuse_tasks(flows)
     given = _by_place(flow, args) | dict(read_pair(param, "--param") for param in params)

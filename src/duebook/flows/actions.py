@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, quoted, shorten
+from duebook.flows.bash_only import SHELL
 from duebook.flows.builtin_steps import read_builtin
-from duebook.flows.commands import SHELL, commands_of, read_command, read_exec, read_run
+from duebook.flows.commands import commands_of, read_command, read_exec, read_run
 from duebook.flows.containers import Inside, read_docker
 from duebook.flows.parse import plain
 from duebook.flows.requests import read_http, read_request
@@ -303,6 +304,6 @@ def _call_params(section: Section, scope: Scope) -> dict[str, Any]:
         for word in split_words("params", plain(item)):
             name, equals, value = word.partition("=")
             if not equals:
-                name, value = str(1 + sum(key.isdigit() for key in found)), word
+                name, value = str(1 + len(found)), word
             found[name] = walk(value, scope)
     return found

@@ -8,8 +8,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Invalid, shorten
+from duebook.flows.bash_only import SHELL, notes_on_bash
 from duebook.flows.builtin_steps import read_smtp
-from duebook.flows.commands import SHELL, read_shell
+from duebook.flows.commands import read_shell
 from duebook.flows.containers import read_container
 from duebook.flows.dagu_one import calls_of_dagu_one, given_to
 from duebook.flows.graph import before, circle, in_order
@@ -228,7 +229,12 @@ class _Builder:
             retry=self._retry(),
             delay=section.read("delay_sec", read_seconds, timedelta()),
             dotenv=read_dotenv(section, scope),
-            notes=(*notes, *self._notes, *notes_on_logs(section)),
+            notes=(
+                *notes,
+                *self._notes,
+                *notes_on_bash(self._name, steps),
+                *notes_on_logs(section),
+            ),
             max_output=section.read("max_output_size", whole_of(1, MOST_OUTPUT_SIZE), OUTPUT_SIZE),
             calendar_at=(1, 1) if (at := section.get("calendar")) is None else (at.line, at.column),
         )
@@ -254,7 +260,7 @@ class _Builder:
         if "params" not in self._section:
             params += [Param(name, "") for name in self._given]
         names = frozenset(param.name for param in params)
-        places = sum(param.name.isdigit() for param in params)
+        places = max((int(param.name) for param in params if param.name.isdigit()), default=0)
         return tuple(params), Scope(params=names, places=places)
 
     def _listed_names(self, params: list[Param]) -> list[str]:

@@ -47,9 +47,9 @@ def _jq(section: Section, config: Node | None, scope: Scope) -> dict[str, Any]:
     inner = _inner(section, config, JQ)
     command, script = section.get("command"), section.get("script")
     node = inner.get("filter") or command
-    if node is None:
+    if node is None and "action" in section:
         raise Invalid("jq has no filter; add `filter: .name`")
-    query = text_of("filter", plain(node))
+    query = "." if node is None else text_of("filter", plain(node))
     if _VALUE.search(query):
         raise Invalid(
             f'filter "{shorten(query)}" contains a value; pass it in args, and write $NAME'

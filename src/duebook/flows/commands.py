@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Invalid, shorten
+from duebook.flows.bash_only import SHELL, shell_for
 from duebook.flows.parse import Node, plain
 from duebook.flows.problems import Misplaced
 from duebook.flows.section import Section, items, split_words, text_of
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from duebook.model.flow import StepTarget
 
 __all__ = [
-    "SHELL",
     "commands_of",
     "container_shell",
     "directory_of",
@@ -43,8 +43,6 @@ __all__ = [
     "words_of",
 ]
 
-SHELL: Final = ("/bin/sh", "-e", "-c")
-"""With -e a script ends at its first failure, instead of hiding it."""
 LONGEST_SCRIPT: Final = 100_000
 """Characters; the kernel takes no longer arguments."""
 
@@ -191,7 +189,7 @@ def _one_by_one(
 ) -> StepTarget:
     if any("\n" in command.strip() for command in commands):
         raise Invalid("a command in the list has several lines; write it as a separate step")
-    shell = shell or SHELL
+    shell = _shell_of("\n".join(commands), shell)
     if not is_shell(shell):
         raise Invalid(f"a list of commands needs a shell, not {shell[0]}; write a script instead")
     text = "\n".join(_EACH.format(command.strip()) for command in commands)
@@ -221,11 +219,15 @@ def _text(
     first, _, rest = text.partition("\n")
     if not shell and "\n" not in text.strip():
         return _direct(section, text, scope)
-    shell = shell or SHELL
     if first.startswith("#!"):
         words = split_words("script", first[2:])
         return read_script(section, node, "\n" + rest, _interpreter(words or ["#!"]), scope)
-    return read_script(section, node, text, shell, scope)
+    return read_script(section, node, text, _shell_of(text, shell), scope)
+
+
+def _shell_of(text: str, shell: tuple[str, ...]) -> tuple[str, ...]:
+    """A container may not have bash; elsewhere it is used where nothing else can be meant."""
+    return shell_for(text, shell) if shell else SHELL
 
 
 def _direct(section: Section, text: str, scope: Scope) -> StepTarget:

@@ -82,7 +82,7 @@ def _as_params(item: Any) -> dict[str, Any]:
         if equals:
             found[name] = value
         else:
-            found[str(1 + sum(key.isdigit() for key in found))] = word
+            found[str(1 + len(found))] = word
     return found
 
 

@@ -89,7 +89,7 @@ class Scope:
     declared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """the names of these values, where the step declares them"""
     places: int = 0
-    """how many params are given by their place"""
+    """the last place of a param that has no name; 0: all have one"""
     secrets: bool = False
     """whether they may name secrets: they are executed, and neither stored nor logged"""
 

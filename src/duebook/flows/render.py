@@ -350,13 +350,14 @@ def _for_each(
 def _arguments(flow: Flow, script: Script, params: Mapping[str, Any]) -> list[str]:
     """The params that are given by their place; a shell takes its own name first, and others read
     options behind a text, too: `perl -e TEXT -e MORE`."""
-    places = [param.name for param in flow.params if param.name.isdigit()]
+    places = {int(param.name): param.name for param in flow.params if param.name.isdigit()}
     if not places:
         return []
     first = ["duebook"] if is_shell(script.interpreter) else []
     if script.interpreter[-1] in ("-e", "-r"):
         first = ["--"]
-    return [*first, *(text_of_value(params[place]) for place in places)]
+    numbers = range(1, max(places) + 1)  # one that has a name leaves its place empty
+    return [*first, *(text_of_value(params.get(str(number))) for number in numbers)]
 
 
 def _that_fit(own: dict[str, str], text: str, flow: Flow, step: Step) -> dict[str, str]:

@@ -59,6 +59,8 @@ class Section:
             hint = _meant(key, table) if self.problems.may_guess else ""
             self.problems.add(place, self.at(key), f"unknown key `{shorten(key)}`", hint)
         elif word.instead is not None:
+            if value.value is False:  # it says no to what there is not
+                return
             self.is_whole = False
             told = f"key `{key}` is not supported"
             self.problems.add(place, self.at(key), told, word.instead)

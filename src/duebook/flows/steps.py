@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, quoted, shorten
 from duebook.flows.actions import DAG_RUN, likely_flow, read_action, read_in_docker, written_action
+from duebook.flows.bash_only import condition_for
 from duebook.flows.builtin_steps import is_mail
 from duebook.flows.commands import read_shell
 from duebook.flows.containers import read_container
@@ -426,4 +427,4 @@ def _condition_command(text: str, scope: Scope) -> str:
             f'"{shorten(text)}" contains a template or a part of a value, which is not allowed '
             "in the command of a condition; use `expected`"
         )
-    return made
+    return condition_for(made)

@@ -152,7 +152,7 @@ def read_params(section: Section) -> list[tuple[Param, Node]]:
             if param.name in names:
                 section.problem(item, "params", f'param "{shorten(param.name)}" appears twice')
             names.add(param.name)
-            places += param.name.isdigit()
+            places += 1
             found.append((param, item))
     if len(found) > MOST_VALUES:
         told = f"it has {len(found):,} params; at most {MOST_VALUES:,} are allowed"
@@ -175,11 +175,11 @@ def _params(section: Section, item: Node, places: int) -> Iterator[Param]:
             yield Param(name, "" if default is None else default)
         return
     for word in section.judge(item, "params", list[str](), split_words, "params", plain(item)):
+        places += 1
         name, equals, value = word.partition("=")
         if equals and _VARIABLE.fullmatch(name):
             yield Param(name, value)
         else:
-            places += 1
             yield Param(str(places), word)
 
 

@@ -164,7 +164,7 @@ def _expanded(text: str, scope: Scope) -> str:
                 "use a step with `output`"
             )
         if match["place"]:
-            known = 1 <= int(match["place"]) <= scope.places
+            known = match["place"] in scope.params
             return f'{{{{ vars["{match["place"]}"] }}}}' if known else match[0]
         expression = expression_of(match["braced"] or match["bare"] or "", scope)
         return f"{{{{ {expression} }}}}"

@@ -350,7 +350,7 @@ OUTPUT: Final = Table(
 JQ: Final = Table(
     "`config` of jq, and `with` of `action: jq.filter`",
     [
-        Word("filter", "what jq does; for `type: jq` it is the command"),
+        Word("filter", "what jq does; for `type: jq` it is the command, or . without one"),
         Word("data", "the JSON it reads, or a text that is JSON; for `type: jq` the script"),
         Word("input", "a file to read instead"),
         Word("raw", "true: texts are printed without quotes"),

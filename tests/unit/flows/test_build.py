@@ -293,7 +293,7 @@ def test_no_two_parts_of_values_share_a_variable(references: tuple[str, ...]) ->
         for place, name in enumerate(["é", "ü", "a b"])
     ]
     text = {
-        "params": [{"A": ""}, {"_A": ""}, "one"],
+        "params": ["one", {"A": ""}, {"_A": ""}],
         "steps": [*steps, "echo " + " ".join(references)],
     }
     target = flow_of(json.dumps(text)).steps[-1].target
@@ -347,6 +347,9 @@ def test_quotes_in_comments_mean_nothing() -> None:
 def test_what_a_shell_knows_is_left_to_it() -> None:
     text = "echo $(date) `id` ${A:-b} ${#A} $$ $? '{{ x }}' '$A' \\${B.c} ${C[0]} ${C[@]}"
     target = flow_of(f"steps: [{json.dumps(text)}]").steps[0].target
+    assert target == Script(text, ("bash", "-e", "-c"))  # ${C[@]} is an array of bash
+    text = text.removesuffix(" ${C[@]}")
+    target = flow_of(f"steps: [{json.dumps(text)}]").steps[0].target
     assert target == Script(text, ("/bin/sh", "-e", "-c"))
 
 
@@ -354,7 +357,7 @@ def test_params_have_every_form() -> None:
     assert flow_of("params: 'one A=b \"two three\"'\nsteps: [a]").params == (
         Param("1", "one"),
         Param("A", "b"),
-        Param("2", "two three"),
+        Param("3", "two three"),
     )
     assert flow_of("params: {A: 1, B: null}\nsteps: [a]").params == (Param("A", 1), Param("B", ""))
     assert flow_of("params: [A=1, B: [2]]\nsteps: [a]").params == (

@@ -53,6 +53,31 @@ def test_scoped_references_are_filled_in(text: str, shown: str) -> None:
     assert printed(flow, params={"stage": "a b"}) == shown
 
 
+def test_a_param_without_a_name_has_the_number_of_its_place_among_all() -> None:
+    flow = flow_of('params: N=3 rest\nsteps:\n  - run: echo "$N $1 $2"\n')
+    assert printed(flow) == "3  rest\n"
+    assert printed(flow, params={"2": "x"}) == "3  x\n"
+
+
+def test_a_key_that_is_not_supported_may_say_no() -> None:
+    assert problems_of("mail_on: {wait: false}\nsteps: [{run: a, mail_on_error: false}]") == []
+    assert "mail_on_error" in problems_of("steps: [{run: a, mail_on_error: true}]")[0]
+
+
+def test_jq_without_a_command_formats_its_script() -> None:
+    payload = rendered(flow_of("steps: [{executor: jq, script: '[1]'}]")).payload
+    assert payload == {"filter": ".", "raw": False, "data": "[1]"}
+    refused = problems_of("steps: [{action: jq.filter, with: {data: '[1]'}}]")
+    assert "jq has no filter" in refused[0]
+
+
+def test_a_called_flow_gets_values_by_the_same_places() -> None:
+    steps = ("{call: child, params: N=3 rest}", "{call: child, params: [a, b]}")
+    targets = [step.target for step in flow_of(f"steps: [{', '.join(steps)}]").steps]
+    given = [dict(target.params) for target in targets if isinstance(target, FlowTarget)]
+    assert given == [{"N": "3", "2": "rest"}, {"1": "a", "2": "b"}]
+
+
 def test_a_scoped_value_with_quotes_and_commands_stays_data() -> None:
     flow = flow_of("params: [x: y]\nsteps:\n  - run: echo '${params.x}' \"${params.x}\"\n")
     hostile = """'; touch /tmp/never; echo "$(id)" '"""
