@@ -356,6 +356,52 @@ def test_waiting_says_what_for_and_exits_with_6_when_the_flow_ends_partial(
     assert lines[-1] == "etl partial: step tidy failed, and the flow continued"
 
 
+def test_waiting_says_that_a_person_has_to_answer(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.ok("flow", "ls")
+    store = SqliteStore(cli.path)
+    put_flow(store, "steps: [{name: ok, action: human.task, with: {prompt: Ship?}}]", "ship")
+
+    def ask() -> None:
+        begin(store, "worker")
+        Advancer(store).step()
+        (claimed,) = claim(store, "worker")
+        store.transact(lambda tx: tx.attempts.ask_person(claimed.token, "Ship?", None))
+
+    looks = iter((ask, lambda: None, lambda: cli.ok("flow", "approve", "ship", "ok")))
+
+    def pause(_seconds: float) -> None:
+        next(looks, lambda: Advancer(store).step())()
+
+    monkeypatch.setattr("duebook.cli.flow_runs.CHECK_EVERY", -1.0)
+    monkeypatch.setattr("duebook.cli.flow_runs.time.sleep", pause)
+    told = " ".join(cli("flow", "start", "ship", "--wait").stdout.split())
+    store.close()
+    assert "ok waits: Ship?; to answer: duebook flow approve" in told
+
+
+def test_waiting_says_until_when_a_delay_lasts(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.ok("flow", "ls")
+    store = SqliteStore(cli.path)
+    put_flow(store, "delay_sec: 600\nsteps: [{name: a, command: x}]", "late")
+    looks = iter((lambda: Advancer(store).step(), lambda: None))
+
+    def pause(_seconds: float) -> None:
+        if (look := next(looks, None)) is not None:
+            look()
+            return
+        cli.ok("flow", "stop", "late")
+        Advancer(store).step()
+
+    monkeypatch.setattr("duebook.cli.flow_runs.CHECK_EVERY", -1.0)
+    monkeypatch.setattr("duebook.cli.flow_runs.time.sleep", pause)
+    told = " ".join(cli("flow", "start", "late", "--wait").stdout.split())
+    store.close()
+    assert "a waits until" in told
+    assert "because of delay_sec" in told
+
+
 def test_a_step_that_waits_for_a_person_is_approved_or_rejected(cli: Cli) -> None:
     cli.ok("flow", "ls")
     store = SqliteStore(cli.path)

@@ -358,8 +358,10 @@ def _waits(book: Client, run_id: str, within: str = "") -> Iterator[str]:
     if found.verdict == "queued":
         yield f"{within or found.flow}  waits: {found.text.partition(': ')[2] or found.text}"
     for step in found.steps:
-        if step.verdict == "queued":
+        if step.verdict == "queued" or (step.verdict == "waiting" and step.run_id is not None):
             yield f"{within}{step.step}  waits: {step.text.partition(': ')[2] or step.text}"
+        elif step.verdict == "waiting" and step.text.startswith("waits until"):
+            yield f"{within}{step.step}  {step.text}"
     for called in book.flows.steps(run_id):
         if called.step is not None and called.queue == FLOW_QUEUE and called.status == "running":
             yield from _waits(book, called.id, f"{within}{called.step}/")

@@ -262,7 +262,7 @@ HANDLERS: Final = Table(
         Word("failure", "after a failure"),
         Word("abort", "after it was stopped or cancelled"),
         Word("cancel", same_as="abort", means="abort"),
-        Word("exit", "at the end, always"),
+        Word("exit", "at the end, unless the conditions of the flow were not met"),
         *_refused("put a step before the one with action: human.task", "wait"),
     ],
 )
