@@ -41,6 +41,23 @@ def test_a_file_is_run_once_with_what_it_calls_and_its_args(cli: Cli, tmp_path: 
     ]
 
 
+def test_paths_are_relative_to_the_directory_of_each_file(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "flows" / "part").mkdir(parents=True)
+    (tmp_path / "flows" / "here.txt").write_text("outer")
+    (tmp_path / "flows" / "part" / "here.txt").write_text("inner")
+    file = tmp_path / "flows" / "a.yaml"
+    file.write_text(
+        "steps: [{name: a, command: cat here.txt, stdout: out.txt}, {call: part/b.yaml},"
+        " {name: c, command: cat here.txt, dir: part}]"
+    )
+    (tmp_path / "flows" / "part" / "b.yaml").write_text("steps: [{name: b, command: cat here.txt}]")
+    result = cli("flow", "run", str(file))
+    assert result.exit_code == 0, result.output
+    found = [line.split(" | ")[1] for line in result.stdout.splitlines() if " | " in line]
+    assert found == ["outer", "inner", "inner"]
+    assert (tmp_path / "flows" / "out.txt").read_text() == "outer"
+
+
 def test_it_says_what_the_file_does_in_another_way(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("log_dir: /var/log\nsteps: [{name: a, command: echo one}]")

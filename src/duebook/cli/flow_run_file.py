@@ -24,8 +24,14 @@ from duebook.flows.files import Content, default_name, find, read
 from duebook.flows.problems import Problem, Refused
 from duebook.flows.reconcile import notes_about
 from duebook.model.codec import encode
+from duebook.model.fields import read_labels
 from duebook.model.flow import Revision
+from duebook.model.node_times import read_lease, read_stop_within
+from duebook.model.serving import Serving
+from duebook.model.smtp_server import load_smtp_url
 from duebook.model.target import TaskTarget
+from duebook.secret_sources import read_sources
+from duebook.targets.addresses import read_networks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
     from duebook.app import Duebook
     from duebook.model.flow import Flow
     from duebook.model.run import Run
+    from duebook.settings import Settings
 
 __all__ = ["run_file_command"]
 
@@ -68,12 +75,12 @@ def run_file_command(
     if app is None:
         _refuse_tasks(flows)
     given = _by_place(flow, args) | dict(read_pair(param, "--param") for param in params)
-    with _only_errors(), load_app(app, settings_of()) as book:
+    with _only_errors(), load_app(app, settings := settings_of()) as book:
         book.move(MEMORY, None)
         book.store.transact(lambda tx: tx.flows.save_flows(book.namespace, revisions))
         run = book.flows.start(flow.name, given)
         queues = sorted({"default", *(each.policies.queue for each in flows)})
-        with book.running(queues=queues, labels=_labels(flows)):
+        with _node(book, settings, queues, _labels(flows), file.parent):
             run, interrupted = _follow(book, run, as_json)
             if as_json:
                 print_json(encode(run) | {"steps": list(map(encode, book.flows.steps(run.id)))})
@@ -82,6 +89,39 @@ def run_file_command(
     if interrupted:
         click.get_current_context().exit(INTERRUPTED)
     exit_by(run.status)
+
+
+@contextmanager
+def _node(
+    book: Duebook, settings: Settings, queues: list[str], labels: dict[str, str], root: Path
+) -> Iterator[None]:
+    """A node in this process that has the directory of the file."""
+    from duebook.engine.background_node import BackgroundNode
+    from duebook.engine.node_options import NodeOptions
+    from duebook.targets.celery_link import load_celery_app
+    from duebook.targets.command_setup import command_setup
+    from duebook.targets.spawner import Spawner
+
+    options = NodeOptions(
+        queues=tuple(queues),
+        namespaces=Serving((book.namespace,)),
+        labels=read_labels("worker_selector", labels),
+        http_allow=read_networks(settings.http_allow),
+        stop_within=read_stop_within(settings.stop_within),
+        lease=read_lease(settings.lease),
+        secrets=read_sources(settings.secrets),
+        smtp=load_smtp_url(settings.smtp_url),
+        celery=load_celery_app(settings.celery_app),
+        flow_directories={_folder(root): str(root.resolve())},
+    )
+    with Spawner(command_setup(settings.pass_env, settings.run_as)) as spawner:
+        node = BackgroundNode(lambda ready: book.serve(spawner, options, ready=ready))
+        node.begin()
+        try:
+            yield
+        finally:
+            book.stop()
+            node.end()
 
 
 @contextmanager
@@ -136,10 +176,11 @@ def _read(file: Path) -> tuple[Flow, list[Revision], list[Flow]]:
             print_problem(problem, err=True)
         raise SystemExit(2)
     assert content is not None  # noqa: S101 - it would be a problem
-    found = {flow.name: (flow, _revision(flow, file, content)) for flow in built.flows}
+    root = file.parent
+    found = {flow.name: (flow, _revision(flow, file, content, root)) for flow in built.flows}
     for path, (text, other) in _others(file):
         found |= {
-            flow.name: (flow, _revision(flow, path, text))
+            flow.name: (flow, _revision(flow, path, text, root))
             for flow in other.flows
             if flow.name not in found
         }
@@ -172,9 +213,13 @@ def _built(path: Path, root: Path | None) -> tuple[Content | None, Built]:
     return content, build(content.text, str(path), default_name(path))
 
 
-def _revision(flow: Flow, path: Path, content: Content) -> Revision:
-    folder = path.resolve().parent.name or "flows"
-    return Revision(flow.name, f"{folder}/{path.name}", content.digest, content.text)
+def _revision(flow: Flow, path: Path, content: Content, root: Path) -> Revision:
+    place = f"{_folder(root)}/{path.relative_to(root).as_posix()}"
+    return Revision(flow.name, place, content.digest, content.text)
+
+
+def _folder(root: Path) -> str:
+    return root.resolve().name or "flows"
 
 
 def _refuse_tasks(flows: Sequence[Flow]) -> None:

@@ -67,7 +67,7 @@ class NodeOptions:
 
     def with_flows(self, roots: Sequence[Path]) -> NodeOptions:
         where = {root.resolve().name: str(root.resolve()) for root in roots}
-        return replace(self, flow_directories=where)
+        return replace(self, flow_directories={**self.flow_directories, **where})
 
 
 class Chore(Protocol):
