@@ -48,12 +48,16 @@ def read_secrets(section: Section) -> tuple[list[tuple[str, str]], tuple[str, ..
     return found, tuple(notes)
 
 
+_NO_EFFECT: Final = {
+    **dict.fromkeys(("log_dir", "log_output"), "the output of a step is kept with its run"),
+    "otel": "start the node with --tracing",
+}
+
+
 def notes_on_logs(section: Section) -> tuple[str, ...]:
-    """About keys that say where output is kept, which changes nothing here."""
+    """About keys that say where output and traces are kept, which changes nothing here."""
     return tuple(
-        f"{key} has no effect: the output of a step is kept with its run"
-        for key in ("log_dir", "log_output")
-        if key in section
+        f"{key} has no effect: {told}" for key, told in _NO_EFFECT.items() if key in section
     )
 
 

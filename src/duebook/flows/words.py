@@ -122,7 +122,7 @@ FLOW: Final = Table(
         *_refused(_REMOTE, "ssh", "redis", "s3"),
         *_refused("write them in each step", "consts", "step_types", "actions"),
         *_refused("use schedule with restart", "restart_policy"),
-        *_refused("start the node with --tracing", "otel"),
+        Word("otel", "no effect, which flow check says: start the node with --tracing"),
         *_refused("params can always be passed", "run_config"),
         *_refused("start flows over REST", "webhook"),
         *_refused("limit the resources of the worker when you start it", "resources"),
@@ -308,6 +308,7 @@ HUMAN: Final = Table(
         Word("prompt", "what the person is asked"),
         *_refused("ask for the values as params of the flow", "form"),
         *_refused("reject it, and retry the flow from an earlier step", "push_back"),
+        *_refused("name in prompt where the person finds them", "artifacts"),
     ],
 )
 

@@ -594,7 +594,7 @@ otel:
 steps:
   - command: a
 """,
-        ("otel",),
+        (),
     ),
     "what may be edited": (
         """

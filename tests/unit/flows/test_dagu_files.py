@@ -59,6 +59,17 @@ def test_a_param_without_a_name_has_the_number_of_its_place_among_all() -> None:
     assert printed(flow, params={"2": "x"}) == "3  x\n"
 
 
+def test_a_key_about_traces_changes_nothing_and_is_told() -> None:
+    flow = flow_of("otel: {enabled: true, endpoint: 'otel:4317'}\nsteps: [a]")
+    assert flow.notes == ("otel has no effect: start the node with --tracing",)
+
+
+def test_files_for_a_person_are_refused_by_name() -> None:
+    form = "{prompt: Ship?, artifacts: [a.html]}"
+    (told,) = problems_of(f"steps: [{{id: a, action: human.task, with: {form}}}]")
+    assert "key `artifacts` is not supported; name in prompt where the person finds them" in told
+
+
 def test_a_key_that_is_not_supported_may_say_no() -> None:
     assert problems_of("mail_on: {wait: false}\nsteps: [{run: a, mail_on_error: false}]") == []
     assert "mail_on_error" in problems_of("steps: [{run: a, mail_on_error: true}]")[0]
