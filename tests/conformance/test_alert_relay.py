@@ -9,6 +9,7 @@ import pytest
 
 from duebook.book import Book
 from duebook.delivery.courier import Courier
+from duebook.engine.alert_desk import AlertDesk
 from duebook.engine.alert_evaluator import LINGERS
 from duebook.engine.alert_relay import MOST_BUSY, SETTLED, AlertRelay
 from duebook.engine.relay import Relay
@@ -418,3 +419,22 @@ def test_what_a_node_cannot_serve_is_seen_by_everybody(store: Store) -> None:
     relay.step()
     assert [node.unserved for node in book.nodes.list()] == [{}, {}]
     relay.close()
+
+
+def test_an_alert_written_while_a_relay_looks_at_older_consumers_is_still_delivered(
+    store: Store, clock: VirtualClock
+) -> None:
+    """A rule and its first message are written after the relay listed the consumers, and before it
+    looked at the log."""
+    begin(store)
+    book = Book(store)
+    book.alerts.save("known", to=f"{HOOK}/known")
+    desk = AlertDesk(store)
+    before = store.read(lambda tx: tx.consumers.list_consumers())
+    book.alerts.save("ops", to=HOOK)
+    book.alerts.test("ops")
+    stamp(store)
+    desk.look(before, 0.0)
+    after = store.read(lambda tx: tx.consumers.list_consumers())
+    clock.advance(2 * MINUTE)
+    assert ("default", channels(store, "ops")[0]) in desk.look(after, 120.0).due()

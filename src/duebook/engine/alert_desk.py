@@ -101,24 +101,25 @@ class AlertDesk:
 
     def _look(self, tx: Tx, names: Collection[Key]) -> Seen:
         readers = tuple(one for one in tx.alerts.readers() if one[:2] in names)
+        # What is read below stays until the next look, for consumers that are newer than `names`.
+        self._latest = {key: at for key, at in self._latest.items() if key in names}
         end = tx.events.last_position()
         first = min((one.position for one in readers), default=end)
         if self._known is None or first < self._known[0]:
-            self._read(tx, first, end, names)
+            self._read(tx, first, end)
             self._known = (first, end)
         elif end > self._known[1]:
-            self._read(tx, self._known[1], end, names)
+            self._read(tx, self._known[1], end)
             self._known = (self._known[0], end)
         return Seen(tx.now, readers, end, dict(self._latest))
 
-    def _read(self, tx: Tx, after: int, until: int, names: Collection[Key]) -> None:
+    def _read(self, tx: Tx, after: int, until: int) -> None:
         found = tx.alerts.last_events(after, until, (*FOLLOWED, ALERTS))
         for (namespace, topic), position in found.items():
             if topic == ALERTS:
                 self._read_alerts(tx, namespace, after, position)
             else:
                 self._note((namespace, ALERTS), position)
-        self._latest = {key: at for key, at in self._latest.items() if key in names}
 
     def _read_alerts(self, tx: Tx, namespace: str, after: int, until: int) -> None:
         """Each alert names its channels."""
