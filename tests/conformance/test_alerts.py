@@ -210,6 +210,8 @@ def test_late_runs_and_due_times_are_told_until_they_start(
     evaluate(one, store)
     assert titles(store)[1:] == ["recovered: queued is more than 10m late"]
     settle(store, claimed.token)
+    evaluate(one, store)
+    assert len(titles(store)) == 2, "the end of the run tells nothing new"
     add_schedule(store, "unplanned", trigger={"every": "1h"})
     clock.advance(HOUR + 11 * MINUTE)
     evaluate(one, store)

@@ -54,6 +54,8 @@ class Board:
     """those that are open or wait, of the subjects in question, and all of their messages"""
     streaks: Mapping[str, int] = field(default_factory=dict)
     windows: Sequence[MaintenanceWindow] = ()
+    late: Sequence[Alert] = ()
+    """those that told lately of due times that were late"""
 
 
 class Decided(NamedTuple):
@@ -94,6 +96,7 @@ class _Work:
     def __init__(self, board: Board, now: datetime, new_id: Callable[[], str]) -> None:
         self._rules = {rule.name: rule for rule in board.rules if rule.enabled}
         self._windows = [window for window in board.windows if window.state(now) == "open"]
+        self._late = board.late
         self._now = now
         self._new_id = new_id
         self._before = {alert.id: alert for alert in board.alerts}
@@ -130,10 +133,10 @@ class _Work:
             self._resolve(alert for alert in over if alert.subject == key)
         for rule in self._rules_for(fact.subject):
             for condition in rule.conditions:
-                if self._happened(condition, fact):
+                if self._happened(rule, condition, fact):
                     self._find(rule, condition, fact.subject, key, fact)
 
-    def _happened(self, condition: Condition, fact: Happening) -> bool:
+    def _happened(self, rule: AlertRule, condition: Condition, fact: Happening) -> bool:
         match condition.kind:
             case "failure":
                 return fact.kind == "failed"
@@ -143,9 +146,21 @@ class _Work:
             case "missed":
                 return fact.kind == "missed"
             case "late":
-                return fact.late > condition.limit
+                return fact.late > condition.limit and not self._was_late(rule, condition, fact)
             case _:
                 return False
+
+    def _was_late(self, rule: AlertRule, condition: Condition, fact: Happening) -> bool:
+        """Whether the problem was open while this due time was too late: then it was told."""
+        if fact.due_at is None:
+            return False
+        began, started = fact.due_at + condition.limit, fact.due_at + fact.late
+        return any(
+            (alert.rule, alert.subject) == (rule.name, fact.subject.key)
+            and alert.opened_at <= started
+            and (alert.resolved_at is None or alert.resolved_at > began)
+            for alert in self._late
+        )
 
     # -- how things stand
 
@@ -289,6 +304,8 @@ class _Work:
         ]
         if not waiting:
             return None
+        if rule.silenced_until is not None and self._now < rule.silenced_until:
+            return rule.silenced_until
         if not self._may_send(rule):
             return may_send_at(rule, self._sent[rule.name])
         key = waiting[0].id

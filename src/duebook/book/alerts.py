@@ -204,8 +204,8 @@ class Alerts:
         self._store.transact(work)
 
     def silence(self, name: str, until: str | datetime | None = None) -> AlertRule:
-        """Send nothing of a rule until then; None ends a silence. Raises NotFound, and Invalid for
-        a time that is over."""
+        """Send no problems of a rule until then; None ends a silence. Raises NotFound, and Invalid
+        for a time that is over."""
         moment = None if until is None else read_instant("until", until)
 
         def work(tx: Tx) -> AlertRule:

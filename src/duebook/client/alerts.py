@@ -103,7 +103,7 @@ class AlertsClient(Protocol):
         "alert silence",
     )
     def silence(self, name: _Rule, until: str | datetime | None = None) -> AlertRule:
-        """Send no messages of a rule until a time; null ends the silence."""
+        """Send no problems of a rule until a time; null ends the silence."""
 
     @operation(
         *("test_alert_rule", "POST", "/alerts/rules/{name}/test", Role.OPERATOR, "alert test"),

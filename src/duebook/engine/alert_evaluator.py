@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from duebook.alerting import Decided, Happening, Look
     from duebook.delivery.courier import Round
+    from duebook.model.alert import Alert, AlertRule
     from duebook.model.consumer import Consumer, Delivery
     from duebook.model.event import Event
     from duebook.store.base import Store, Tx
@@ -159,10 +160,21 @@ class AlertEvaluator(Courier):
             rules = tx.alerts.rules_about(namespace, subjects | known)
         streaks = tx.alerts.streaks(namespace, subjects) if subjects else {}
         windows = tx.calendars.list_windows(namespace)
-        board = Board(rules, alerts, streaks, windows)
+        board = Board(rules, alerts, streaks, windows, self._late(tx, rules, happenings))
         decided = decide(board, happenings, look, tx.now, new_id)
         self._write(tx, decided)
         return decided, look
+
+    def _late(
+        self, tx: Tx, rules: Sequence[AlertRule], happenings: Sequence[Happening]
+    ) -> list[Alert]:
+        """What was told already of due times whose runs started late, and ended now."""
+        limits = [one.limit for rule in rules for one in rule.conditions if one.kind == "late"]
+        late = [fact for fact in happenings if limits and fact.late > min(limits)]
+        if not late:
+            return []
+        since = min((fact.due_at for fact in late if fact.due_at is not None), default=tx.now)
+        return tx.alerts.told_late(self._namespace, {fact.subject.key for fact in late}, since)
 
     def _hasten(self, tx: Tx) -> None:
         """A schedule may be late, or have had no success for long, that was not active before."""

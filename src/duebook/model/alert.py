@@ -156,7 +156,7 @@ class AlertRule:
     ] = "1d"
     limit: Annotated[int, Shown("The most messages about problems in an hour.")] = 20
     enabled: bool = True
-    silenced_until: Annotated[datetime | None, Shown("No messages until then.")] = None
+    silenced_until: Annotated[datetime | None, Shown("No problems are sent until then.")] = None
     schedule_id: Annotated[str | None, NEVER_SHOWN] = None
     """the schedule that it belongs to, and is deleted with"""
     created_at: datetime | None = None

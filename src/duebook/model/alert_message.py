@@ -24,8 +24,7 @@ class AlertMessage:
     """One message: what happened, why, and where to look."""
 
     kind: str
-    """what it is about: failure, recovered, missed, late, running_long, no_success, nobody_plans,
-    nobody_works"""
+    """what it is about: the kind of a condition, such as failure or late, or test"""
     status: MessageStatus
     title: str
     """one line"""

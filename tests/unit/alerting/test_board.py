@@ -48,7 +48,11 @@ class World:
 
     def play(self, *facts: Happening, look: Look | None = None) -> list[Told]:
         found = Board(
-            list(self.rules.values()), list(self.alerts.values()), self.streaks, self.windows
+            list(self.rules.values()),
+            list(self.alerts.values()),
+            self.streaks,
+            self.windows,
+            [alert for alert in self.alerts.values() if alert.kind == "late"],
         )
         decided = decide(found, facts, look, self.now, lambda: f"a{next(self._ids)}")
         self.alerts |= {alert.id: alert for alert in decided.alerts}
@@ -221,6 +225,52 @@ def test_a_run_that_started_too_late_is_told_when_it_ends() -> None:
     on_time = Happening("succeeded", NIGHTLY, world.now, late=10 * MINUTE)
     assert world.play(on_time) == []
     assert len(world.play(on_time._replace(late=11 * MINUTE))) == 1
+
+
+def look_at_late(*late: Standing) -> Look:
+    return Look(list(late), frozenset({"late"}))
+
+
+def test_a_due_time_that_was_told_as_late_is_not_told_again_when_its_run_ends() -> None:
+    world = World(rule(on=("late:10m", "recovered"), group="0s"))
+    due = world.now
+    waits = look_at_late(Standing("late", NIGHTLY, due, "r1", due))
+    assert statuses(world.later(11 * MINUTE).play(look=waits)) == ["problem"]
+    started = world.later(MINUTE).now
+    ended = Happening("succeeded", NIGHTLY, started, "r1", due, late=started - due)
+    assert world.play(ended) == []  # before a look sees that it started
+    assert world.alerts["a0"].count == 1
+    assert statuses(world.later(MINUTE).play(look=look_at_late())) == ["resolved"]
+    assert world.play(ended) == []
+    other = due + MINUTE  # was late as well, while that problem was open
+    next_one = Happening("failed", NIGHTLY, started, "r2", other, late=started - other)
+    assert world.play(next_one) == []
+
+
+def test_a_due_time_that_was_late_after_another_one_is_told() -> None:
+    world = World(rule(on=("late:10m",), group="0s"))
+    due = world.now
+    waits = look_at_late(Standing("late", NIGHTLY, due, "r1", due))
+    assert statuses(world.later(11 * MINUTE).play(look=waits)) == ["problem"]
+    world.later(MINUTE).play(look=look_at_late())
+    later = world.now
+    world.later(15 * MINUTE)
+    ended = Happening("succeeded", NIGHTLY, world.now, "r2", later, late=12 * MINUTE)
+    assert statuses(world.play(ended)) == ["problem"]
+    assert statuses(world.play(ended._replace(subject=SUBJECTS[0]))) == ["problem"]
+
+
+def test_a_silence_holds_back_what_waits_but_no_end_of_what_was_told() -> None:
+    world = World(rule(group="10m"))
+    world.fail()
+    world.later(MINUTE).fail(SUBJECTS[0])  # waits for the group
+    silence = world.later(MINUTE).now + 60 * MINUTE
+    world.rules["ops"] = replace(world.rules["ops"], silenced_until=silence)
+    (over,) = world.later(30 * MINUTE).succeed()
+    assert (over.status, over.alerts[0].subject) == ("resolved", "nightly")
+    assert world.wake_at == silence
+    (told,) = world.later(30 * MINUTE).play()
+    assert (told.status, told.alerts[0].subject) == ("problem", "a")
 
 
 # -- whole histories

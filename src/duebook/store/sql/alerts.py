@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import NotFound, shorten
@@ -17,11 +18,13 @@ from duebook.timetext import format_instant, parse_instant
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
 __all__ = ["Alerts"]
 
 _SPEC: Final = ("on", "to", "schedule", "labels", "group", "repeat", "limit", "enabled")
+LONGEST_LATE: Final = timedelta(days=30)
+"""Problems that began earlier are not looked for."""
 _TIMES: Final = (9, 10, 11, 15, 16)
 """Where an alert has its times."""
 
@@ -120,6 +123,12 @@ class Alerts(Part):
             kinds=sorted(kinds),
         )
         return [self._alert(row) for row in rows]
+
+    def told_late(self, namespace: str, subjects: Collection[str], since: datetime) -> list[Alert]:
+        """Problems with late due times that were open at some time since then."""
+        asked: dict[str, Any] = {"namespace": namespace, "subjects": sorted(subjects)}
+        asked |= {"since": since, "opened": since - LONGEST_LATE}
+        return [self._alert(row) for row in self._db.all("list_told_late", **asked)]
 
     def save(self, alerts: Sequence[Alert]) -> None:
         """Write alerts that are new or different."""

@@ -845,6 +845,14 @@ FROM alerts WHERE id IN (
     UNION SELECT a.id FROM alerts AS a JOIN concerned AS c ON a.message = c.message)
 ORDER BY opened_at, id
 
+-- name: list_told_late
+-- Problems of some schedules with late due times, that were open since a time.
+SELECT id, namespace, rule, kind, subject, title, text, schedule, run_id, due_at,
+    opened_at, seen_at, count, state, message, told_at, resolved_at, event_id
+FROM alerts
+WHERE namespace = :namespace AND opened_at > :opened AND kind = 'late'
+    AND subject = ANY (:subjects::text[]) AND (resolved_at IS NULL OR resolved_at > :since)
+
 -- name: list_alerts
 -- Problems, the newest first; of a rule, or only those that are not over.
 SELECT id, namespace, rule, kind, subject, title, text, schedule, run_id, due_at,
