@@ -56,7 +56,7 @@ def test_what_was_there_before_the_quota_stays_and_can_be_edited(book: Book) -> 
     assert limited.fires_per_minute == pytest.approx(3.0)
     book.schedules.update("a", queue="slow")
     book.schedules.update("a", trigger={"every": "2m"})
-    with pytest.raises(QuotaReached, match="schedules"):
+    with pytest.raises(QuotaReached, match=r"--schedules … --fires-per-minute 1 --payload-bytes"):
         make(book, "d")
 
 

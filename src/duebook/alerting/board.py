@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Board", "Decided", "Told", "decide"]
 
+EARLIER: Final = 1 / 8
+"""Of `repeat`, by which a problem is told again sooner that happens again: what fails every night is
+told every night, also when it ends sooner, or in a day of 23 hours."""
 _ENDED_BY_SUCCESS: Final = ("failure", "failures", "missed", "no_success")
 Key = tuple[str, str, str]
 """rule, kind and subject of an open alert"""
@@ -262,13 +265,14 @@ class _Work:
         if alert.state == "silenced" and not silenced:
             alert = replace(alert, state="waiting")
         self._alerts[known] = alert
-        if alert.state == "sent" and not silenced and self._is_stale(rule, alert):
+        if alert.state == "sent" and not silenced and self._is_stale(rule, alert, fact):
             self._repeats[alert.message or alert.id] = None
 
-    def _is_stale(self, rule: AlertRule, alert: Alert) -> bool:
+    def _is_stale(self, rule: AlertRule, alert: Alert, fact: Happening | Standing) -> bool:
         if rule.repeat is None or alert.told_at is None:
             return False
-        return self._now - alert.told_at >= parse_duration(rule.repeat)
+        early = EARLIER if isinstance(fact, Happening) else 0
+        return self._now - alert.told_at >= parse_duration(rule.repeat) * (1 - early)
 
     def _resolve(self, alerts: Iterable[Alert]) -> None:
         for alert in list(alerts):

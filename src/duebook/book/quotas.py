@@ -191,6 +191,6 @@ def _raise(quota: Quota, option: str) -> str:
     for limit in fields(quota)[1:]:
         flag, value = f"--{limit.name.replace('_', '-')}", getattr(quota, limit.name)
         if flag != option and value not in (None, getattr(DEFAULTS, limit.name)):
-            stay += f" {flag} {value}"
+            stay += f" {flag} {value:.15g}"
     name = shlex.quote(quota.namespace)
     return f"raise the quota: duebook namespace limit {name} {option} …{stay}"

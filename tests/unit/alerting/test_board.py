@@ -178,6 +178,27 @@ def test_a_problem_that_persists_is_told_again_after_repeat() -> None:
     assert world.later(30 * MINUTE).fail() == []
 
 
+@pytest.mark.parametrize("hours", [23, 24, 25])
+def test_what_fails_every_night_is_told_every_night(hours: int) -> None:
+    """Also where it ends a little earlier than before, and where a day has 23 hours."""
+    world = World(rule())
+    assert statuses(world.fail()) == ["problem"]
+    for late in (0, 20, 3, 15, 0):
+        world.later(timedelta(hours=hours, minutes=-late))
+        assert statuses(world.fail()) == ["problem"]
+        assert world.later(6 * 60 * MINUTE).fail() == []
+        world.later(-6 * 60 * MINUTE + late * MINUTE)
+
+
+def test_a_problem_that_stands_is_told_again_no_earlier_than_its_repeat() -> None:
+    world = World(rule(on=("no_success:1h",), repeat="1h"))
+    stands = Standing("no_success", NIGHTLY, BEGIN - timedelta(hours=2), rule="ops")
+    look = Look([stands], frozenset({"no_success"}))
+    assert statuses(world.play(look=look)) == ["problem"]
+    assert world.later(59 * MINUTE).play(look=look) == []
+    assert statuses(world.later(MINUTE).play(look=look)) == ["problem"]
+
+
 @pytest.mark.parametrize(
     ("condition", "kind", "key"),
     [("late:10m", "late", "nightly"), ("running:10m", "running", "nightly run:r1")],
