@@ -89,6 +89,30 @@ def test_failures_within_the_group_become_one_message_that_another_node_sends(
     assert grouped.data["text"].count("\n") == 5
 
 
+def test_a_repetition_within_the_group_is_sent_later_by_another_node(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    jobs = [add_schedule(store, name) for name in ("one", "other", "third")]
+    book.alerts.save("ops", to=HOOK, group="1m", repeat="1h")
+    node = evaluator(store, clock)
+    end_run(store, jobs[0])
+    evaluate(node, store)
+    for job in jobs[1:]:
+        end_run(store, job)
+    clock.advance(MINUTE)
+    evaluate(node, store)
+    assert titles(store) == ["one failed", "2 problems: other, third"]
+    clock.advance(HOUR)
+    for job in jobs:
+        end_run(store, job)
+    evaluate(node, store)
+    assert titles(store)[2:] == ["still: one failed"]
+    clock.advance(MINUTE)  # that node is gone
+    evaluate(evaluator(store, clock), store)
+    assert titles(store)[3:] == ["still: 2 problems: other, third"]
+    assert len({event.data["incident"] for event in alerts_told(store)}) == 2
+
+
 def test_a_node_that_dies_at_any_point_of_its_evaluation_loses_and_doubles_nothing(
     backend: Backend, store: Store, book: Book, clock: VirtualClock
 ) -> None:

@@ -8,6 +8,7 @@ that its message told of are over.
 from __future__ import annotations
 
 from dataclasses import field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from duebook.alerting.facts import Happening, Look, Standing, Subject, is_slow
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Board", "Decided", "Told", "decide"]
 
+RECONSIDERED: Final = timedelta(minutes=1)
+"""After this, what waits for the end of a silence is looked at again: it may end earlier."""
 EARLIER: Final = 1 / 8
-"""Of `repeat`, by which a problem is told again sooner that happens again: what fails every night is
-told every night, also when it ends sooner, or in a day of 23 hours."""
+"""Of `repeat`, by which a problem that happens again is told sooner: what fails every night is told
+every night, also when it ends earlier, or in a day of 23 hours."""
 _ENDED_BY_SUCCESS: Final = ("failure", "failures", "missed", "no_success")
 Key = tuple[str, str, str]
 """rule, kind and subject of an open alert"""
@@ -284,11 +287,11 @@ class _Work:
     # -- messages
 
     def finish(self) -> Decided:
+        for message in self._repeats:
+            self._let_wait(message)
         wakes = [at for rule in self._rules.values() if (at := self._tell(rule)) is not None]
         for message in self._over:
             self._tell_over(message)
-        for message in self._repeats:
-            self._tell_again(message)
         changed = [a for id_, a in self._alerts.items() if self._before.get(id_) != a]
         sent = {
             rule.name: self._sent[rule.name]
@@ -299,26 +302,37 @@ class _Work:
         streaks = {k: n for k, n in self._streaks.items() if before.get(k, 0) != n}
         return Decided(changed, self._told, sent, streaks, self._deleted, min(wakes, default=None))
 
+    def _let_wait(self, message: str) -> None:
+        """What is to be told again waits, as what is new does."""
+        waits = [replace(a, told_at=None) for a in self._of_message(message) if _is_open(a)]
+        self._alerts |= {alert.id: alert for alert in waits}
+
     def _tell(self, rule: AlertRule) -> datetime | None:
         """Tell what waits, if that may be; else returns when."""
-        waiting = [
-            alert
-            for alert in self._alerts.values()
-            if alert.rule == rule.name and alert.state == "waiting"
-        ]
-        if not waiting:
+        waiting = [alert for alert in self._alerts.values() if alert.rule == rule.name]
+        new = [alert for alert in waiting if alert.state == "waiting"]
+        again = dict.fromkeys(alert.message for alert in waiting if _waits_again(alert))
+        if not new and not again:
             return None
         if rule.silenced_until is not None and self._now < rule.silenced_until:
-            return rule.silenced_until
-        if not self._may_send(rule):
-            return may_send_at(rule, self._sent[rule.name])
-        key = waiting[0].id
-        told = [replace(a, state="sent", message=key, told_at=self._now) for a in waiting]
+            return min(rule.silenced_until, self._now + RECONSIDERED)
+        if new:
+            if not self._may_send(rule):
+                return may_send_at(rule, self._sent[rule.name])
+            self._tell_new(rule, new)
+        for message in again:
+            if not self._may_send(rule):
+                return may_send_at(rule, self._sent[rule.name])
+            self._tell_again(rule, message or "")
+        return None
+
+    def _tell_new(self, rule: AlertRule, alerts: Sequence[Alert]) -> None:
+        key = alerts[0].id
+        told = [replace(a, state="sent", message=key, told_at=self._now) for a in alerts]
         self._alerts |= {alert.id: alert for alert in told}
         self._send(Told(rule, "problem", key, tuple(told[:MOST_NAMED]), len(told)))
-        if all(alert.resolved_at is not None for alert in told):
+        if not any(_is_open(alert) for alert in told):
             self._over[key] = None
-        return None
 
     def _may_send(self, rule: AlertRule) -> bool:
         at = may_send_at(rule, self._sent[rule.name])
@@ -337,15 +351,21 @@ class _Work:
         rule = self._rules.get(alerts[0].rule)
         if rule is None or not rule.recovers:
             return
-        if all(alert.resolved_at is not None for alert in alerts):
+        if not any(_is_open(alert) for alert in alerts):
             some = tuple(alerts[:MOST_NAMED])
             self._told.append(Told(rule, "resolved", message, some, len(alerts)))
 
-    def _tell_again(self, message: str) -> None:
-        alerts = [alert for alert in self._of_message(message) if alert.resolved_at is None]
-        rule = self._rules[alerts[0].rule] if alerts else None
-        if rule is None or not self._may_send(rule):
-            return  # it is found again
+    def _tell_again(self, rule: AlertRule, message: str) -> None:
+        alerts = [alert for alert in self._of_message(message) if _is_open(alert)]
         told = [replace(alert, told_at=self._now) for alert in alerts]
         self._alerts |= {alert.id: alert for alert in told}
         self._send(Told(rule, "problem", message, tuple(told[:MOST_NAMED]), len(told), True))
+
+
+def _is_open(alert: Alert) -> bool:
+    return alert.resolved_at is None
+
+
+def _waits_again(alert: Alert) -> bool:
+    """Whether it was told, and is to be told again."""
+    return alert.state == "sent" and alert.told_at is None and _is_open(alert)

@@ -226,7 +226,10 @@ class Alert:
     """as it is kept: silenced, waiting, or sent once a message is written"""
     message: Annotated[str | None, NEVER_SHOWN] = None
     """the alert whose message told of it, first or with others"""
-    told_at: Annotated[datetime | None, Shown("When the last message about it was written.")] = None
+    told_at: Annotated[
+        datetime | None,
+        Shown("When the last message about it was written; null while the next one waits."),
+    ] = None
     resolved_at: datetime | None = None
     event_id: Annotated[Id | None, Shown("The event of the last message about it.")] = None
     deliveries: Annotated[

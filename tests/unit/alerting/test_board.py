@@ -190,6 +190,34 @@ def test_what_fails_every_night_is_told_every_night(hours: int) -> None:
         world.later(-6 * 60 * MINUTE + late * MINUTE)
 
 
+def test_repetitions_within_the_group_wait_and_are_not_lost() -> None:
+    world = World(rule(repeat="1d"))
+    (first,) = world.fail()
+    world.fail(SUBJECTS[0])
+    (second,) = world.later(MINUTE).play()
+    world.later(timedelta(days=1))
+    (again,) = world.fail()
+    assert world.fail(SUBJECTS[0]) == []
+    assert world.wake_at == world.now + MINUTE
+    (other,) = world.later(MINUTE).play()
+    assert [again.key, other.key] == [first.key, second.key]
+    assert [again.repeated, other.repeated] == [True, True]
+    assert world.later(MINUTE).play() == []
+    assert world.wake_at is None
+
+
+def test_a_repetition_that_waits_is_not_told_once_its_problem_is_over() -> None:
+    world = World(rule(repeat="1d"))
+    world.fail()
+    world.fail(SUBJECTS[0])
+    world.later(MINUTE).play()
+    world.later(timedelta(days=1)).fail()
+    world.fail(SUBJECTS[0])
+    assert statuses(world.succeed(SUBJECTS[0])) == ["resolved"]
+    assert world.wake_at is None
+    assert world.later(MINUTE).play() == []
+
+
 def test_a_problem_that_stands_is_told_again_no_earlier_than_its_repeat() -> None:
     world = World(rule(on=("no_success:1h",), repeat="1h"))
     stands = Standing("no_success", NIGHTLY, BEGIN - timedelta(hours=2), rule="ops")
@@ -289,8 +317,9 @@ def test_a_silence_holds_back_what_waits_but_no_end_of_what_was_told() -> None:
     world.rules["ops"] = replace(world.rules["ops"], silenced_until=silence)
     (over,) = world.later(30 * MINUTE).succeed()
     assert (over.status, over.alerts[0].subject) == ("resolved", "nightly")
-    assert world.wake_at == silence
-    (told,) = world.later(30 * MINUTE).play()
+    assert world.wake_at == world.now + MINUTE  # people may end the silence
+    assert world.later(29 * MINUTE).play() == []
+    (told,) = world.later(MINUTE).play()
     assert (told.status, told.alerts[0].subject) == ("problem", "a")
 
 

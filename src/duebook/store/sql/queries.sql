@@ -836,12 +836,13 @@ WITH concerned AS (
     SELECT id, message FROM alerts
     WHERE namespace = :namespace AND resolved_at IS NULL
         AND (subject = ANY (:subjects::text[]) OR schedule = ANY (:subjects::text[])
-            OR kind = ANY (:kinds::text[])))
+            OR kind = ANY (:kinds::text[])
+            OR (state = 'sent' AND told_at IS NULL))
+    UNION SELECT id, message FROM alerts WHERE namespace = :namespace AND state = 'waiting')
 SELECT id, namespace, rule, kind, subject, title, text, schedule, run_id, due_at,
     opened_at, seen_at, count, state, message, told_at, resolved_at, event_id
 FROM alerts WHERE id IN (
     SELECT id FROM concerned
-    UNION SELECT id FROM alerts WHERE namespace = :namespace AND state = 'waiting'
     UNION SELECT a.id FROM alerts AS a JOIN concerned AS c ON a.message = c.message)
 ORDER BY opened_at, id
 
@@ -882,7 +883,9 @@ SELECT c.namespace, c.name, k.position,
         SELECT 1 FROM dead_letters AS d
         WHERE d.namespace = c.namespace AND d.name = c.name AND d.again)
     OR (c.kind = 'alert_rules' AND EXISTS (
-        SELECT 1 FROM alerts AS a WHERE a.namespace = c.namespace AND a.state = 'waiting')),
+        SELECT 1 FROM alerts AS a WHERE a.namespace = c.namespace AND a.state = 'waiting'
+        UNION ALL SELECT 1 FROM alerts AS a WHERE a.namespace = c.namespace
+            AND a.resolved_at IS NULL AND a.state = 'sent' AND a.told_at IS NULL)),
     CASE WHEN c.options <> '{"timed": true}' AND c.options <> '{"timed": "runs"}' THEN NULL
         WHEN k.look_at IS NULL OR (c.options = '{"timed": "runs"}' AND EXISTS (
             SELECT 1 FROM active_runs AS r
@@ -931,7 +934,10 @@ SELECT EXISTS (
                 WHERE d.namespace = c.namespace AND d.name = c.name AND d.again)
             OR (c.kind = 'alert_rules' AND EXISTS (
                 SELECT 1 FROM alerts AS a
-                WHERE a.namespace = c.namespace AND a.state = 'waiting'))))
+                WHERE a.namespace = c.namespace AND a.state = 'waiting'
+                UNION ALL SELECT 1 FROM alerts AS a
+                WHERE a.namespace = c.namespace AND a.resolved_at IS NULL
+                    AND a.state = 'sent' AND a.told_at IS NULL))))
 
 -- name: note_look
 -- When the rules of a namespace that follow from time are looked at next.
