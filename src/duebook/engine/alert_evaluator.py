@@ -14,9 +14,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.alerting import Board, decide, happening_of
+from duebook.budget import Budget
 from duebook.delivery.courier import LEASE, Courier
 from duebook.engine.alert_looks import Looks
-from duebook.engine.alert_messages import alert_event
+from duebook.engine.alert_messages import LONGEST, alert_event
 from duebook.errors import Conflict
 from duebook.ids import new_id
 from duebook.model.consumer import Report
@@ -187,7 +188,8 @@ class AlertEvaluator(Courier):
         return [happening for happening in found if happening is not None]
 
     def _write(self, tx: Tx, decided: Decided) -> None:
-        drafts = [alert_event(tx, told) for told in decided.told]
+        budget = Budget(LONGEST)
+        drafts = [alert_event(tx, told, budget) for told in decided.told]
         about = {draft.key: draft.id for draft in drafts}
         tx.alerts.save(
             [replace(a, event_id=about.get(a.message or "", a.event_id)) for a in decided.alerts]

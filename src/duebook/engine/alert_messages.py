@@ -9,7 +9,6 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.alerting.words import message_text, message_title
-from duebook.budget import Budget
 from duebook.errors import DuebookError, counted
 from duebook.explain import explain_at
 from duebook.explain.runs import explain_run
@@ -23,22 +22,23 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.alerting import Told
+    from duebook.budget import Budget
     from duebook.model.alert import Alert
     from duebook.store.base import Tx
 
-__all__ = ["alert_event"]
+__all__ = ["LONGEST", "alert_event"]
 
 log = logging.getLogger(__name__)
 
-LONGEST: Final = 1.0
-"""Seconds of processor time for one explanation."""
+LONGEST: Final = 2.0
+"""Seconds of processor time for the explanations of one transaction, which holds up others."""
 
 
-def alert_event(tx: Tx, told: Told) -> Draft:
+def alert_event(tx: Tx, told: Told, budget: Budget) -> Draft:
     """The event of a message, which channels deliver."""
     first = told.alerts[0]
     over = told.status == "resolved"
-    sentences = [_over(alert) if over else _sentence(tx, alert) for alert in told.alerts]
+    sentences = [_over(alert) if over else _sentence(tx, alert, budget) for alert in told.alerts]
     data: dict[str, Any] = {
         "rule": told.rule.name,
         "status": told.status,
@@ -63,21 +63,23 @@ def _over(alert: Alert) -> str:
     return f"over after {lasted}, {found}"
 
 
-def _sentence(tx: Tx, alert: Alert) -> str:
+def _sentence(tx: Tx, alert: Alert, budget: Budget) -> str:
     """What `explain` says about the due time or the run; else what was noted."""
+    if budget.is_spent:
+        return _noted(alert)
     try:
-        return _explained(tx, alert) or _noted(alert)
+        return _explained(tx, alert, budget) or _noted(alert)
     except DuebookError as error:
         log.debug("no explanation of %s: %s", alert.subject, error)
         return _noted(alert)
 
 
-def _explained(tx: Tx, alert: Alert) -> str:
+def _explained(tx: Tx, alert: Alert, budget: Budget) -> str:
     id_, zone = None, "UTC"
     if alert.schedule is not None:
         id_ = tx.schedules.find_schedule(alert.namespace, alert.schedule, deleted=True)
     if id_ is not None and alert.due_at is not None:
-        told = explain_at(tx, id_, alert.due_at, budget=Budget(LONGEST))
+        told = explain_at(tx, id_, alert.due_at, budget=budget)
         return f"due {_in_full(alert.due_at, told.tz)}: {told}"
     if id_ is not None:
         spec = tx.schedules.get_schedule(id_).spec
