@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
+from click.testing import CliRunner
+
+from duebook.cli import main
 from tests.support.zone_wheels import VERSION, write_wheel
 
 if TYPE_CHECKING:
@@ -13,6 +17,7 @@ if TYPE_CHECKING:
     import pytest
 
     from tests.support.cli import Cli
+    from tests.support.serving import Served
 
 
 def add(cli: Cli) -> None:
@@ -64,3 +69,22 @@ def test_equal_data_moves_nothing_and_other_files_are_refused(cli: Cli, tmp_path
     assert told.endswith("no due time of 3 schedules moves\n")
     for wrong in ("nowhere", str(cli.path)):
         assert cli("zones", "diff", wrong).exit_code == 2
+
+
+def test_a_server_compares_a_wheel_but_no_directory(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUEBOOK_URL", served.url)
+    monkeypatch.setenv("DUEBOOK_TOKEN", "admin")
+    store = served.use(tmp_path / "books.db")
+    duebook = partial(CliRunner().invoke, main)
+    added = ["add", "report", "--cron", "0 9 * * *", "--tz", "Europe/Brussels", "--task", "report"]
+    made = duebook(added)
+    assert made.exit_code == 0, made.stderr
+    wheel = write_wheel(tmp_path, Europe__Brussels="Africa/Algiers")
+    told = duebook(["zones", "diff", str(wheel), "--ahead", "365d"])
+    assert told.exit_code == 0, told.stderr
+    assert told.stdout.splitlines()[-1] == "due times of 1 of 1 schedule move"
+    refused = duebook(["zones", "diff", str(tmp_path)])
+    assert (refused.exit_code, "a server compares a wheel" in refused.stderr) == (2, True)
+    store.close()

@@ -28,7 +28,7 @@ WITHOUT_USE_CASE = {
     *("flow check", "flow dry", "flow graph", "flow run"),
     *("import apscheduler", "import celery", "import crontab", "import dagu"),
     *("import kubernetes", "import systemd"),
-    *("namespace recount", "token link", "token rotate", "zones diff"),
+    *("namespace recount", "token link", "token rotate"),
 }
 """Commands that work on the database, on files or on nothing at all."""
 

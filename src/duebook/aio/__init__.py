@@ -27,6 +27,7 @@ from duebook.aio.parts import (
     AsyncTemplates,
     AsyncTokens,
     AsyncWindows,
+    AsyncZones,
     ThreadedRuns,
 )
 from duebook.aio.threads import AsyncPart, Threads, threaded
@@ -199,6 +200,10 @@ class AsyncBook(AsyncPart):
     @cached_property
     def doctor(self) -> AsyncDoctor:
         return AsyncDoctor(self._part.doctor, self._threads)
+
+    @cached_property
+    def zones(self) -> AsyncZones:
+        return AsyncZones(self._part.zones, self._threads)
 
     def stop(self) -> None:
         """End the threads; calls under way go on to their end. The client itself stays open."""

@@ -13,6 +13,7 @@ from duebook.client.access import (
     QueuesClient,
     TemplatesClient,
     TokensClient,
+    ZonesClient,
 )
 from duebook.client.alerts import AlertsClient
 from duebook.client.calendars import CalendarsClient, FeedsClient, WindowsClient
@@ -239,6 +240,12 @@ class AsyncDoctor(AsyncPart):
     examine = threaded(DoctorClient.examine)
     repair = threaded(DoctorClient.repair)
     note_backup = threaded(DoctorClient.note_backup)
+
+
+class AsyncZones(AsyncPart):
+    """As `book.zones`, awaited."""
+
+    diff = threaded(ZonesClient.diff)
 
 
 # derived: end

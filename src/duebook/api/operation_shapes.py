@@ -124,6 +124,7 @@ BODIES: Final[dict[str, Any]] = {
     "limit_namespace": Quota,
     "keep_namespace": others.NamespaceKeep,
     "drain_node": "DrainRequest",
+    "diff_zones": "ZonesDiffRequest",
     "create_token": others.TokenCreation,
 }
 """The shape of a body; where it is a text, the fields are the arguments of the use case."""

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from duebook.book.doctor import Doctor
     from duebook.book.flows import Flows
+    from duebook.book.zones import Zones
     from duebook.budget import Budget
     from duebook.model.policies import EnqueuePolicies
     from duebook.model.readiness import Readiness
@@ -172,6 +173,12 @@ class Book(Closing):
         from duebook.book.doctor import Doctor  # few programs ask for it
 
         return Doctor(self.store, self.by, self.budget)
+
+    @cached_property
+    def zones(self) -> Zones:
+        from duebook.book.zones import Zones  # as above
+
+        return Zones(self.store, self.budget)
 
     @cached_property
     def insights(self) -> Insights:

@@ -12,18 +12,21 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from duebook.book.zones import diff_zones
+from duebook.book import Book
+from duebook.book.zones import diff_zones, read_ahead
 from duebook.cli.commands import group
-from duebook.cli.opening import open_database
+from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, wrapped
 from duebook.errors import Invalid, Unavailable, counted, printable, shorten
 from duebook.model.codec import encode
-from duebook.timetext import format_instant, parse_duration
+from duebook.timetext import format_instant
 from duebook.triggers.other_zones import open_zones
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import timedelta
 
+    from duebook.client import Client
     from duebook.model.zones_diff import MovedDueTime, MovedSchedule, ZonesDiff
 
 __all__ = ["zones_group"]
@@ -60,7 +63,8 @@ def diff_command(new: str, ahead: str, as_json: bool) -> None:
     2026c, which pip downloads without installing it.
 
     It compares the active and paused schedules of all namespaces, and changes
-    nothing. It needs the database itself, not a server.
+    nothing. With --url, NEW is a wheel or a version; the server compares it
+    with its own data.
 
     \b
     Examples:
@@ -68,13 +72,22 @@ def diff_command(new: str, ahead: str, as_json: bool) -> None:
       duebook zones diff /usr/share/zoneinfo
       duebook zones diff 2026c --json
     """
-    length = parse_duration(ahead)
-    with _path_of(new) as path, open_zones(path) as other, open_database() as book:
-        found = diff_zones(book.store, other, length)
+    length = read_ahead(ahead)
+    with _path_of(new) as path, open_book() as book:
+        found = _diff(book, path, length)
     if as_json:
         print_json(encode(found))
     else:
         _print(found)
+
+
+def _diff(book: Client, path: Path, length: timedelta) -> ZonesDiff:
+    if isinstance(book, Book):
+        with open_zones(path) as other:
+            return diff_zones(book.store, other, length)
+    if path.is_dir():
+        raise Invalid(f"{path} is a directory; a server compares a wheel or a version")
+    return book.zones.diff(path.read_bytes(), length)
 
 
 @contextmanager

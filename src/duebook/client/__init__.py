@@ -18,6 +18,7 @@ from duebook.client.access import (
     QueuesClient,
     TemplatesClient,
     TokensClient,
+    ZonesClient,
 )
 from duebook.client.alerts import AlertsClient
 from duebook.client.arguments import NOT_SENT, Given
@@ -141,6 +142,8 @@ class Client(Protocol):
     def tokens(self) -> TokensClient: ...
     @property
     def doctor(self) -> DoctorClient: ...
+    @property
+    def zones(self) -> ZonesClient: ...
 
     @operation("get_status", "GET", "/status", Role.VIEWER, "status", shared=True)
     def readiness(
@@ -279,6 +282,7 @@ PARTS: Final[Mapping[str, type[Any]]] = MappingProxyType(
         "namespaces": NamespacesClient,
         "tokens": TokensClient,
         "doctor": DoctorClient,
+        "zones": ZonesClient,
     }
 )
 """The parts of a client, in the order of the docs."""

@@ -3,6 +3,7 @@ tokens."""
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Protocol
@@ -20,7 +21,9 @@ from duebook.model.node import LiveNode
 from duebook.model.queue import MOST, Queue, QueueLoad, Rate, read_rate
 from duebook.model.quota import NamespaceUse, check_quota_name
 from duebook.model.template import ScheduleTemplate
-from duebook.timetext import parse_duration, parse_instant
+from duebook.model.zones_diff import YEAR, ZonesDiff
+from duebook.timetext import format_duration, parse_duration, parse_instant
+from duebook.triggers.other_zones import read_wheel
 
 __all__ = [
     "AuditClient",
@@ -30,6 +33,7 @@ __all__ = [
     "QueuesClient",
     "TemplatesClient",
     "TokensClient",
+    "ZonesClient",
 ]
 
 # inside the classes below `list` is a method
@@ -114,6 +118,42 @@ class DoctorClient(Protocol):
 
     @needs_database("recording a backup")
     def note_backup(self, path: str) -> None: ...
+
+
+class ZonesClient(Protocol):
+    @operation(
+        *("diff_zones", "POST", "/zones/diff", Role.OPERATOR, "zones diff"),
+        errors=(429,),
+        everywhere=True,
+        reads=True,
+        computes=True,
+    )
+    def diff(
+        self,
+        wheel: Annotated[
+            bytes,
+            Given(
+                "A tzdata wheel, in base64.",
+                json=str,
+                read=read_wheel,
+                send=lambda wheel: b64encode(wheel).decode(),
+            ),
+        ],
+        ahead: Annotated[
+            timedelta | str,
+            Given(
+                "How far ahead to compare, such as `366d`.",
+                json=str,
+                read=lambda _, ahead: ahead,
+                send=lambda ahead: format_duration(parse_duration(ahead)),
+            ),
+        ] = YEAR,
+    ) -> ZonesDiff:
+        """Show which due times of all namespaces would move with the data of a tzdata wheel.
+
+        Nothing is installed or changed. The wheel is compared with the data that the server uses,
+        whose version is `current`.
+        """
 
 
 class QueuesClient(Protocol):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated
+from datetime import datetime, timedelta
+from typing import Annotated, Final
 
 from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import Shown, shown
 from duebook.model.plan import Kind
 
-__all__ = ["MovedDueTime", "MovedSchedule", "ZonesDiff"]
+__all__ = ["YEAR", "MovedDueTime", "MovedSchedule", "ZonesDiff"]
+
+YEAR: Final = timedelta(days=366)
+"""How far ahead due times are compared, unless somebody says otherwise."""
 
 
 @shown("MovedDueTime")

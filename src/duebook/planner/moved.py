@@ -10,6 +10,7 @@ from duebook.model.plan import CONTROLS
 from duebook.model.zones_diff import MovedDueTime
 from duebook.planner.controls import control_spec
 from duebook.planner.due import DueTimes
+from duebook.triggers.other_zones import no_step
 from duebook.triggers.zones import from_seconds, local_datetime
 
 if TYPE_CHECKING:
@@ -48,9 +49,11 @@ def moved_due_times(
     other: Callable[[str], str],
     stretches: Iterable[Interval],
     decided: datetime,
+    step: Callable[[], None] = no_step,
 ) -> tuple[list[MovedDueTime], bool]:
     """What moves in stretches of UTC seconds when each zone is replaced by the `other` of that
-    name; and whether that is all. Due times at the same wall clock time belong together."""
+    name; and whether that is all. Due times at the same wall clock time belong together. `step` is
+    called for each due time that is read, and may raise."""
     moved: list[MovedDueTime] = []
     complete = True
     places = list(stretches)
@@ -60,7 +63,7 @@ def moved_due_times(
         was, will = (DueTimes(of, said, decided, name) for of in (one, new))
         for start, end in places:
             place = max(from_seconds(start), decided), from_seconds(end)
-            old, theirs, whole = _comparable(was.among(*place), will.among(*place))
+            old, theirs, whole = _comparable(was.among(*place), will.among(*place), step)
             moved += _pairs(old, theirs, one.tz, new.tz, kind)
             complete &= whole
     return sorted(moved, key=lambda one: one.was or one.becomes or decided), complete
@@ -75,13 +78,19 @@ def _kinds(spec: ScheduleSpec) -> Iterator[tuple[Kind, ScheduleSpec]]:
 
 
 def _comparable(
-    old: Iterable[datetime], new: Iterable[datetime]
+    old: Iterable[datetime], new: Iterable[datetime], step: Callable[[], None]
 ) -> tuple[list[datetime], list[datetime], bool]:
     """The first of both, up to the same instant; and whether these are all."""
-    both = [list(islice(times, MOST + 1)) for times in (old, new)]
+    both = [list(_counted(islice(times, MOST + 1), step)) for times in (old, new)]
     last = min((times[MOST] for times in both if len(times) > MOST), default=None)
     first, second = ([at for at in times if last is None or at < last] for times in both)
     return first, second, last is None
+
+
+def _counted(times: Iterable[datetime], step: Callable[[], None]) -> Iterator[datetime]:
+    for at in times:
+        step()
+        yield at
 
 
 def _retimed(spec: ScheduleSpec, other: Callable[[str], str]) -> ScheduleSpec:

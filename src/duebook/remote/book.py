@@ -32,6 +32,7 @@ from duebook.remote.parts import (
     RemoteTemplates,
     RemoteTokens,
     RemoteWindows,
+    RemoteZones,
 )
 from duebook.remote.requests import ask, send
 from duebook.remote.server import Server
@@ -136,6 +137,10 @@ class RemoteBook(Closing):
     @cached_property
     def doctor(self) -> RemoteDoctor:
         return RemoteDoctor.of(self._server)
+
+    @cached_property
+    def zones(self) -> RemoteZones:
+        return RemoteZones.of(self._server)
 
     @cached_property
     def events(self) -> RemoteEvents:

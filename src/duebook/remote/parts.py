@@ -13,6 +13,7 @@ from duebook.client.access import (
     QueuesClient,
     TemplatesClient,
     TokensClient,
+    ZonesClient,
 )
 from duebook.client.alerts import AlertsClient
 from duebook.client.arguments import check_run_id
@@ -68,6 +69,7 @@ __all__ = [
     "RemoteTemplates",
     "RemoteTokens",
     "RemoteWindows",
+    "RemoteZones",
 ]
 
 EDITED: Final = 10
@@ -209,6 +211,10 @@ class RemoteNodes(Part, NodesClient):
 
 class RemoteDoctor(Part, DoctorClient):
     """As Doctor."""
+
+
+class RemoteZones(Part, ZonesClient):
+    """As Zones."""
 
 
 class RemoteQueues(Part, QueuesClient):

@@ -89,7 +89,7 @@ def send(server: Server, case: UseCase, given: Mapping[str, Any]) -> Any:
         return server.get(*path, namespaced=here, **query)
     if case.takes_body:
         body = _sent(case, given, "body") | _rest(case, given)
-    if case.method == "POST" and not case.keyless:
+    if case.method == "POST" and here and not case.keyless:
         return server.post(*path, body=body)
     version = given.get("version")
     return server.send(case.method, *path, body=body, version=version, namespaced=here, **query)

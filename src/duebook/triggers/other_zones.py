@@ -6,30 +6,55 @@ which no person can write, so that triggers of both kinds can be compared.
 
 from __future__ import annotations
 
+import binascii
 import re
 import struct
 import zipfile
+import zlib
 from contextlib import contextmanager
+from io import BytesIO
 from itertools import count, pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from duebook.errors import Invalid
+from duebook.errors import Invalid, shorten
 from duebook.triggers import tzif
-from duebook.triggers.zones import DAY, Zone, known_zones, lend, zone, zone_file
+from duebook.triggers.zones import DAY, Zone, known_zones, lend, take_back, zone, zone_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-__all__ = ["Difference", "Interval", "OtherZones", "open_zones"]
+__all__ = [
+    "Difference",
+    "Interval",
+    "OtherZones",
+    "no_step",
+    "open_wheel",
+    "open_zones",
+    "read_wheel",
+]
 
-LONGEST_FILE: Final = 1_000_000
-"""Bytes of a zone file; real ones have a few thousand."""
+LONGEST_FILE: Final = 256 * 1024
+"""Bytes of a file; zones have a few thousand, and tzdata.zi is read for its first line."""
+LONGEST_WHEEL: Final = 1_500_000
+"""Bytes of a wheel that a request sends; real ones have less than 400,000."""
+MOST_FILES: Final = 5_000
+"""In such a wheel; real ones have about 700."""
 _VERSION: Final = re.compile(rb"""IANA_VERSION\s*=\s*["']([\w.-]{1,40})["']""")
 _OF_TEXT: Final = re.compile(rb"#\s*version\s+([\w.-]{1,40})")
 _BRUSSELS: Final = "Europe/Brussels"
+_UNREADABLE: Final = (
+    *(OSError, EOFError, RuntimeError, ValueError, OverflowError),
+    *(struct.error, zipfile.BadZipFile, zlib.error),
+)
+"""What the zip module raises for what is not a wheel."""
+_KINDS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _numbers = count(1)
 Interval = tuple[int, int]
+
+
+def no_step() -> None:
+    """The step of work that nobody counts."""
 
 
 class Difference(NamedTuple):
@@ -53,7 +78,10 @@ class _Folder:
 
     def read(self, path: str) -> bytes | None:
         place = self._path / path
-        return place.read_bytes()[:LONGEST_FILE] if place.is_file() else None
+        if not place.is_file():
+            return None
+        with place.open("rb") as file:
+            return file.read(LONGEST_FILE)
 
 
 class _Wheel:
@@ -62,10 +90,15 @@ class _Wheel:
 
     def read(self, path: str) -> bytes | None:
         try:
-            with self._wheel.open(path) as file:
+            info = self._wheel.getinfo(path)
+            if info.compress_type not in _KINDS:
+                raise Invalid(f"{path} of the wheel is compressed in a way that wheels do not use")
+            with self._wheel.open(info) as file:
                 return file.read(LONGEST_FILE)
         except KeyError:
             return None
+        except _UNREADABLE as error:
+            raise Invalid(f"{path} of the wheel cannot be read: {error}") from error
 
 
 class OtherZones:
@@ -88,19 +121,26 @@ class OtherZones:
 
     def _zone(self, name: str, data: bytes) -> Zone:
         try:
-            return Zone(f"{name} (other {self._number})", tzif.decode(data))
+            made = Zone(f"{name} (other {self._number})", tzif.decode(data))
         except (ValueError, IndexError, ArithmeticError, struct.error) as error:
             raise Invalid(f"zone {name} of the new time zone data cannot be read") from error
+        if not _is_in_order(made):
+            raise Invalid(f"zone {name} of the new time zone data cannot be read: wrong order")
+        return made
 
     def missing(self) -> list[str]:
         """Our zones that the other data does not have, by name."""
         return [name for name in known_zones() if self._files.read(f"{self._top}{name}") is None]
 
-    def differing(self, since: int, after: int, until: int) -> dict[str, Difference]:
+    def differing(
+        self, since: int, after: int, until: int, step: Callable[[], None] = no_step
+    ) -> dict[str, Difference]:
         """Our zones that have other rules there at any time from `since` on, with the stretches of
-        UTC seconds from `after` to `until` in which their clocks differ."""
+        UTC seconds from `after` to `until` in which their clocks differ; `step` is called for each
+        zone, and may raise."""
         found = {}
         for name in known_zones():
+            step()
             data = self._files.read(f"{self._top}{name}")
             if data is None or data == zone_file(name):
                 continue
@@ -117,6 +157,15 @@ class OtherZones:
         """The name of the zone of the other data that corresponds to one of ours; our own name
         where both have the same rules."""
         return self._lent.get(tz, tz)
+
+    def close(self) -> None:
+        """The names of its zones are unknown from now on."""
+        take_back(self._lent.values())
+
+
+def _is_in_order(found: Zone) -> bool:
+    starts, _ = found.segments(far=False)
+    return all(earlier < later for earlier, later in pairwise(starts))
 
 
 def _rules(found: Zone, since: int, until: int) -> list[tuple[int, int]]:
@@ -146,19 +195,53 @@ def open_zones(path: Path) -> Iterator[OtherZones]:
     Raises Invalid for anything else.
     """
     if path.is_dir():
-        yield _found(_Folder(path), path)
+        with _lending(_found(_Folder(path), str(path))) as other:
+            yield other
         return
+    wrong = f"{path} is neither a tzdata wheel nor a directory with time zone data"
+    with _unpacked(path, wrong) as wheel, _lending(_found(_Wheel(wheel), str(path))) as other:
+        yield other
+
+
+@contextmanager
+def open_wheel(wheel: bytes) -> Iterator[OtherZones]:
+    """The data of a wheel that a request sends; raises Invalid for anything else."""
+    if len(wheel) > LONGEST_WHEEL:
+        raise Invalid(f"wheel: it has more than {LONGEST_WHEEL:,} bytes; send a tzdata wheel")
+    with _unpacked(BytesIO(wheel), "wheel: it is not a tzdata wheel") as files:
+        if len(files.namelist()) > MOST_FILES:
+            raise Invalid(f"wheel: it has more than {MOST_FILES:,} files; send a tzdata wheel")
+        with _lending(_found(_Wheel(files), "wheel: it")) as other:
+            yield other
+
+
+def read_wheel(_: str, value: Any) -> bytes:
+    """A wheel as JSON has it; raises Invalid."""
+    if not isinstance(value, str):
+        raise Invalid(f"wheel {shorten(value)} is not base64")
     try:
-        with zipfile.ZipFile(path) as wheel:
-            yield _found(_Wheel(wheel), path)
-    except (OSError, zipfile.BadZipFile) as error:
-        raise Invalid(
-            f"{path} is neither a tzdata wheel nor a directory with time zone data"
-        ) from error
+        return binascii.a2b_base64(value.encode("ascii", "replace"), strict_mode=True)
+    except binascii.Error as error:
+        raise Invalid(f"wheel {shorten(value)} is not base64: {error}") from error
 
 
-def _found(files: _Files, path: Path) -> OtherZones:
+def _unpacked(file: Path | BytesIO, wrong: str) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(file)
+    except _UNREADABLE as error:
+        raise Invalid(wrong) from error
+
+
+@contextmanager
+def _lending(other: OtherZones) -> Iterator[OtherZones]:
+    try:
+        yield other
+    finally:
+        other.close()
+
+
+def _found(files: _Files, what: str) -> OtherZones:
     for top in ("tzdata/zoneinfo/", "zoneinfo/", ""):
         if (files.read(f"{top}{_BRUSSELS}") or b"").startswith(b"TZif"):
             return OtherZones(files, top)
-    raise Invalid(f"{path} has no time zone data: {_BRUSSELS} is missing")
+    raise Invalid(f"{what} has no time zone data: {_BRUSSELS} is missing")

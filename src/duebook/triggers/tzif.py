@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 import struct
+from calendar import monthrange
 from datetime import date
+from itertools import pairwise
 
 from duebook.lazy_dataclasses import dataclass
 from duebook.triggers.days import EPOCH_ORDINAL, is_leap
@@ -16,6 +18,10 @@ from duebook.triggers.days import EPOCH_ORDINAL, is_leap
 __all__ = ["Change", "YearlyRule", "ZoneData", "decode"]
 
 DAY = 86_400
+LATEST_RULE = 167 * 3_600
+"""Seconds from the midnight of a rule's day, either way."""
+_BOUNDS = {"M": ((1, 12), (1, 5), (0, 6)), "J": ((1, 365),), "": ((0, 365),)}
+"""The least and the highest number of each part of a rule's day."""
 
 Change = tuple[int, int]
 """(first UTC second, offset from UTC in seconds from then on)"""
@@ -45,7 +51,8 @@ class RuleDay:
         month, week, weekday = self.numbers
         first = date(year, month, 1)
         day = first.toordinal() + (weekday - first.isoweekday()) % 7 + (week - 1) * 7
-        return day - 7 if date.fromordinal(day).month != month else day
+        last = first.toordinal() + monthrange(year, month)[1] - 1
+        return day - 7 if day > last else day
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,9 @@ def decode(data: bytes) -> ZoneData:
     offsets = [
         struct.unpack_from(">i", data, block.types_at + 6 * k)[0] for k in range(block.typecnt)
     ]
+    _refuse_days(*offsets)
+    if any(later <= earlier for earlier, later in pairwise(times)):
+        raise ValueError("times that are not in order")
     footer = data[block.end :].strip(b"\n").decode("ascii")
     return ZoneData(
         first_offset=offsets[0],
@@ -119,14 +129,25 @@ def _parse_footer(text: str) -> YearlyRule | None:
         return None
     standard = -_clock_seconds(match[1])
     summer = -_clock_seconds(match[2]) if match[2] else standard + 3_600
+    _refuse_days(standard, summer)
     return YearlyRule(standard, summer, _rule_day(match[3]), _rule_day(match[4]))
+
+
+def _refuse_days(*offsets: int) -> None:
+    if any(abs(offset) >= DAY for offset in offsets):
+        raise ValueError("an offset of a day or more")
 
 
 def _rule_day(text: str) -> RuleDay:
     day, _, clock = text.partition("/")
     kind = day[0] if day[0] in "MJ" else ""
     numbers = tuple(int(number) for number in day.removeprefix(kind).split("."))
-    return RuleDay(kind, numbers, _clock_seconds(clock or "2"))
+    second = _clock_seconds(clock or "2")
+    bounds = _BOUNDS[kind]
+    inside = all(low <= number <= high for number, (low, high) in zip(numbers, bounds, strict=True))
+    if not inside or abs(second) > LATEST_RULE:
+        raise ValueError(f"{text} is not a day of the year")
+    return RuleDay(kind, numbers, second)
 
 
 def _clock_seconds(text: str) -> int:

@@ -18,7 +18,7 @@ from duebook.errors import InvalidTime, InvalidTrigger, shorten
 from duebook.triggers import tzif
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from datetime import tzinfo
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "line",
     "local_datetime",
     "members",
+    "take_back",
     "to_seconds",
     "tzdata_version",
     "wall_datetime",
@@ -225,9 +226,16 @@ def zone(name: str) -> Zone:
     return Zone(name, tzif.decode(zone_file(name)))
 
 
-def lend(zone: Zone) -> None:
+def lend(found: Zone) -> None:
     """Make a zone of other time zone data known under its name, which must be nobody else's."""
-    _lent[zone.name] = zone
+    _lent[found.name] = found
+
+
+def take_back(names: Iterable[str]) -> None:
+    """Forget zones that were lent, so that a process can compare any number of times."""
+    for name in names:
+        _lent.pop(name, None)
+    zone.cache_clear()
 
 
 def zone_file(name: str) -> bytes:

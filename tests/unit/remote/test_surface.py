@@ -28,6 +28,7 @@ from duebook.book.feeds import Feeds
 from duebook.book.flows import Flows
 from duebook.book.shadow import Shadow
 from duebook.book.windows import Windows
+from duebook.book.zones import Zones
 from duebook.client import PARTS, TABLE, Client
 from duebook.model.filters import EntriesWanted, RunsWanted, SchedulesWanted
 from duebook.remote import RemoteBook
@@ -71,6 +72,7 @@ LOCAL: Final[dict[str, type[Any]]] = {
     "feeds": Feeds,
     "alerts": Alerts,
     "doctor": Doctor,
+    "zones": Zones,
     "nodes": Nodes,
     "events": Events,
     "queues": Queues,

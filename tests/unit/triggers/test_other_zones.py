@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import zipfile
+from contextlib import suppress
 from datetime import UTC, datetime
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from duebook.errors import Invalid, InvalidTrigger
 from duebook.triggers import daily, tzdata_version
-from duebook.triggers.other_zones import open_zones
-from duebook.triggers.zones import to_seconds, zone
+from duebook.triggers.other_zones import (
+    LONGEST_WHEEL,
+    MOST_FILES,
+    open_wheel,
+    open_zones,
+)
+from duebook.triggers.zones import _lent, to_seconds, zone, zone_file
 from tests.support.zone_wheels import write_wheel
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from duebook.triggers.other_zones import Difference
 
 NEW_YEAR = to_seconds(datetime(2026, 1, 1, tzinfo=UTC))
 NEXT_YEAR = to_seconds(datetime(2027, 1, 1, tzinfo=UTC))
@@ -93,3 +104,87 @@ def test_what_has_no_time_zone_data_is_refused(tmp_path: Path) -> None:
 def test_nobody_can_write_the_name_of_a_zone_of_other_data() -> None:
     with pytest.raises(InvalidTrigger):
         daily("09:00", tz="Europe/Brussels (other 999)")
+
+
+def zipped(**files: bytes) -> bytes:
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w") as wheel:
+        for name, data in files.items():
+            wheel.writestr(f"tzdata/zoneinfo/{name.replace('__', '/')}", data)
+    return packed.getvalue()
+
+
+def brussels() -> bytes:
+    return zone_file("Europe/Brussels")
+
+
+def compare(data: bytes) -> dict[str, Difference]:
+    with open_wheel(data) as other:
+        return other.differing(0, NEW_YEAR, NEXT_YEAR)
+
+
+def test_the_zones_of_other_data_are_forgotten_when_it_is_closed(wheel: Path) -> None:
+    with open_zones(wheel) as other:
+        other.differing(NEW_YEAR, NEW_YEAR, NEXT_YEAR)
+        name = other.name_of("Europe/Brussels")
+        assert zone(name).name == name
+    with pytest.raises(InvalidTrigger):
+        zone(name)
+    assert not _lent
+
+
+@pytest.mark.parametrize("kind", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_a_wheel_that_is_packed_otherwise_than_wheels_are_is_refused(kind: int) -> None:
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w", kind) as wheel:
+        wheel.writestr("tzdata/zoneinfo/Europe/Brussels", brussels())
+    with pytest.raises(Invalid, match="compressed in a way that wheels do not use"):
+        compare(packed.getvalue())
+
+
+def test_a_wheel_that_unpacks_to_gigabytes_is_refused_at_once() -> None:
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as wheel:
+        wheel.writestr("tzdata/zoneinfo/Europe/Brussels", b"TZif2" + bytes(100_000_000))
+    assert len(packed.getvalue()) < LONGEST_WHEEL
+    with pytest.raises(Invalid, match="Europe/Brussels of the new time zone data cannot be read"):
+        compare(packed.getvalue())
+    many = zipped(Europe__Brussels=brussels(), **{f"F{n}": b"" for n in range(MOST_FILES)})
+    with pytest.raises(Invalid, match="more than 5,000 files"):
+        compare(many)
+    with pytest.raises(Invalid, match="more than 1,500,000 bytes"):
+        compare(bytes(LONGEST_WHEEL + 1))
+
+
+FOOTERS = {
+    "a rule of month 13": "CET-1CEST,M13.5.0,M10.5.0/3",
+    "a rule of day 400": "CET-1CEST,J400,J1",
+    "a rule of too few numbers": "CET-1CEST,M3.5,M10.5.0/3",
+    "an offset of days": "CET-99CEST,M3.5.0,M10.5.0/3",
+    "rules that change places with the new year": "CET-1CEST,J365/167,J1/0",
+}
+
+
+@pytest.mark.parametrize("what", FOOTERS)
+def test_a_zone_with_impossible_rules_is_refused(what: str) -> None:
+    head, _, _ = brussels().rstrip(b"\n").rpartition(b"\n")
+    data = head + b"\n" + FOOTERS[what].encode() + b"\n"
+    with pytest.raises(Invalid, match="zone Europe/Brussels of the new time zone data cannot"):
+        compare(zipped(Europe__Brussels=data))
+
+
+@given(st.data())
+def test_a_damaged_wheel_is_compared_or_refused(data: st.DataObject) -> None:
+    """Bytes of the archive or of its zone file are changed, cut off or doubled."""
+    inside = data.draw(st.booleans())
+    content = bytearray(brussels() if inside else zipped(Europe__Brussels=brussels()))
+    for _ in range(data.draw(st.integers(1, 8))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.one_of(st.none(), st.integers(0, len(content))))
+    damaged = bytes(content[:cut])
+    with (
+        suppress(Invalid),
+        open_wheel(zipped(Europe__Brussels=damaged) if inside else damaged) as other,
+    ):
+        other.differing(0, NEW_YEAR, NEXT_YEAR)
+        daily("09:00", tz=other.name_of("Europe/Brussels")).next_after(JULY)
