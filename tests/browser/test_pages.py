@@ -10,7 +10,7 @@ import pytest
 
 from duebook.clock import utc_now
 from duebook.model.run import LogLine
-from duebook.store.values import BrokenFile
+from duebook.store.flow_values import BrokenFile
 from tests.support.builders import begin, claim, settle
 from tests.support.flow_builders import put_flow
 

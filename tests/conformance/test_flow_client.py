@@ -16,7 +16,7 @@ from duebook.ids import new_id
 from duebook.model.flow_target import FlowTarget
 from duebook.model.listing import BadCursor
 from duebook.model.schedule import InvalidSchedule
-from duebook.store.values import BrokenFile
+from duebook.store.flow_values import BrokenFile
 from duebook.timetext import format_instant
 from tests.support.builders import BEGIN, MINUTE, begin, claim, get_run, tick
 from tests.support.flow_builders import (

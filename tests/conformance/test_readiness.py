@@ -9,7 +9,8 @@ import pytest
 from duebook.book import Book
 from duebook.errors import Conflict, InvalidTime, Unavailable
 from duebook.model.readiness import Problem
-from duebook.store.values import Overdue, SessionInfo
+from duebook.store.health_values import Overdue
+from duebook.store.values import SessionInfo
 from tests.support.builders import (
     BEGIN,
     LEASE,

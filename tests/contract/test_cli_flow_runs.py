@@ -13,8 +13,8 @@ from duebook.engine.advancer import Advancer
 from duebook.model.flow import Revision
 from duebook.model.flow_target import FlowTarget
 from duebook.model.run import LogLine
+from duebook.store.flow_values import BrokenFile
 from duebook.store.sqlite import SqliteStore
-from duebook.store.values import BrokenFile
 from tests.support.builders import begin, claim, get_run
 from tests.support.flow_builders import (
     BEGIN,

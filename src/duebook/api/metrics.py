@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from duebook.engine.measures import Histogram, Measures
     from duebook.model.consumer import Lag
     from duebook.store.base import Store, Tx
-    from duebook.store.values import Load
+    from duebook.store.health_values import Load
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
 

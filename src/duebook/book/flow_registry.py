@@ -20,8 +20,8 @@ from duebook.ids import new_id
 from duebook.model.flow import root_of
 from duebook.model.schedule import InvalidSchedule
 from duebook.planner import UNATTENDED_AGAIN
+from duebook.store.flow_values import BrokenFile
 from duebook.store.joined import JoinedStore
-from duebook.store.values import BrokenFile
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from duebook.model.flow import Flow
     from duebook.model.run import Run
     from duebook.store.base import Store, Tx
-    from duebook.store.values import BrokenFile, KeptFlow
+    from duebook.store.flow_values import BrokenFile, KeptFlow
 
     # inside the class below `list` is a method
     RunList = list[Run]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from duebook.model.shadow import ShadowSwitch
     from duebook.store.base import Store
-    from duebook.store.values import ChannelHealth, Health, Overdue
+    from duebook.store.health_values import ChannelHealth, Health, Overdue
 
 __all__ = ["GRACE", "judge", "look", "look_here", "notes", "unable", "unreachable"]
 

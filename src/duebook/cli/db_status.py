@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from duebook.store.values import Inventory
+    from duebook.store.health_values import Inventory
 
 __all__ = ["status_command"]
 

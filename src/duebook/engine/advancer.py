@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from duebook.model.flow import Flow
     from duebook.model.flow_run import FlowParent
     from duebook.store.base import Store, Tx
-    from duebook.store.values import Begun
+    from duebook.store.flow_values import Begun
 
 __all__ = ["Advancer"]
 

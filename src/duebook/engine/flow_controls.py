@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from duebook.model.flow import Flow
     from duebook.model.run import Run
     from duebook.store.base import Tx
-    from duebook.store.values import FlowCommand, FlowControl
+    from duebook.store.flow_values import FlowCommand, FlowControl
 
 __all__ = ["FlowControls"]
 

@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.model.plan import ActiveRun, Decision, Defer, Delay, Fire, Lane, Plan, Reason, Skip
 from duebook.planner.backlog import count_missed, remaining
+from duebook.planner.decisions import (
+    add_skip,
+    facts_of,
+    facts_of_dependency,
+    skips_of_moved,
+    waking,
+)
 from duebook.planner.due import instant_before
 from duebook.planner.held import parted
 from duebook.planner.intervals import new_fire
@@ -92,7 +99,7 @@ class Walk:
         self._delay = self._delay_now()
 
     def _decide_all(self) -> None:
-        self._skip_moved()
+        self._decisions += skips_of_moved(self._snapshot.exceptions, self._watermark)
         for at in sorted(self._past - self._ahead):  # moved to the past: due at once
             if not self._consider(at, "schedule", self._watermark):
                 return
@@ -100,16 +107,6 @@ class Walk:
         for piece in self._pieces:
             if not self._decide_in_turn(piece):
                 return
-
-    def _skip_moved(self) -> None:
-        """What was moved before the watermark, and then skipped, is not passed any more."""
-        said = self._snapshot.exceptions
-        moved = {e.due_at for e in said if e.kind == "moved_here" and e.due_at <= self._watermark}
-        self._decisions += [
-            Skip(e.due_at, e.due_at, 1, True, Reason.SKIPPED_BY_USER)
-            for e in said
-            if e.kind == "skip" and e.due_at in moved
-        ]
 
     def _decide_in_turn(self, piece: Piece) -> bool:
         """What the schedule's own time has reached of a piece, then what it reaches next."""
@@ -181,7 +178,7 @@ class Walk:
             return True
         late = {"late": format_duration(self._lag)}
         until = arrives_at + self._lag
-        return self._defer(due_at, Reason.OVERLAP, until, _facts_of(self._blocker) | late)
+        return self._defer(due_at, Reason.OVERLAP, until, facts_of(self._blocker) | late)
 
     def _next_arrival(self) -> datetime | None:
         """When the schedule's own time, if it is late, reaches the next due time."""
@@ -217,7 +214,7 @@ class Walk:
             if self._collapses():
                 return self._keep_newest(piece, self._last(), Reason.SUPERSEDED)
             if self._blocks_the_rest(due_at) and not self._snapshot.shadows:
-                return self._skip_rest(piece, Reason.OVERLAP, _facts_of(self._blocker))
+                return self._skip_rest(piece, Reason.OVERLAP, facts_of(self._blocker))
             if not self._consider(due_at, "schedule", self._due.ripe_at(due_at)):
                 return False
         return self._finish(piece)
@@ -240,7 +237,7 @@ class Walk:
                 return self._defer(due_at, Reason.PACE, ready_at, {})
             blocked = self._blocks_the_rest(piece.seen_at) and not self._snapshot.shadows
             if blocked and not self._pace:
-                return self._skip_rest(piece, Reason.OVERLAP, _facts_of(self._blocker))
+                return self._skip_rest(piece, Reason.OVERLAP, facts_of(self._blocker))
             if not self._consider(due_at, "catchup", piece.seen_at):
                 return False
             self._considered_at, self._considered_now = self._now, True
@@ -311,9 +308,9 @@ class Walk:
             return self._skip(due_at, Reason.MAX_RUNS, {"max_runs": self._spec.max_runs})
         if origin == "schedule" and self._done_by_hand(due_at):
             manual_success = self._snapshot.manual_success
-            return self._skip(due_at, Reason.ALREADY_SUCCEEDED, _facts_of(manual_success))
+            return self._skip(due_at, Reason.ALREADY_SUCCEEDED, facts_of(manual_success))
         if self._held_by is not None:
-            facts, again = _facts_of(self._held_by), self._now + RECHECK
+            facts, again = facts_of(self._held_by), self._now + RECHECK
             facts["origin"] = self._held_by.origin
             self._stands_still = True
             return self._defer(due_at, Reason.OVERLAP, again, facts, self._gives_way)
@@ -321,12 +318,12 @@ class Walk:
             return False
         overlap, busy = self._overlap, self._blocker is not None
         if overlap == "skip" and busy:
-            return self._skip(due_at, Reason.OVERLAP, _facts_of(self._blocker))
+            return self._skip(due_at, Reason.OVERLAP, facts_of(self._blocker))
         if self._collapses() and (newest := self._last()) > due_at:
             return self._skip(due_at, Reason.SUPERSEDED, {"into": newest})
         if overlap in ("queue", "latest") and busy:
             again = self._now + RECHECK
-            return self._defer(due_at, Reason.OVERLAP, again, _facts_of(self._blocker))
+            return self._defer(due_at, Reason.OVERLAP, again, facts_of(self._blocker))
         for dependency in self._spec.depends_on:
             if not self._met(dependency):
                 return self._unmet(due_at, dependency, since)
@@ -359,12 +356,7 @@ class Walk:
 
     def _unmet(self, due_at: datetime, dependency: Dependency, since: datetime) -> bool:
         upstream = self._snapshot.upstreams.get(dependency.schedule)
-        facts = {
-            "schedule": dependency.schedule,
-            "within": format_duration(dependency.within),
-            "exists": upstream is not None and upstream.exists,
-            "succeeded_at": None if upstream is None else upstream.succeeded_at,
-        }
+        facts = facts_of_dependency(dependency, upstream)
         patience = since + dependency.wait
         if self._own_now < patience:
             return self._defer(due_at, Reason.DEPENDENCY, patience + self._lag, facts)
@@ -392,12 +384,8 @@ class Walk:
 
     def _skip(self, due_at: datetime, reason: Reason, facts: Mapping[str, Any]) -> bool:
         self._judged += 1
-        last, follows = self._decisions[-1] if self._decisions else None, self._due.follows(due_at)
-        same = isinstance(last, Skip) and last.reason == reason and last.facts == facts
-        if isinstance(last, Skip) and same and last.due_to == follows:
-            self._decisions[-1] = replace(last, due_to=due_at, count=last.count + 1)
-        else:
-            self._decisions.append(Skip(due_at, due_at, 1, True, reason, facts, follows))
+        follows = self._due.follows(due_at)
+        add_skip(self._decisions, Skip(due_at, due_at, 1, True, reason, facts, follows))
         return self._pass(due_at)
 
     def _defer(
@@ -471,7 +459,7 @@ class Walk:
         waits = self._deferred is not None or self._again or bool(seen)
         decisions, status = tuple(self._decisions), snapshot.status
         if status == "active" and next_due_at is None and not waits:
-            decisions = tuple(_waking(decision) for decision in decisions)
+            decisions = tuple(waking(decision) for decision in decisions)
             busy = self._busy or self._blocker is not None
             status = "active" if busy or wake_at else "completed"
             wake_at = wake_at or (self._now + RECHECK if busy else None)
@@ -507,15 +495,3 @@ class Walk:
 
 def _first(moment: datetime | None, others: set[datetime]) -> datetime | None:
     return min(others if moment is None else {moment, *others}, default=None)
-
-
-def _facts_of(blocker: ActiveRun | Fire | None) -> dict[str, object]:
-    """What was active: a run, or the due time that this very plan fires."""
-    if isinstance(blocker, Fire):
-        return {"due_at": blocker.due_at}
-    return {} if blocker is None else {"run": blocker.id, "since": blocker.since}
-
-
-def _waking(decision: Decision) -> Decision:
-    """The last run of a schedule wakes it, so that it completes at once."""
-    return replace(decision, wakes=True) if isinstance(decision, Fire) else decision

@@ -18,13 +18,11 @@ from duebook.model.serving import ALL
 if TYPE_CHECKING:
     from duebook.model.consumer import Consumer
     from duebook.model.event import Event
-    from duebook.model.flow_directory import FlowDirectory
-    from duebook.model.node import Drain, LiveNode
-    from duebook.model.plan import Control, DueException, Kind, Plan, Snapshot, Stretch
+    from duebook.model.node import Drain
+    from duebook.model.plan import DueException, Kind, Plan, Snapshot, Stretch
     from duebook.model.run import Token
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
     from duebook.model.serving import Serving
-    from duebook.model.shadow import ShadowSwitch
 
 __all__ = [
     "CLOCK_BEHIND",
@@ -37,28 +35,16 @@ __all__ = [
     "Abilities",
     "Account",
     "Batch",
-    "Begun",
-    "BegunWith",
     "Broken",
-    "BrokenFile",
     "Edit",
     "Filling",
-    "FlowCommand",
-    "FlowControl",
-    "FlowWake",
-    "Health",
-    "HeldSchedule",
-    "Inventory",
-    "KeptFlow",
     "Labels",
     "LedgerEntry",
-    "Load",
     "LogSize",
     "Mark",
     "Neighbour",
     "NewSchedule",
     "News",
-    "Overdue",
     "OwnRun",
     "Page",
     "Place",
@@ -71,8 +57,6 @@ __all__ = [
     "SessionSpan",
     "Swept",
     "Taken",
-    "WaitingPlace",
-    "WaitingStep",
     "Work",
 ]
 
@@ -312,211 +296,6 @@ class Records:
     """id and origin by due time"""
     entries: list[Record]
     """by their first due time"""
-
-
-@dataclass(frozen=True, slots=True)
-class Inventory:
-    """What is in the books."""
-
-    now: datetime
-    schedules: dict[str, int]
-    """by status"""
-    active_runs: dict[str, int]
-    """by status"""
-    runs: int
-    entries: int
-    """of the ledger"""
-    log_lines: int
-    nodes: tuple[tuple[str, str, str], ...]
-    """name, roles and version of those that live"""
-    waits_since: datetime | None
-    """from when on the oldest run that may begin has waited"""
-    wake_at: datetime | None
-    """when the first schedule wants to be looked at; in the past: planning lags"""
-
-
-@dataclass(frozen=True, slots=True)
-class Overdue:
-    """A schedule that should have been looked at."""
-
-    namespace: str
-    name: str
-    since: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """How much there is to do, at a price that does not grow with the books."""
-
-    now: datetime
-    queued: dict[str, int]
-    """by queue, as far as it was counted"""
-    running: dict[str, int]
-    """by queue"""
-    nodes: tuple[LiveNode, ...]
-    overdue: Overdue | None
-    """the schedule that should have been looked at first"""
-    broken: int = 0
-    """schedules that cannot be planned, as far as they were counted"""
-    held: dict[str, int] = field(default_factory=dict)
-    """due times that wait for an operator, by namespace, as far as they were counted"""
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """What tells whether the books are worked on, at a price that does not grow with them."""
-
-    now: datetime
-    unfit: str | None
-    """why this Duebook should not use the schema"""
-    nodes: tuple[LiveNode, ...]
-    queues: tuple[str, ...]
-    """those with queued runs"""
-    waiting: tuple[WaitingPlace, ...]
-    """queues and namespaces with queued runs, as far as they were looked at"""
-    unserved: tuple[str, ...]
-    """namespaces with active schedules that none of the live workers serves"""
-    overdue: Overdue | None
-    broken: tuple[Broken, ...] = ()
-    """schedules that cannot be planned, up to a number of them"""
-    directories: tuple[FlowDirectory, ...] = ()
-    held: tuple[HeldSchedule, ...] = ()
-    """schedules with due times that wait for an operator, up to a number of them"""
-    windows: tuple[OpenWindow, ...] = ()
-    switches: tuple[ShadowSwitch, ...] = ()
-    """of shadow mode, in the order in which they count"""
-    channels: tuple[ChannelHealth, ...] = ()
-    """of alerts, up to a number of them"""
-    files: tuple[WrongFile, ...] = ()
-    """of flows, up to a number of them"""
-
-
-class WrongFile(NamedTuple):
-    """A file of flows with which something is wrong."""
-
-    namespace: str
-    place: str
-    problem: Mapping[str, Any]
-    """the first"""
-    in_use: bool
-    """whether an earlier version of it is"""
-
-
-class ChannelHealth(NamedTuple):
-    """A channel, and which alerts it did not accept."""
-
-    namespace: str
-    name: str
-    address: str
-    """without secrets"""
-    dead: int = 0
-    """how many it refused for good"""
-    error: str | None = None
-    """why it is tried again; None: it is not"""
-
-
-class OpenWindow(NamedTuple):
-    """A maintenance window in which it is now."""
-
-    namespace: str
-    name: str
-    labels: Mapping[str, str]
-    end_at: datetime
-
-
-class HeldSchedule(NamedTuple):
-    """A schedule with missed due times that wait for an operator."""
-
-    namespace: str
-    name: str
-    due_times: int
-    since: datetime
-
-
-class WaitingPlace(NamedTuple):
-    """Where runs are queued for workers."""
-
-    queue: str
-    namespace: str
-    tasks: tuple[str, ...]
-    """those of the first runs there"""
-
-
-class FlowWake(NamedTuple):
-    """When runs of flows want to be looked at, and stop and restart schedules."""
-
-    run_at: datetime | None
-    control_at: datetime | None
-
-    @property
-    def earliest(self) -> datetime | None:
-        return min((moment for moment in self if moment is not None), default=None)
-
-
-class BrokenFile(NamedTuple):
-    """What is wrong with a file of flows, and the file as it is."""
-
-    problems: list[dict[str, Any]]
-    digest: str = ""
-    source: str = ""
-    """its text, as far as people may see it"""
-
-
-class BegunWith(NamedTuple):
-    """What a run of a flow began with, and keeps to."""
-
-    digest: str | None
-    """of its file; none: there was no such flow"""
-    params: dict[str, Any]
-
-
-class Begun(NamedTuple):
-    """What became of runs of flows that waited to begin."""
-
-    ids: set[str]
-    held: set[str]
-    """others counted what they may not exceed just now"""
-
-
-class KeptFlow(NamedTuple):
-    """A flow, by its last valid revision."""
-
-    name: str
-    place: str
-    digest: str
-    updated_at: datetime
-
-
-class WaitingStep(NamedTuple):
-    """A step that not every worker can perform."""
-
-    step: str
-    task: str | None
-    needs: dict[str, str]
-    """the labels that its worker must have"""
-
-
-class FlowControl(NamedTuple):
-    """A flow whose restart wants to be gone on with."""
-
-    namespace: str
-    name: str
-    digest: str
-    restarting: bool
-    """whether one is under way"""
-
-
-class FlowCommand(NamedTuple):
-    """A stop or restart to carry out."""
-
-    id: int
-    schedule_id: str
-    namespace: str
-    flow: str
-    digest: str | None
-    """None: there is no such flow any more"""
-    kind: Control
-    due_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import pytest
 
 from duebook.book import Book
 from duebook.engine.advancer import Advancer
-from duebook.store.values import BrokenFile
+from duebook.store.flow_values import BrokenFile
 from tests.support.api import Api
 from tests.support.flow_builders import GREET, PROBLEM, put_flow
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from duebook.engine.advancer import Advancer
 from duebook.flows.each import each_target
 from duebook.model.flow_target import FlowTarget
-from duebook.store.values import BrokenFile
+from duebook.store.flow_values import BrokenFile
 from duebook.web.flow_graph import DrawnStep, draw_flow
 from tests.support.builders import begin, claim
 from tests.support.flow_builders import (

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from duebook.book.readiness import MOST_NAMED, _channels
 from duebook.model.node import why_unserved
-from duebook.store.values import ChannelHealth
+from duebook.store.health_values import ChannelHealth
 
 FINE = ChannelHealth("default", "duebook.alerts.a", "email ops@example.com")
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from duebook.model.clock_step import ClockStep
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.base import Tx
-    from duebook.store.values import Account, Health
+    from duebook.store.health_values import Health
+    from duebook.store.values import Account
 
 __all__ = [
     "LOOKED",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from duebook.store.flow_values import FlowCommand, FlowControl
 from duebook.store.sql.flow_runs import columns_of_flows
 from duebook.store.sql.rows import facts_text
 from duebook.store.sql.statements import Part, Statements
-from duebook.store.values import FlowCommand, FlowControl, News
+from duebook.store.values import News
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

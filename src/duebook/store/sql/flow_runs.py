@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from duebook.model.flow_run import FlowMove, FlowParent, StepRow
 from duebook.model.flow_target import FlowTarget
 from duebook.model.plan import Lane, Snapshot
+from duebook.store.flow_values import Begun, BegunWith, FlowWake, WaitingStep
 from duebook.store.sql.rows import clean, read_output, read_run
 from duebook.store.sql.statements import Part, Row, Statements, Values
-from duebook.store.values import Begun, BegunWith, FlowWake, News, WaitingStep
+from duebook.store.values import News
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.model.flow import Revision, root_of
 from duebook.model.listing import Found, PagePosition
+from duebook.store.flow_values import BrokenFile, KeptFlow
 from duebook.store.sql.rows import clean, without_nul
 from duebook.store.sql.statements import Part, Values
-from duebook.store.values import BrokenFile, KeptFlow
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.model.channel import show_address
 from duebook.model.serving import ALL, unserved
-from duebook.store.migrations import too_new
-from duebook.store.sql.statements import Part, Statements, Values
-from duebook.store.values import (
-    Broken,
+from duebook.store.health_values import (
     ChannelHealth,
     Health,
     HeldSchedule,
@@ -22,6 +19,9 @@ from duebook.store.values import (
     WaitingPlace,
     WrongFile,
 )
+from duebook.store.migrations import too_new
+from duebook.store.sql.statements import Part, Statements, Values
+from duebook.store.values import Broken
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
