@@ -6,6 +6,7 @@ import threading
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, LiteralString
+from urllib.parse import quote
 
 import psycopg
 import pytest
@@ -36,6 +37,11 @@ STORED_IN: Final = {
     "schedule_state": "schedule_id",
     "schedule_labels": "schedule_id",
 }
+BY_ROWS: Final = (
+    "-c enable_indexscan=off -c enable_bitmapscan=off -c enable_nestloop=off "
+    "-c enable_mergejoin=off"
+)
+"""Plans read tables from their beginning to their end, and join by hashes."""
 STATE: Final = "SELECT 1 FROM schedule_state WHERE schedule_id = %s FOR UPDATE"
 FREE_STATES: Final = "SELECT 1 FROM schedule_state FOR UPDATE SKIP LOCKED"
 FLOW_ROW: Final = "SELECT 1 FROM flows WHERE name = %s FOR UPDATE"
@@ -151,11 +157,14 @@ def test_chosen_schedules_are_locked_in_the_order_of_their_ids(postgres_url: str
         assert book.schedules.get(last.name).status == "paused"
 
 
-def test_what_a_window_selects_is_locked_in_the_order_of_its_ids(postgres_url: str) -> None:
+@pytest.mark.parametrize("labels", [{}, {"team": "x"}])
+def test_what_a_window_selects_is_locked_in_the_order_of_its_ids(
+    postgres_url: str, labels: dict[str, str]
+) -> None:
     """Not in that of names, of rows, or of hashes: whoever waits for the first has none of the
-    others. Without labels, plans go by ids anyway."""
+    others. The plan is one that finds the rows in another order."""
     clock = Clock()
-    with opened(postgres_url, clock) as store:
+    with opened(f"{postgres_url}&options={quote(BY_ROWS)}", clock) as store:
         book = Book(store)
         form = {"trigger": NIGHTLY, "target": TRUE, "labels": {"team": "x"}}
         book.schedules.create_many([{"name": f"s{40 - n:02}", **form} for n in range(40)])
@@ -164,7 +173,7 @@ def test_what_a_window_selects_is_locked_in_the_order_of_its_ids(postgres_url: s
             query(postgres_url, f"UPDATE {table} SET {key} = {key} WHERE {key} = %s", first)  # noqa: S608
         hour = clock.now, clock.now + 60 * MINUTE
         with waiting_for(
-            postgres_url, STATE, first, lambda: book.windows.add("upgrade", *hour, {"team": "x"})
+            postgres_url, STATE, first, lambda: book.windows.add("upgrade", *hour, labels)
         ):
             assert len(query(postgres_url, FREE_STATES)) == 39
 
