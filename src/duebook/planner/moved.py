@@ -112,7 +112,8 @@ def _pairs(
     by_wall = {_wall(at, new_tz): at for at in added}
     pairs = {at: by_wall.pop(_wall(at, tz), None) for at in gone}
     alone = [at for at, becomes in pairs.items() if becomes is None]
-    if len(alone) == len(by_wall):  # all were shifted on the wall: they count from an anchor
+    # all were shifted on the wall: they count from an anchor
+    if len(gone) == len(alone) == len(by_wall):
         pairs |= zip(alone, by_wall.values(), strict=True)
         by_wall = {}
     yield from (MovedDueTime(*pair, kind) for pair in pairs.items())

@@ -16,6 +16,7 @@ from tests.support.zone_wheels import write_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from duebook.model.zones_diff import MovedDueTime
     from duebook.triggers.other_zones import OtherZones
@@ -68,6 +69,15 @@ def test_due_times_are_paired_by_their_wall_time(other: OtherZones) -> None:
     assert {one.becomes - one.was for one in found if one.was and one.becomes} == {
         timedelta(hours=1)
     }
+
+
+def test_a_due_time_at_the_beginning_is_not_paired_with_one_at_the_end(tmp_path: Path) -> None:
+    with open_zones(write_wheel(tmp_path, Europe__Brussels="Asia/Tokyo")) as tokyo:
+        found, _ = compare(tokyo, trigger={"daily": "17:00", "tz": ZONE})
+    assert (found[0].was, found[0].becomes) == (NOW.replace(hour=16), None), "8 h is over"
+    assert (found[-1].was, found[-1].becomes) == (None, YEAR_LATER.replace(hour=8))
+    moves = {one.was - one.becomes for one in found if one.was and one.becomes}
+    assert moves == {timedelta(hours=8), timedelta(hours=7)}
 
 
 def test_excluded_days_follow_the_other_clock(other: OtherZones) -> None:
