@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bench.drain import LEASE
 from duebook.engine.dispatcher import Dispatcher
+from duebook.engine.places import Room
 from duebook.engine.session import new_session
-from duebook.engine.slots import Room, Slots
+from duebook.engine.slots import Slots
 from duebook.model.run import Outcome
 from duebook.model.serving import ALL
 

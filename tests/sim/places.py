@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
 
-from duebook.engine.slots import Room
+from duebook.engine.places import Room
 from duebook.model.run import Outcome
 from tests.sim.turns import TurnLock
 

@@ -58,7 +58,8 @@ if TYPE_CHECKING:
     from duebook.budget import Budget
     from duebook.model.filters import EntriesWanted, ScheduleSort, SchedulesWanted
     from duebook.model.plan import Control, DueException, Snapshot
-    from duebook.model.schedule import Revision, Schedule, ScheduleSpec
+    from duebook.model.revision import Revision
+    from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.model.serving import Serving
     from duebook.store.base import Store, Tx
     from duebook.store.values import Abilities, LedgerEntry

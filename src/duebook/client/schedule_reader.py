@@ -26,7 +26,8 @@ from duebook.model.edited import Edited
 from duebook.model.filters import ScheduleSort, Status
 from duebook.model.listing import Listing
 from duebook.model.plan import DueException
-from duebook.model.schedule import Revision, Schedule
+from duebook.model.revision import Revision
+from duebook.model.schedule import Schedule
 from duebook.model.statistics import Statistics
 from duebook.store.values import LedgerEntry
 

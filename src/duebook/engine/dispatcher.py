@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.engine.books_clock import BooksClock
 from duebook.engine.measures import Measures
-from duebook.engine.slots import Room
+from duebook.engine.places import Room
 from duebook.engine.verbose import tell_claims
 from duebook.engine.work_cursor import WorkCursor
 from duebook.model.queue import shares
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from duebook.engine.slots import Places
+    from duebook.engine.places import Places
     from duebook.model.queue import NamespaceQueue
     from duebook.model.run import Claim
     from duebook.model.serving import Serving

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
-    from duebook.engine.slots import Places
+    from duebook.engine.places import Places
     from duebook.model.node import Drain
     from duebook.model.run import Token
     from duebook.model.serving import Serving

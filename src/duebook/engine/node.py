@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from duebook.engine.slots import Performer
+    from duebook.engine.places import Performer
     from duebook.model.node import Drain
     from duebook.store.base import Store, Tx
     from duebook.store.values import Pulse

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from duebook.engine.books_clock import BooksClock
-    from duebook.engine.slots import StopSignal
+    from duebook.engine.places import StopSignal
     from duebook.model.event import Draft
     from duebook.model.run import Claim, Progress, Token
     from duebook.store.base import Store

@@ -9,11 +9,12 @@ import threading
 import time
 import traceback
 from collections import deque
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic
 
 from duebook.engine.books_clock import BooksClock
 from duebook.engine.buffer import Buffer
 from duebook.engine.pace import Pace
+from duebook.engine.places import Performer, Room, S
 from duebook.engine.settler import Settler
 from duebook.errors import counted
 from duebook.model.fate import HAND_BACK
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from duebook.model.run import Claim, Token
     from duebook.store.base import Store
 
-__all__ = ["Performer", "Places", "Room", "Slots", "StopSignal"]
+__all__ = ["Slots"]
 
 log = logging.getLogger(__name__)
 
@@ -43,65 +44,6 @@ MARK_AFTER: Final = 0.05
 """Seconds after which the books are told that a buffered run was begun; most have ended by then."""
 
 _CANNOT_START: Final = "run %s cannot be started; it is returned to the queue"
-
-
-class Room(NamedTuple):
-    """How many runs a node can use."""
-
-    free: int
-    """places that wait for a run"""
-    ahead: int
-    """how many more may be buffered"""
-
-
-class StopSignal(Protocol):
-    """How a run is asked to end."""
-
-    def set(self, reason: str) -> None: ...
-
-    @property
-    def reason(self) -> str | None: ...
-
-
-S = TypeVar("S", bound=StopSignal)
-
-
-class Performer(Protocol[S]):
-    """Executes a run's target; raises nothing that says how the work ended."""
-
-    def perform(self, claim: Claim, stop: S) -> Outcome: ...
-
-    def begin(
-        self, begun: Sequence[tuple[Claim, S]], ended: Callable[[Claim, Outcome], None]
-    ) -> list[Claim]:
-        """Begin the runs that need no thread, and tell when each has ended; returns the others."""
-
-    def new_stop(self, claim: Claim) -> S: ...
-
-    def is_cooperative(self, claim: Claim) -> bool:
-        """Whether it cannot be made to end, but only asked; then the slots watch its time."""
-
-
-class Places(Protocol):
-    """What dispatcher and keeper know of the places in which a node works."""
-
-    claiming: threading.Lock
-    """held from a claim until the places know of it"""
-
-    work_waits: bool
-    """whether a place that gets free shall ring: there is more to claim than there were places"""
-
-    def room(self) -> Room: ...
-
-    def begin(self, claims: list[Claim]) -> None:
-        """Begin what is marked as begun on the books, and the others as there are places."""
-
-    def working(self) -> set[Token]: ...
-
-    def stop(self, token: Token, reason: str) -> None:
-        """Ask one run to end; harmless when it has ended."""
-
-    def stop_all(self, reason: str) -> None: ...
 
 
 class Slots(Generic[S]):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from duebook.engine.slots import Places
+    from duebook.engine.places import Places
     from duebook.model.run import Claim
     from duebook.store.values import FreeWorker
 

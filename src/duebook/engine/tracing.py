@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from duebook.engine.slots import StopSignal
+from duebook.engine.places import StopSignal
 from duebook.errors import DuebookError, Invalid, shorten
 from duebook.model.run import DONE
 from duebook.targets.log_fields import about
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from duebook.engine.slots import Performer
+    from duebook.engine.places import Performer
     from duebook.model.run import Claim, Outcome, Run, Token
     from duebook.store.base import Store
 

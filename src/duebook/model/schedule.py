@@ -36,7 +36,6 @@ __all__ = [
     "POLICIES",
     "DefinitionField",
     "InvalidSchedule",
-    "Revision",
     "Schedule",
     "ScheduleSpec",
     "Status",
@@ -480,22 +479,3 @@ class Schedule:
     def last_enqueued_at(self) -> datetime | None:
         """When the latest of its runs was created, for a due time or by hand."""
         return self.last_run.enqueued_at if self.last_run else None
-
-
-@shown()
-@dataclass(frozen=True, slots=True)
-class Revision:
-    """A version of a definition, valid from `valid_from` until the next one."""
-
-    version: int
-    spec: Annotated[
-        ScheduleSpec | None,
-        Shown(
-            "null: a newer version of Duebook wrote it.",
-            key="definition",
-            write=ScheduleSpec.to_shown,
-            json=dict[str, Any] | None,
-        ),
-    ]
-    valid_from: datetime
-    by: str

@@ -17,8 +17,9 @@ from duebook.model.edited import Edited
 from duebook.model.event import Event, EventPage
 from duebook.model.hidden import load_shown
 from duebook.model.queue import Queue, QueueLoad
+from duebook.model.revision import Revision
 from duebook.model.run import LogLine
-from duebook.model.schedule import FIELDS, Revision, Schedule, ScheduleSpec
+from duebook.model.schedule import FIELDS, Schedule, ScheduleSpec
 from duebook.store.values import Page
 from duebook.timetext import parse_instant
 

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from duebook.model.event import Event
     from duebook.model.node import Drain
     from duebook.model.plan import DueException, Kind, Plan, Snapshot, Stretch
+    from duebook.model.revision import Revision
     from duebook.model.run import Token
-    from duebook.model.schedule import Revision, Schedule, ScheduleSpec
+    from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.model.serving import Serving
 
 __all__ = [

@@ -13,9 +13,9 @@ from duebook.engine.advancer import Advancer
 from duebook.engine.books_clock import BooksClock
 from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.keeper import Keeper
+from duebook.engine.places import Room
 from duebook.engine.retention import Retention
 from duebook.engine.settling import conclude
-from duebook.engine.slots import Room
 from duebook.engine.ticker import Ticker
 from duebook.ids import new_id
 from duebook.model.run import Outcome

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duebook.engine import slots
+from duebook.engine import places as engine_places
 from duebook.engine.dispatcher import (
     GOOD_FOR,
     HELD_BY_OTHERS,
@@ -24,7 +24,7 @@ from duebook.store.values import Work
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from duebook.engine.slots import Places
+    from duebook.engine.places import Places
     from duebook.model.run import Claim
     from duebook.store.base import Store
 
@@ -92,9 +92,9 @@ class Room:
         self.claiming = Lock()
         self.work_waits = False
 
-    def room(self) -> slots.Room:
+    def room(self) -> engine_places.Room:
         assert self.work_waits, "a place that gets free after this rings"
-        return slots.Room(self.free, self.ahead)
+        return engine_places.Room(self.free, self.ahead)
 
     def begin(self, claims: list[Claim]) -> None:
         buffered = max(len(claims) - self.free, 0)

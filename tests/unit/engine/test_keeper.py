@@ -19,7 +19,7 @@ from duebook.testing.stand_ins import StandIns
 from duebook.testing.step_preparer import SimulatedPreparer
 
 if TYPE_CHECKING:
-    from duebook.engine.slots import Places
+    from duebook.engine.places import Places
     from duebook.store.sqlite import SqliteStore
     from tests.support.builders import VirtualClock as BooksClock
 

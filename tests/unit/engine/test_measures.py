@@ -13,8 +13,8 @@ from duebook.engine.books_clock import BooksClock
 from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.keeper import Keeper
 from duebook.engine.measures import Histogram, Measures
+from duebook.engine.places import Room
 from duebook.engine.settler import Settler
-from duebook.engine.slots import Room
 from duebook.engine.ticker import Ticker
 from duebook.errors import Unavailable
 from duebook.model.plan import Fire, Plan

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from duebook.engine import slots
+from duebook.engine.places import Room
 from duebook.engine.starting import Starter
 from duebook.errors import Unavailable
 from duebook.model.serving import ALL
@@ -35,8 +35,8 @@ class Node:
         self.begun: list[Claim] = []
         self.counted: list[Claim] = []
 
-    def room(self) -> slots.Room:
-        return slots.Room(3, 5)
+    def room(self) -> Room:
+        return Room(3, 5)
 
     def worker(self, free: int) -> FreeWorker:
         assert self.claiming.locked(), "or others would take the same slots"

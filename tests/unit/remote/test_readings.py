@@ -52,13 +52,15 @@ from duebook.model.plan import DueException
 from duebook.model.queue import Queue, QueueLoad, Rate
 from duebook.model.quota import NamespaceUse, Quota
 from duebook.model.readiness import CHECKS, Problem, Readiness
+from duebook.model.revision import Revision
 from duebook.model.run import Attempt, Interval, LatestRun, LogLine, Run
-from duebook.model.schedule import Revision, Schedule
+from duebook.model.schedule import Schedule
 from duebook.model.serving import ALL, NONE, Serving
 from duebook.model.shadow import ShadowRun, ShadowSwitch
 from duebook.model.statistics import DayFigures, Figures, Statistics
 from duebook.model.template import ScheduleTemplate
 from duebook.model.window import MaintenanceWindow
+from duebook.model.zones_diff import MovedDueTime, MovedSchedule, ZonesDiff
 from duebook.remote.readings import read_value
 from duebook.store.values import LedgerEntry, Page
 
@@ -194,6 +196,7 @@ uses = st.builds(NamespaceUse, made(Quota), numbers, st.none() | st.floats(allow
 
 labels = _STRATEGIES[dict[str, str]]
 feeds = made(Feed, labels=labels)
+moved_schedules = made(MovedSchedule, first=st.lists(made(MovedDueTime), max_size=2).map(tuple))
 figures = made(Figures)
 days = st.lists(st.builds(DayFigures, st.dates(), figures), max_size=2).map(tuple)
 
@@ -249,6 +252,10 @@ PAIRS: Final[dict[Any, tuple[st.SearchStrategy[Any], Callable[..., Any]]]] = {
     BulkDecision: (made(BulkDecision), encode),
     Diagnosis: (
         made(Diagnosis, checkups=st.lists(made(Checkup), max_size=2).map(tuple)),
+        encode,
+    ),
+    ZonesDiff: (
+        made(ZonesDiff, schedules=st.lists(moved_schedules, max_size=2).map(tuple)),
         encode,
     ),
     Statistics: (made(Statistics, total=figures, days=days), encode),

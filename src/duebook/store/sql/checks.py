@@ -14,7 +14,7 @@ from duebook.errors import Invalid
 from duebook.model.clock_step import ClockStep, Span, overlap, repeated, shown_before
 from duebook.model.finding import Finding
 from duebook.model.plan import Reason
-from duebook.model.schedule import Revision
+from duebook.model.revision import Revision
 from duebook.model.stored_spec import read_stored
 from duebook.model.unreadable import read_spec
 from duebook.store.sql.rows import read_stretches

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import looks_like_id
 from duebook.model.plan import DueException, Reason, Skip
+from duebook.model.revision import Revision
 from duebook.model.run import LatestRun
-from duebook.model.schedule import Revision, Schedule, ScheduleSpec
 from duebook.model.unreadable import read_spec
 from duebook.store.sql.ledger import Ledger, skips_of
 from duebook.store.sql.rows import (
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.plan import Plan
+    from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.model.template import ScheduleTemplate
     from duebook.store.sql.history import Histories
     from duebook.store.sql.lifecycle import Lifecycle

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.book import Book
-    from duebook.model.schedule import Revision, Schedule, ScheduleSpec
+    from duebook.model.revision import Revision
+    from duebook.model.schedule import Schedule, ScheduleSpec
 
 __all__ = ["operations", "read_filters"]
 
