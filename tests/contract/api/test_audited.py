@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,8 +15,11 @@ from duebook.timetext import format_instant
 from tests.support.builders import begin
 from tests.support.flow_builders import CHAIN, ask_person, put_flow
 from tests.support.held import hold
+from tests.support.zone_wheels import write_wheel
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from duebook.store.base import Store
     from tests.support.api import Api
 
@@ -44,7 +48,7 @@ class Doer:
         return self._api.ok("GET", "audit", params={"limit": 1, "everywhere": True})["items"]
 
 
-def test_the_audit_records_what_the_table_says(api: Api, store: Store) -> None:
+def test_the_audit_records_what_the_table_says(api: Api, store: Store, tmp_path: Path) -> None:
     do = Doer(api)
     _schedules(do)
     _catchup(do, store)
@@ -54,6 +58,7 @@ def test_the_audit_records_what_the_table_says(api: Api, store: Store) -> None:
     _others(do)
     _nodes(do, store)
     _repair(do, store)
+    do("diff_zones", {"wheel": b64encode(write_wheel(tmp_path).read_bytes()).decode()})
     assert do.done == {name for name, case in TABLE.items() if case.writes}
 
 
