@@ -18,6 +18,7 @@ from tests.support.retention import purge_all
 
 if TYPE_CHECKING:
     from duebook.book import Book
+    from duebook.delivery.courier import Courier
     from duebook.model.consumer import Consumer
     from duebook.store.base import Store
     from tests.support.backends import Backend
@@ -134,6 +135,39 @@ def test_a_late_member_moves_nothing_under_an_old_term(
     moves = [Move(c.part, c.term, 1_000) for c in late._cursors.values()]
     moved = store.transact(lambda tx: tx.consumers.move_cursors(late.consumer, late.member, moves))
     assert moved == set()
+
+
+def move(store: Store, one: Courier, cursor: Cursor) -> set[int]:
+    moves = [Move(cursor.part, cursor.term, cursor.position)]
+    return store.transact(lambda tx: tx.consumers.move_cursors(one.consumer, one.member, moves))
+
+
+def test_a_cursor_never_moves_back(store: Store, clock: VirtualClock) -> None:
+    one = courier(store, Box(), clock, partitions=1)
+    append(store, *"abc")
+    run(one)
+    (cursor,) = one._cursors.values()
+    assert cursor.position > 1
+    assert move(store, one, cursor._replace(position=cursor.position - 1)) == set()
+    assert move(store, one, cursor) == {0}
+    assert lag(store)[0] == 0
+
+
+def test_a_member_that_owns_a_partition_again_moves_nothing_under_its_former_term(
+    backend: Backend, store: Store, clock: VirtualClock
+) -> None:
+    append(store, "a")
+    stamp(store)
+    one = courier(store, Box(), clock, partitions=1)
+    (former,) = one._cursors.values()
+    clock.advance(2 * LEASE)
+    other = courier(backend.open(), Box(), clock)
+    assert other._cursors.keys() == {0}
+    clock.advance(2 * LEASE)
+    one.share()
+    (current,) = one._cursors.values()
+    assert move(store, one, former._replace(position=1)) == set()
+    assert move(store, one, current._replace(position=1)) == {0}
 
 
 def test_an_event_that_is_not_taken_holds_up_its_key_only_and_then_is_a_dead_letter(

@@ -11,7 +11,16 @@ from duebook.engine.advancer import Advancer
 from duebook.explain import Explanation
 from duebook.explain.words import short_id
 from duebook.flows.build import build
-from tests.support.builders import BEGIN, MINUTE, begin, get_run, tick
+from tests.support.builders import (
+    BEGIN,
+    MINUTE,
+    begin,
+    claim,
+    get_run,
+    get_runs,
+    settle,
+    tick,
+)
 from tests.support.flow_builders import FOR_EVER, attend, put_flow, start
 
 if TYPE_CHECKING:
@@ -295,3 +304,22 @@ def test_of_a_stop_and_a_restart_at_one_instant_the_restart_acts(
     assert recorded(book) == [("12:30", "restart", "restarted"), ("12:30", "stop", "superseded")]
     assert get_run(store, before.id).cancel_requested_at == clock.now
     assert "only the newest is applied, the restart of 12:30" in explain(book, clock.now).text
+
+
+def test_a_stop_ends_a_restart_that_is_under_way(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    put_flow(store, SERVICE, "service")
+    times = {"trigger": [], "restart": {"cron": "30 12 * * *"}, "stop": {"cron": "45 12 * * *"}}
+    book.schedules.create("service", **TIMES | times)
+    begin(store, lease=FOR_EVER)
+    run_id = start(store, "service")
+    Advancer(store).step()
+    (serving,) = claim(store)
+    go(store, clock, 45 * MINUTE)
+    assert recorded(book) == [("12:30", "restart", "restarted"), ("12:45", "stop", "stopped")]
+    assert settle(store, serving.token, "cancelled", reason="flow_cancelled")
+    go(store, clock, HOUR)
+    runs = [run.id for run in get_runs(store) if run.step is None]
+    assert runs == [run_id], "it is not started again"
+    assert get_run(store, run_id).status == "cancelled"

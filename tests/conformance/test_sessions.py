@@ -66,6 +66,19 @@ def test_a_renewed_session_lives_on(store: Store, clock: VirtualClock) -> None:
     assert bury(store) == ["node-1"]
 
 
+def test_a_renewal_is_of_its_own_session_whatever_other_sessions_the_node_has(
+    store: Store, clock: VirtualClock
+) -> None:
+    begin(store, "before", node="host")
+    begin(store, "after", node="host")
+    clock.advance(LEASE - SECOND)
+    assert renew(store, "after")
+    clock.advance(SECOND)
+    assert bury(store) == ["before"]
+    assert not renew(store, "before")
+    assert renew(store, "after")
+
+
 def test_a_buried_session_cannot_renew(store: Store, clock: VirtualClock) -> None:
     begin(store)
     clock.advance(LEASE)

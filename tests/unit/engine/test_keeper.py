@@ -266,3 +266,28 @@ def test_the_time_on_the_books_is_estimated_by_the_clock_that_cannot_jump(
     machine.pass_time(5)
     machine.clock.advance(timedelta(hours=1))
     assert keeper.now == began + timedelta(seconds=5)
+
+
+def test_a_node_with_a_longer_lease_than_others_judges_only_after_that_long(
+    store: SqliteStore, machine: Machine
+) -> None:
+    other = new_keeper(store, machine)
+    machine.pass_time(1_000)
+    mine = new_keeper(store, machine, lease=timedelta(minutes=10))
+    renew_for(mine, machine, 590)
+    assert alive(store, other)
+    machine.pass_time(31)
+    mine.hurry()
+    mine.step()
+    assert not alive(store, other)
+
+
+def test_a_node_may_not_work_when_its_lease_is_about_to_end_though_it_has_not_noticed_yet(
+    store: SqliteStore, machine: Machine
+) -> None:
+    keeper = new_keeper(store, machine)
+    may_work = []
+    for seconds in (24, 1):
+        machine.pass_time(seconds)
+        may_work.append(keeper.holds_lease)
+    assert (may_work, keeper.lost) == ([True, False], False)
