@@ -5,16 +5,13 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 
 from duebook.engine.advancer import Advancer
-from duebook.engine.ticker import HELD_BY_OTHERS, Ticker
 from duebook.ids import new_id
 from duebook.model.enqueued import load_enqueued
 from duebook.model.queue import Queue
 from duebook.model.run import Outcome
-from duebook.store.postgres.connection import SCHEMA
 from tests.support.builders import (
     MINUTE,
     SECOND,
@@ -24,7 +21,6 @@ from tests.support.builders import (
     begin,
     claim,
     get_run,
-    get_runs,
 )
 from tests.support.flow_builders import CHAIN, put_flow, start, steps_of
 from tests.support.postgres_stores import LOCK_WAITS, opened, query, without_waiting
@@ -121,18 +117,3 @@ def test_an_advancer_leaves_alone_what_another_advances(
 
         assert store.transact(work) == 1
     assert list(steps_of(store, run_id)) == ["one"]
-
-
-def test_a_ticker_looks_again_soon_at_what_another_is_planning(
-    url: str, store: PostgresStore, clock: VirtualClock
-) -> None:
-    add_schedule(store)
-    clock.advance(MINUTE)
-    ticker = Ticker(store)
-    with psycopg.connect(url, options=f"-c search_path={SCHEMA}") as connection:
-        connection.execute("SELECT 1 FROM schedule_state FOR UPDATE")
-        assert ticker.step() == clock.now + HELD_BY_OTHERS
-    assert get_runs(store) == []
-    clock.advance(HELD_BY_OTHERS)
-    ticker.step()
-    assert len(get_runs(store)) == 1
