@@ -10,7 +10,7 @@ import pytest
 
 from duebook.balance import check_books
 from duebook.model.plan import Fire
-from duebook.model.run import Outcome, Token
+from duebook.model.run import Token
 from duebook.model.serving import ALL, Serving
 from duebook.planner import plan
 from duebook.store.values import QueuePart
@@ -47,31 +47,6 @@ def names(claims: list[Claim]) -> list[str | None]:
 
 
 # -- what a claim is
-
-
-def test_a_run_that_has_expired_is_not_claimed_though_nobody_has_ended_it_yet(
-    store: Store, clock: VirtualClock
-) -> None:
-    add_schedule(store, "short", expire_after="10s")
-    add_schedule(store, "long", expire_after="20s")
-    clock.advance(MINUTE)
-    tick(store)
-    begin(store)
-    clock.advance(10 * SECOND)
-    assert names(claim(store)) == ["long"]
-    assert store.transact(lambda tx: tx.attempts.expire(10)) == 1
-
-
-def test_a_run_that_is_tried_again_is_claimed_however_late(
-    store: Store, clock: VirtualClock
-) -> None:
-    retry = {"attempts": 2, "delay": "20s"}
-    claimed = claimed_run(store, clock, expire_after="10s", retry=retry)
-    outcome = Outcome("failed", "exit_code")
-    assert store.transact(lambda tx: tx.attempts.settle(claimed.token, outcome, 20 * SECOND))
-    clock.advance(20 * SECOND)
-    assert store.transact(lambda tx: tx.attempts.expire(10)) == 0
-    assert names(claim(store)) == ["job"]
 
 
 def test_a_claim_has_the_run_its_token_and_its_definition(

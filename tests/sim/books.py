@@ -4,7 +4,7 @@ Duebook."""
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.chaos.books import Books
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tests.chaos.books import Row
 
-__all__ = ["ended_runs", "is_active", "read_books", "running_under"]
+__all__ = ["closed_days", "ended_runs", "is_active", "read_books", "running_under"]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 TIMES: Final = {"due_from", "due_to", "watermark", "valid_from", "at"}
@@ -70,6 +70,17 @@ def _facts(row: Row) -> tuple[Any, ...]:
 def running_under(connection: sqlite3.Connection, session: str) -> list[str]:
     sql = "SELECT id FROM runs WHERE status = 'running' AND session_id = ?"
     return [row["id"] for row in _rows(connection, sql, session)]
+
+
+def closed_days(connection: sqlite3.Connection) -> dict[tuple[str, int], set[date]]:
+    """The dates of each version of each calendar."""
+    rows = _rows(connection, "SELECT name, version, definition FROM calendars")
+    return {
+        (row["name"], row["version"]): {
+            date.fromisoformat(day) for day in json.loads(row["definition"])["dates"]
+        }
+        for row in rows
+    }
 
 
 def is_active(connection: sqlite3.Connection) -> bool:

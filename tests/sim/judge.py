@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tests.chaos import checker
 from tests.chaos.witness import Witness
-from tests.sim.books import read_books
+from tests.sim.books import closed_days, read_books
+from tests.sim.script import LIMITS
 from tests.support.oracle import cron_rule, due_times
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 __all__ = ["judge"]
+
+Closed = dict[tuple[str, int], set[date]]
+"""The days of each version of each calendar."""
 
 BY_PEOPLE = {"edited", "deleted", "skipped_by_user", "superseded", "paused", "already_started"}
 
@@ -32,6 +36,7 @@ def judge(world: World) -> list[str]:
     found = [f"I1: {text}" for text in checker.no_due_time_twice(books, seen)]
     found += [f"I2: {text}" for text in _no_due_time_lost(books, world)]
     found += [f"I3: {text}" for text in _no_two_at_once(books, seen)]
+    found += [f"I3: {text}" for text in _limits_hold(books, seen)]
     worked = _worked(books)
     kept = {run["id"] for run in worked.runs}
     theirs = Witness([line for line in seen.evidence if line.run in kept], pids=seen.pids)
@@ -56,9 +61,11 @@ def _worked(books: Books) -> Books:
 
 
 def _no_due_time_lost(books: Books, world: World) -> Iterator[str]:
+    closed = closed_days(world.memory.connection)
     for schedule in books.schedules:
         moved = {datetime.fromtimestamp(at, UTC) for n, at in world.people.moved}
-        yield from (f"{schedule['name']}: {text}" for text in _accounts(books, schedule, moved))
+        found = [*_accounts(books, schedule, moved), *_open_days(books, schedule, moved, closed)]
+        yield from (f"{schedule['name']}: {text}" for text in found)
     for run in books.runs:
         if run["status"] not in checker.ENDED:
             yield f"run {run['id']} of {run['schedule']} is {run['status']} and never ended"
@@ -99,7 +106,31 @@ def _accounts(books: Books, schedule: Row, moved: set[datetime]) -> Iterator[str
         yield f"{min(invented)} ran and is not a due time"
 
 
+def _open_days(books: Books, schedule: Row, moved: set[datetime], closed: Closed) -> Iterator[str]:
+    """Nothing runs on a day that every revision closes, and what a calendar leaves out is on a day
+    that some revision closes."""
+    specs = [row["spec"] for row in books.revisions if row["schedule_id"] == schedule["id"]]
+    calendars = [spec["calendar"] for spec in specs if "calendar" in spec]
+    days = [closed[one["except"], one["resolved"]["version"]] for one in calendars]
+    if len(days) < len(specs) or not days:
+        return
+    for run in books.runs:
+        due = run["due_at"]
+        if run["schedule_id"] != schedule["id"] or due is None or due in moved:
+            continue
+        if all(due.date() in one for one in days):
+            yield f"{due} ran on a day that its calendar closes"
+    for entry in books.ledger:
+        if (entry["schedule_id"], entry["reason"]) != (schedule["id"], "calendar"):
+            continue
+        ends = entry["due_from"].date(), entry["due_to"].date()
+        if not all(any(day in one for one in days) for day in ends):
+            yield f"{entry['due_from']} is left out on a day that is open"
+
+
 def _allowed(reason: str, revisions: list[Row]) -> bool:
+    if reason == "calendar":
+        return any("calendar" in row["spec"] for row in revisions)
     rule = checker.REASONS.get(reason)
     return reason in BY_PEOPLE or any(rule is not None and rule(r["spec"]) for r in revisions)
 
@@ -144,6 +175,24 @@ def _no_two_at_once(books: Books, seen: Witness) -> Iterator[str]:
         for (_, ended, one), (began, _, other) in pairwise(in_order):
             if began < ended:
                 yield f"{one} and {other} worked at once for {ended - began:.2f} s"
+
+
+def _limits_hold(books: Books, seen: Witness) -> Iterator[str]:
+    """Never more attempts of a queue work at the same true time than it allows."""
+    queues = {run["id"]: run["queue"] for run in books.runs if run["queue"] in LIMITS}
+    spans: dict[str, dict[tuple[str, int], list[float]]] = defaultdict(dict)
+    for line in seen.evidence:
+        if line.run in queues:
+            token = line.run, line.attempt
+            spans[queues[line.run]].setdefault(token, []).append(line.at)
+    for queue, attempts in spans.items():
+        begins = [(min(at), 1) for at in attempts.values()]
+        working = 0
+        for at, change in sorted([*begins, *((max(at), -1) for at in attempts.values())]):
+            working += change
+            if working > LIMITS[queue]:
+                yield f"{working} runs of queue {queue} worked at once at {at:.2f} s"
+                break
 
 
 # ------------------------------------------------------------ I5

@@ -24,6 +24,7 @@ from duebook.testing.step_preparer import SimulatedPreparer
 from duebook.triggers import tzdata_version
 from duebook.version import __version__
 from tests.sim.places import SimPlaces
+from tests.sim.script import LIMITS
 from tests.sim.store import TurnStore
 from tests.sim.turns import Actor
 from tests.sim.work import Performance
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 LEASE: Final = timedelta(seconds=12)
 SLOTS: Final = 6
-QUEUES: Final = ("default",)
+QUEUES: Final = ("default", *LIMITS)
 LONGEST: Final = 3600.0
 SPAWNER_PART: Final = 0.9
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.book import Book
 from duebook.errors import DuebookError, Unavailable
 from tests.chaos.witness import Answer
-from tests.sim.script import CATALOGUE, COMMAND, Action
+from tests.sim.script import CATALOGUE, CLOSED, COMMAND, LIMITS, Action
 from tests.sim.turns import Actor
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ class People:
 
     def begin(self) -> None:
         """The first definitions, before anything can fail."""
+        self._book.calendars.save("closed", dates=[CLOSED[1]])
+        for queue, most in LIMITS.items():
+            self._book.queues.limit(queue, concurrency=most)
         for name in self._names:
             self._create(name)
         self.actor.wake_at = self._actions[0].at if self._actions else self._world.script.seconds
@@ -104,10 +107,17 @@ class People:
                 schedules.reschedule(name, at)
             case "trigger":
                 seen.answers.append(Answer("triggered", schedules.trigger(name).id))
-            case "publish":
-                self._book.events.publish("sim", {"n": action.at}, key=name)
             case _:
-                self._reopen_or_cancel(action.what, name)
+                self._do_elsewhere(action)
+
+    def _do_elsewhere(self, action: Action) -> None:
+        """To the calendar, the log of events, or a run."""
+        if action.what == "close":
+            self._book.calendars.save("closed", dates=[action.detail])
+        elif action.what == "publish":
+            self._book.events.publish("sim", {"n": action.at}, key=action.schedule)
+        else:
+            self._reopen_or_cancel(action.what, action.schedule)
 
     def _reopen_or_cancel(self, what: str, name: str) -> None:
         runs = list(self._book.runs.list(name, limit=5))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-__all__ = ["CATALOGUE", "LONGEST_STORM", "Action", "Fault", "Script", "draw"]
+__all__ = ["CATALOGUE", "CLOSED", "LIMITS", "LONGEST_STORM", "Action", "Fault", "Script", "draw"]
 
 LONGEST_STORM: Final = 180.0
 COMMAND: Final = {"command": ["true"]}
@@ -36,13 +36,21 @@ CATALOGUE: Final[dict[str, dict[str, Any]]] = {
     "timeout": {"trigger": {"every": "4s"}, "timeout": "5s"},
     "expire": {"trigger": {"every": "2s"}, "expire_after": "4s", "overlap": "allow"},
     "jitter": {"trigger": {"every": "5s"}, "jitter": "2s"},
+    "limited": {"trigger": {"every": "4s"}, "overlap": "allow", "queue": "narrow"},
+    "crowded": {"trigger": {"every": "5s"}, "overlap": "queue", "queue": "pair"},
+    "crowding": {"trigger": {"every": "3s"}, "overlap": "allow", "queue": "pair"},
+    "closed": {"trigger": {"every": "3s"}, "overlap": "queue", "calendar": {"except": "closed"}},
     "event": {"trigger": {"every": "2s"}, "target": {"event": {"topic": "sim", "type": "due"}}},
 }
 """Definitions by name; each is about one policy. A command unless it has a target."""
+LIMITS: Final = {"narrow": 1, "pair": 2}
+"""Queues, and how many of their runs may be under way at once."""
+CLOSED: Final = ("2026-02-28", "2026-03-01", "2026-07-01")
+"""Days that the calendar may close: before midnight, after it, and neither."""
 PERIODS: Final = ("2s", "3s", "5s", "7s")
 DOINGS: Final = (
     *("pause", "resume", "update", "update", "trigger", "trigger", "cancel", "retry"),
-    *("delete", "create", "skip_next", "reschedule", "publish", "publish", "publish"),
+    *("close", "delete", "create", "skip_next", "reschedule", "publish", "publish", "publish"),
 )
 KINDS: Final = (
     *("crash", "crash", "crash", "crash", "fail", "fail", "fail", "stop", "stop", "deaf"),
@@ -127,4 +135,6 @@ def _fault(chance: Random, seconds: float, nodes: int) -> Fault:
 
 def _action(chance: Random, seconds: float, names: tuple[str, ...]) -> Action:
     at = round(chance.uniform(1.0, seconds), 2)
-    return Action(at, chance.choice(DOINGS), chance.choice(names), chance.choice(PERIODS))
+    what = chance.choice(DOINGS)
+    details = CLOSED if what == "close" else PERIODS
+    return Action(at, what, chance.choice(names), chance.choice(details))

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["World"]
 
-START: Final = datetime(2026, 3, 1, tzinfo=UTC)
+START: Final = datetime(2026, 2, 28, 23, 59, tzinfo=UTC)
+"""A minute before a day that a calendar may close."""
 TURN: Final = 0.002
 """Seconds that a turn takes at most, when nothing is slow."""
 SLOW_TURN: Final = 0.3
