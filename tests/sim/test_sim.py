@@ -10,14 +10,16 @@ import pytest
 
 from duebook.delivery.courier import Courier
 from duebook.model.consumer import Report
+from duebook.planner.open_days import OpenDays
 from duebook.store.sql.plans import Plans
+from duebook.store.sql.queues import Queues
 from tests.sim.play import as_test, play, shrink
 from tests.sim.script import Action, Fault, Script, draw
 
 if TYPE_CHECKING:
     from duebook.delivery.courier import Round
 
-SAMPLE = (6, 10, 13)
+SAMPLE = (6, 13, 34)
 """Seeds of small worlds."""
 
 
@@ -76,3 +78,19 @@ def test_a_cursor_that_moves_before_delivery_is_found_and_shrunk(
     exec(text, found)  # noqa: S102
     with pytest.raises(AssertionError):
         found["test_seed_5"]()
+
+
+def test_a_limit_of_a_queue_that_is_not_counted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    actions = tuple(Action(3.0 + n * 0.2, "trigger", "limited") for n in range(12))
+    script = Script(7, nodes=2, seconds=16.0, schedules=("limited",), actions=actions)
+    assert play(script).problems == []
+    monkeypatch.setattr(Queues, "_running", lambda *_: 0)
+    assert "I3" in play(script).violated
+
+
+def test_a_closed_day_that_is_not_heeded_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(8, nodes=1, seconds=56.0, schedules=("closed",))
+    assert play(script).problems == []
+    monkeypatch.setattr(OpenDays, "closing", lambda *_: None)
+    monkeypatch.setattr(OpenDays, "closed_between", lambda *_: iter(()))
+    assert "I2" in play(script).violated
