@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,12 +28,16 @@ _USER: Final = re.compile(r"(\S+)(?:\s+(.*))?", re.DOTALL)
 _RANDOM: Final = re.compile(r"(\d*)~(\d*)")
 _COMMAND: Final = re.compile(r"(?:[^\\%]|\\.?)*", re.DOTALL)
 _ESCAPED: Final = re.compile(r"\\.", re.DOTALL)
+_DOUBLE: Final = re.compile(r"[^%]*\\\\")
 _BOUNDS: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 _HERE: Final = "END_OF_INPUT"
 CRON_SHELL: Final = "/bin/sh"
 HOME_NOTE: Final = (
     "cron starts commands in the home directory of their user; Duebook starts them in the "
     "directory of the node, unless `cwd` names another"
+)
+DOUBLE_NOTE: Final = (
+    r"\\ stays as it is, as in cronie; the cron of Debian and BSD makes one backslash of it"
 )
 TZ_NOTE: Final = "TZ is set for the commands only, as in cron; due times are those of `tz`"
 DIFFERENCES: Final = (
@@ -130,6 +135,8 @@ def _job(line: str, place: str, comments: Sequence[str], state: _Lines) -> Found
     if not rest:
         raise NotCarried("there is no command after the five fields")
     target = _target(rest, state)
+    if _DOUBLE.match(rest):
+        notes.append(DOUBLE_NOTE)
     form: dict[str, Any] = {"trigger": _trigger(expression, state, notes), "target": target}
     if comments:
         form["description"] = shorten(" ".join(comments), 1_000)
@@ -178,27 +185,33 @@ def _hashed(expression: str) -> str:
 
 
 def _target(command: str, state: _Lines) -> dict[str, Any]:
-    text = _with_input(command)
+    text, given = _split_input(command)
     env = {name: value for name, value in state.env.items() if name != "SHELL"}
     shell, cwd = state.env.get("SHELL", CRON_SHELL), env.get("HOME")
     if shell in (CRON_SHELL, "sh"):
-        return shell_target(text, env, cwd)
+        return shell_target(given + text, env, cwd)
+    if given:
+        return shell_target(f"{given}exec {shlex.join([shell, '-c', text])}", env, cwd)
     return command_target([shell, "-c", text], env, cwd)
 
 
-def _with_input(command: str) -> str:
-    r"""The text for the shell: the first % ends the command, and what follows is its input, with
-    newlines for other ones; \% is a percent sign."""
+def _split_input(command: str) -> tuple[str, str]:
+    r"""The command, and the line for the shell that gives it its input, if it has one: the first %
+    ends the command, and what follows is its input, with newlines for other ones; \% is a percent
+    sign."""
     first = _COMMAND.match(command)
     assert first is not None  # noqa: S101 - it matches nothing, too
     text = _ESCAPED.sub(lambda match: match[0].replace("\\%", "%"), first[0]).rstrip()
     if first.end() == len(command):
-        return text
+        return text, ""
     if not text:
         raise NotCarried("there is no command before the %")
     given = command[first.end() + 1 :]
     lines = [part.replace("\\%", "%") for part in re.split(r"(?<!\\)%", given)]
+    if not lines[-1]:  # a newline that ends the input begins no other line
+        del lines[-1]
     end = _HERE
     while end in lines:
         end += "_"
-    return "\n".join([f"{{ {text}", f"}} <<'{end}'", *lines, end, ""])
+    # not around the command: dash 0.5.12 forgets redirections of a subshell in { } with input
+    return text, "\n".join([f"exec <<'{end}'", *lines, end, ""])

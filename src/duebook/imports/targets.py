@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,11 @@ _RUNNERS: Final = frozenset(
     | {"python3", "ruby", "sh", "sudo", "test", "timeout", "time", "cd", "."}
 )
 """Programs that say little about what runs."""
+_KEYWORDS: Final = frozenset(
+    {"if", "then", "elif", "else", "fi", "for", "in", "do", "done", "while", "until", "case"}
+    | {"esac", "command", "true"}
+)
+_ASIDE: Final = re.compile(r"(?<!\S)(?:(?:/\S*/)?test|\[\[?)\s[^;&|]*|[0-9]?>{1,2}\s*\S+")
 _SUFFIXES: Final = (".sh", ".py", ".pl", ".rb", ".php", ".js")
 
 
@@ -41,9 +47,16 @@ def _around(env: Mapping[str, str] | None, cwd: str | None) -> dict[str, Any]:
 
 
 def stem(command: str) -> tuple[str, ...]:
-    """The words that name a command best: its program, and a first word that is not an option."""
-    words = [word for word in command.replace(";", " ").replace("&&", " ").split() if word]
-    named = [_bare(word) for word in words if _names(word)]
+    """The words that name a command best: its program, and a first word that is not an option.
+    Conditions such as `[ -x /usr/sbin/job ]`, and files
+    that it writes, count only if there is nothing else."""
+    return _stem(_ASIDE.sub(" ", command)) or _stem(command)
+
+
+def _stem(command: str) -> tuple[str, ...]:
+    words = command.replace(";", " ").replace("&&", " ").replace("||", " ").split()
+    named = [_bare(word) for word in words if word not in _KEYWORDS and _names(word)]
+    named = [word for word in dict.fromkeys(named) if word]
     chosen = [word for word in named if word not in _RUNNERS] or named
     return tuple(chosen[:2])
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import subprocess
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from duebook.imports.crontab import MOST_LINES, read_crontab
 from duebook.imports.found import Import, finish
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def read(text: str, *, tz: str = "UTC", system: bool = False) -> Import:
@@ -55,12 +59,57 @@ def test_a_text_that_looks_like_a_template_stays_as_it_is() -> None:
 
 def test_a_percent_sign_begins_the_input() -> None:
     text = target(r"0 12 * * 1 mail -s 50\% staff%Hello%Bye")["shell"]
-    assert text == "{ mail -s 50% staff\n} <<'END_OF_INPUT'\nHello\nBye\nEND_OF_INPUT\n"
+    assert text == "exec <<'END_OF_INPUT'\nHello\nBye\nEND_OF_INPUT\nmail -s 50% staff"
 
 
 def test_a_backslash_before_another_does_not_keep_a_percent_sign() -> None:
     text = target(r"@daily cat \\%\\%a\%b")["shell"]
-    assert text == "{ cat \\\\\n} <<'END_OF_INPUT'\n\\%a%b\nEND_OF_INPUT\n"
+    assert text == "exec <<'END_OF_INPUT'\n\\%a%b\nEND_OF_INPUT\ncat \\\\"
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("@daily (cat; echo END) > out%a%%b", "a\n\nb\nEND\n"),  # dash forgets > within { }
+        ("@daily cat > out%", ""),
+        ("@daily cat > out%a%", "a\n"),
+        ("@daily cat > out # a comment%a", "a\n"),
+        ("@daily cat <<X > out%inner%X", ""),
+        (r"@daily cat > out%50 \% of it%'$HOME'", "50 % of it\n'$HOME'\n"),
+    ],
+)
+@pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash"])
+def test_a_command_with_input_does_what_it_did_under_cron(
+    line: str, wanted: str, shell: str, tmp_path: Path
+) -> None:
+    text = target(line, f"SHELL={shell}")["shell"]
+    argv = ["/bin/sh", "-c", text]
+    subprocess.run(argv, cwd=tmp_path, check=True, stderr=subprocess.DEVNULL)  # noqa: S603
+    assert (tmp_path / "out").read_text() == wanted
+
+
+def test_two_backslashes_are_pointed_out_because_crons_differ() -> None:
+    (found,) = read(r"@daily echo a\\b").found
+    assert found.form["target"]["shell"] == r"echo a\\b"
+    assert any("as in cronie" in note for note in found.notes)
+    assert not read(r"@daily echo a\%b").found[0].notes
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (
+            "test -x /usr/sbin/anacron || { cd / && run-parts /etc/cron.daily; }",
+            "run-parts-cron.daily",
+        ),
+        ("if [ -x /usr/sbin/backupninja ]; then /usr/sbin/backupninja; fi", "backupninja"),
+        ("command -v sa1 > /dev/null && sa1 60 2", "sa1"),
+        ("/usr/bin/test -x /usr/bin/maintd && /usr/bin/maintd -F", "maintd"),
+        ("[ -x /bin/foo ]", "foo"),
+    ],
+)
+def test_a_name_is_what_runs_and_not_its_conditions(command: str, name: str) -> None:
+    assert read(f"@daily {command}").found[0].name == name
 
 
 def test_only_newlines_end_a_line() -> None:
