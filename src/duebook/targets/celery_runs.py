@@ -52,7 +52,7 @@ class CeleryRun:
 
     __slots__ = (
         *("_open", "_reports", "claim", "ended", "is_prepared"),
-        *("phase", "stop", "task_id", "was_tried"),
+        *("is_taken_over", "phase", "stop", "task_id", "was_tried"),
     )
 
     def __init__(
@@ -72,6 +72,8 @@ class CeleryRun:
         """whether its values are filled in"""
         self.phase: Literal["new", "asking", "sending", "unmarked", "waiting"] = "new"
         self.task_id = ""
+        self.is_taken_over = False
+        """whether its task is that of an earlier attempt, whose node was lost or has left"""
         self.was_tried = False
         """whether its task may have been sent"""
 
@@ -206,11 +208,11 @@ class CeleryRuns:
                 self._end(run, ready)
                 continue
             run.claim = ready
-            is_taken_over = number != run.claim.run.attempt
-            if is_taken_over and self._celery.waits and run.target.wait:
+            run.is_taken_over = number != run.claim.run.attempt
+            if run.is_taken_over and self._celery.waits and run.target.wait:
                 run.phase = "asking"
                 continue
-            if is_taken_over:
+            if run.is_taken_over:
                 self._told(run, takeover_note("send", run.task_id, waits=False))
             run.phase = "sending"
 
@@ -259,7 +261,8 @@ class CeleryRuns:
 
     def _follow(self, run: CeleryRun, record: CeleryRecord) -> None:
         assert run.phase in ("asking", "unmarked", "waiting")  # noqa: S101 - others are not asked
-        step = next_step(run.phase, record, run.task_id)
+        may_have_timed_out = run.is_taken_over and run.claim.spec.timeout is not None
+        step = next_step(run.phase, record, run.task_id, may_have_timed_out)
         if run.phase == "asking":
             self._told(run, takeover_note(step, run.task_id))
         if isinstance(step, CeleryEnd):

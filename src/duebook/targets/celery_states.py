@@ -16,6 +16,8 @@ __all__ = ["CeleryEnd", "CeleryRecord", "began_with", "end_of", "next_step", "ta
 
 UNREADABLE: Final = "UNREADABLE"
 """Our own state: there is a record, and this node may not or cannot read it."""
+EXPIRED: Final = "expired"
+"""How a worker calls the end of a task that it did not start in time."""
 _CONTINUED: Final = frozenset({"lost", "handed_back"})
 """How attempts end whose work the next attempt takes over."""
 
@@ -58,12 +60,17 @@ def began_with(attempts: Sequence[Attempt], current: int) -> int:
     return number
 
 
-def next_step(phase: Phase, record: CeleryRecord, task_id: str) -> Step:
-    """What to do about a task.
+def next_step(
+    phase: Phase, record: CeleryRecord, task_id: str, may_have_timed_out: bool = False
+) -> Step:
+    """What to do about a task; `may_have_timed_out`: the node that had it before may have had it
+    revoked because of the timeout, and was lost before it could say so.
 
     With neither a record nor a mark, one that is taken over is sent, because it may never have
     been; one that the backend has known is forgotten by it, and fails.
     """
+    if may_have_timed_out and record.state == "REVOKED" and _text(record.result) != EXPIRED:
+        return CeleryEnd(_timed_out(task_id))
     if (end := end_of(record, task_id)) is not None:
         return end
     if record.state is not None or record.is_marked:
@@ -100,6 +107,15 @@ def takeover_note(step: Step, task_id: str, waits: bool = True) -> str:
     return (
         f"taken over: cannot know whether Celery task {task_id} was sent before, because {why}; "
         "sent, so it may run twice"
+    )
+
+
+def _timed_out(task_id: str) -> Outcome:
+    return Outcome(
+        "failed",
+        "timeout",
+        f"Celery task {task_id} was revoked while its node was lost, so it counts as one that took "
+        "longer than its timeout",
     )
 
 

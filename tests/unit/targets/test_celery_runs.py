@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -102,8 +103,10 @@ class World:
         run_id: str = "r",
         attempt: int = 1,
         traceparent: str | None = None,
+        timeout: timedelta | None = None,
     ) -> None:
         claim = claim_of(target, {"x": 5})
+        claim = claim._replace(spec=replace(claim.spec, timeout=timeout))
         run = claim.run._replace(id=run_id, attempt=attempt)
         self.stops[run_id], self.reports[run_id] = TaskStop(), Notes()
         claim = claim._replace(run=run, traceparent=traceparent)
@@ -210,6 +213,38 @@ def test_a_takeover_settles_by_a_task_that_has_ended(world: World) -> None:
     assert world.end().output == "3"
     assert not world.celery.sent
     assert "had already ended" in world.told[0]
+
+
+REVOKED = CeleryRecord("REVOKED", {"exc_type": "TaskRevokedError", "exc_message": ["revoked"]})
+EXPIRED = CeleryRecord("REVOKED", {"exc_type": "TaskRevokedError", "exc_message": ["expired"]})
+
+
+@pytest.mark.parametrize(
+    ("record", "timeout", "attempt", "ended"),
+    [
+        (REVOKED, timedelta(seconds=5), 2, ("failed", "timeout")),
+        (REVOKED, None, 2, ("cancelled", "revoked")),  # only a person can have done it
+        (REVOKED, timedelta(seconds=5), 1, ("cancelled", "revoked")),
+        (EXPIRED, timedelta(seconds=5), 2, ("cancelled", "revoked")),
+    ],
+)
+@pytest.mark.parametrize("later", [False, True])
+def test_a_task_that_a_lost_node_revoked_because_of_the_timeout_is_not_cancelled(
+    world: World,
+    record: CeleryRecord,
+    timeout: timedelta | None,
+    attempt: int,
+    ended: tuple[str, str],
+    later: bool,
+) -> None:
+    """A worker says so when it comes to the task, which may be long after the takeover."""
+    world.celery.records["r-1"] = CeleryRecord(is_marked=True) if later else record
+    world.begin(attempt=attempt, timeout=timeout)
+    world.step()
+    world.celery.records["r-1"] = record
+    world.step(1)
+    outcome = world.end()
+    assert (outcome.status, outcome.reason) == ended
 
 
 def test_a_takeover_sends_what_nothing_is_known_of_under_the_same_id_and_says_so(
