@@ -27,8 +27,10 @@ RISKY: dict[str, Any] = {
     "catchup": "all",
     "timeout": "5s",
     "retry": {"attempts": 10, "delay": "1s", "backoff": 1},
+    "max_takeovers": 100,
 }
-"""Added through Duebook. What a worker takes with it is tried again after its timeout."""
+"""Added through Duebook. What a worker takes with it is tried again after its timeout. On a slow
+machine, one run may meet more beats that are killed than three, after which it would fail."""
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

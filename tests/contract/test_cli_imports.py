@@ -126,6 +126,22 @@ def test_a_timer_that_is_linked_to_nothing_is_masked(cli: Cli, tmp_path: Path) -
     assert "it is masked, so systemd never starts it" in " ".join(result.stderr.split())
 
 
+def test_a_link_that_leads_nowhere_is_named(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a.timer").write_text("[Timer]\nOnCalendar=daily\n")
+    (tmp_path / "a.service").write_text("[Service]\nExecStart=/bin/true\n")
+    (tmp_path / "b.timer").symlink_to("../gone.timer")
+    form = cli.json("import", "systemd", str(tmp_path))
+    told = {one["place"]: one["why"] for one in form["left_out"]}
+    assert told[str(tmp_path / "b.timer")] == "it is a link to ../gone.timer, which is missing"
+
+
+def test_a_template_of_helm_is_refused_with_what_to_do(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text("kind: CronJob\nmetadata:\n  name: {{ .Values.name }}\n")
+    result = cli("import", "kubernetes", str(tmp_path / "job.yaml"))
+    assert result.exit_code == 2
+    assert "render it first: helm template" in " ".join(result.stderr.split())
+
+
 def test_a_suspended_cron_job_is_created_paused(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(JOB)
     file = str(tmp_path / "out.yaml")

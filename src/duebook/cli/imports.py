@@ -48,6 +48,7 @@ _UNIT: Final = re.compile(
     r"[^/]+\.(?:timer|service)(?:\.d/[^/]+\.conf)?|timers\.target\.wants/[^/@]+@[^/]+\.timer"
 )
 """Links in timers.target.wants name the instances of templates; other links there repeat units."""
+HELM: Final = "; if it is a template of Helm, render it first: helm template"
 PICKLES: Final = (
     "the store has pickles, which anyone who can write to it may have chosen. Duebook reads them "
     "without loading the classes that they name, and only small ones."
@@ -150,9 +151,10 @@ def kubernetes_command(files: tuple[str, ...], **options: Any) -> None:
         try:
             _add(done, read_manifests(text, title))
         except Refused as error:
+            told = str(error) + (HELM if "{{" in text else "")
             if len(found) == 1:
-                raise Invalid(str(error)) from None
-            done.leave(title, "", str(error).removeprefix(f"{title}: "))
+                raise Invalid(told) from None
+            done.leave(title, "", told.removeprefix(f"{title}: "))
     _finish(done, "kubernetes", options)
 
 

@@ -120,6 +120,12 @@ class _Section:
             raise NotCarried(f"{key} {quoted(value)} is not a whole number")
         return value
 
+    def truth(self, key: str) -> bool:
+        value = self.values.get(key)
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        raise NotCarried(f"{key} {quoted(value)} is not true or false")
+
     def text(self, key: str) -> str | None:
         value = self.values.get(key)
         if value is None or isinstance(value, str):
@@ -205,7 +211,7 @@ def _policies(spec: _Section, job: _Section, pod: _Section, notes: list[str]) ->
             notes.append("activeDeadlineSeconds limits all attempts together; `timeout` each one")
     if limit:
         form["timeout"] = _seconds(limit)
-    if spec.values.get("suspend") is True:
+    if spec.truth("suspend"):
         form["enabled"] = False
         notes.append("suspend: it is created paused; duebook resume starts it")
     return form

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from duebook.errors import Invalid, NotFound
+from duebook.errors import Invalid, NotFound, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -57,7 +57,11 @@ def read_sources(
             found[title_of(path)] = read_source(path)
             continue
         below = (*folder.glob("*"), *folder.glob("*/*"))
-        named = (one for one in below if wanted(one.relative_to(folder)))
+        named = [one for one in below if wanted(one.relative_to(folder))]
+        for one in sorted(one for one in named if one.is_symlink() and not one.exists()):
+            done.leave(
+                str(one), "", f"it is a link to {shorten(str(one.readlink()))}, which is missing"
+            )
         files = sorted(one for one in named if one.is_file() or _is_nothing(one))
         if len(files) > MOST_FILES:
             raise Invalid(f"{path}: it has more than {MOST_FILES:,} files")

@@ -59,6 +59,7 @@ def test_a_file_may_have_many_documents() -> None:
         ({"startingDeadlineSeconds": 10**30}, "it cannot be read"),
         ({"schedule": "30 0 9 * * 1"}, "expected 5 fields, but found 6"),
         ({"schedule": ""}, "expected 5 fields, but found 0"),
+        ({"suspend": "true"}, 'suspend "true" is not true or false'),
         ({"jobTemplate": {"spec": {"template": {"spec": {"containers": [5]}}}}}, "cannot be read"),
     ],
 )
