@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_timers"]
 
+MOST_CALENDARS: Final = 100
 _BOOT: Final = ("OnBootSec", "OnStartupSec", "OnActiveSec")
 _REPEATS: Final = ("OnUnitActiveSec", "OnUnitInactiveSec")
 _TIMER_KEYS: Final = frozenset(
@@ -147,7 +148,10 @@ def _told(one: Setting) -> str:
 
 def _when(timer: Unit, tz: str, notes: list[str]) -> dict[str, Any]:
     """The trigger and the policies of a timer."""
-    specs = [read_calendar(one.value, tz) for one in timer.all("Timer", "OnCalendar")]
+    calendars = timer.all("Timer", "OnCalendar")
+    if len(calendars) > MOST_CALENDARS:
+        raise NotCarried(f"it has {len(calendars):,} OnCalendar lines; at most {MOST_CALENDARS}")
+    specs = [read_calendar(one.value, tz) for one in calendars]
     triggers = [spec.trigger for spec in specs]
     bounds = {tuple(sorted(spec.bounds.items())) for spec in specs}
     if len(bounds) > 1:

@@ -54,8 +54,10 @@ class Unit:
         """The values of a key that may repeat; an empty one forgets those before it."""
         found: list[Setting] = []
         for one in self.sections.get(section, ()):
-            if one.key == key:
-                found = [*found, one] if one.value else []
+            if one.key == key and one.value:
+                found.append(one)
+            elif one.key == key:
+                found.clear()
         return found
 
     def last(self, section: str, key: str) -> Setting | None:

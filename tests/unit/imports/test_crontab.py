@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -221,3 +222,12 @@ def test_a_variable_that_names_a_secret_of_duebook_is_refused() -> None:
 def test_a_huge_file_is_read_up_to_a_limit() -> None:
     done = read_crontab("# x\n" * (MOST_LINES + 5), "crontab", "UTC", system=False)
     assert [left.place for left in done.left] == [f"crontab:{MOST_LINES + 1}"]
+
+
+def test_a_very_long_line_takes_little_memory() -> None:
+    tracemalloc.start()
+    try:
+        assert read("@daily echo " + "x" * 2_000_000 + "\n").left
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()

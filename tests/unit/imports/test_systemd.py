@@ -217,3 +217,9 @@ def test_a_unit_that_is_masked_is_left_out_although_another_directory_has_it(
 def test_an_instance_of_a_masked_service_is_left_out() -> None:
     done = read_files({"b@home.timer": "[Timer]\nOnCalendar=daily\n", "b@.service": ""})
     assert "b@home.service is masked" in str(done.left[0])
+
+
+def test_a_timer_with_very_many_lines_is_left_out_soon() -> None:
+    files = {"a.timer": "[Timer]\n" + "OnCalendar=daily\n" * 20_000, "a.service": SERVICE}
+    (left,) = read_timers(files, "UTC").left
+    assert left.why == "it has 20,000 OnCalendar lines; at most 100"
