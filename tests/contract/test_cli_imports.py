@@ -135,6 +135,19 @@ def test_a_link_that_leads_nowhere_is_named(cli: Cli, tmp_path: Path) -> None:
     assert told[str(tmp_path / "b.timer")] == "it is a link to ../gone.timer, which is missing"
 
 
+def test_what_is_never_due_again_is_left_out_so_that_the_file_can_be_applied(
+    cli: Cli, tmp_path: Path
+) -> None:
+    (tmp_path / "a.timer").write_text("[Timer]\nOnCalendar=daily\n")
+    (tmp_path / "old.timer").write_text("[Timer]\nOnCalendar=2020-*-01\nUnit=a.service\n")
+    (tmp_path / "a.service").write_text("[Service]\nExecStart=/bin/true\n")
+    (tmp_path / "other.service").symlink_to("gone.service")
+    form = cli.json("import", "systemd", str(tmp_path))
+    assert [one["why"] for one in form["left_out"]] == ["it is never due again"]
+    cli.ok("import", "systemd", str(tmp_path), "-o", str(tmp_path / "out.yaml"))
+    cli.ok("apply", str(tmp_path / "out.yaml"), "--yes")
+
+
 def test_a_template_of_helm_is_refused_with_what_to_do(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text("kind: CronJob\nmetadata:\n  name: {{ .Values.name }}\n")
     result = cli("import", "kubernetes", str(tmp_path / "job.yaml"))

@@ -24,7 +24,7 @@ from duebook.imports.celery_app import read_app
 from duebook.imports.celery_tables import read_tables
 from duebook.imports.crontab import read_crontab
 from duebook.imports.databases import open_foreign
-from duebook.imports.files import import_form, import_yaml, next_due
+from duebook.imports.files import import_form, import_yaml, leave_past, next_due
 from duebook.imports.found import Import, finish
 from duebook.imports.kubernetes import read_manifests
 from duebook.imports.machine_zone import machine_zone
@@ -282,6 +282,7 @@ def _finish(found: Import, source: str, options: dict[str, Any], zone: str | Non
     """`zone` is that of this machine, if the command line names none."""
     labels = dict(read_pair(text, "--label") for text in options["labels"])
     done, owner, now = finish(found, labels), options["owner"] or source, utc_now()
+    leave_past(done, now)
     if not (done.found or done.left):
         raise Invalid("there are no schedules in it")
     if zone is not None and any(_uses(one, zone) for one in done.found):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from duebook.imports.found import Found, Import
 
-__all__ = ["import_form", "import_yaml", "next_due"]
+__all__ = ["import_form", "import_yaml", "leave_past", "next_due"]
 
 _HEAD: Final = "schedules:\n"
 _BOUNDS: Final = ("start_at", "end_at")
@@ -58,6 +58,14 @@ def import_form(done: Import, owner: str, now: datetime) -> dict[str, Any]:
             one.name: [format_instant(due) for due in next_due(one, now)] for one in done.found
         },
     }
+
+
+def leave_past(done: Import, now: datetime) -> None:
+    """Leave out what is never due again: a file with one such schedule would be refused."""
+    past = [one for one in done.found if not next_due(one, now, 1)]
+    done.found = [one for one in done.found if one not in past]
+    for one in past:
+        done.leave(one.place, one.name, "it is never due again")
 
 
 def next_due(one: Found, now: datetime, number: int = 3) -> list[datetime]:
