@@ -1,72 +1,93 @@
-"""Runs every benchmark, whatever becomes of the others, and sums up their goals at the end.
+"""Runs every benchmark, whatever becomes of the others, stores and renders the figures, and sums up
+the goals at the end.
 
-python -m bench [NAME ...]        (all of them, or those whose words contain a NAME)
+python -m bench [--quick] [--results FOLDER] [NAME ...]
+python -m bench render [--results FOLDER]
+
+With names, only those whose words contain one. With --quick everything is tried for a moment: the
+figures mean little, and are kept in a folder of their own that is printed at the end. `render`
+writes docs/benchmarks.md again from what is stored.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import subprocess
 import sys
-from typing import Final
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from bench.goals import LINE
+from bench import results
+from bench.goals import RECORD
+from bench.listing import BENCHMARKS
+from bench.render import render
 
-BENCHMARKS: Final = (
-    "triggers",
-    "simulate",
-    "ahead",
-    "fire",
-    "fire --store postgres",
-    "speeds",
-    "forms",
-    "held",
-    "work",
-    "commands",
-    "retention",
-    "events",
-    "flows",
-    "pages",
-    "api",
-    "web",
-)
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
-def main() -> None:
-    names = sys.argv[1:]
-    chosen = [b for b in BENCHMARKS if not names or any(name in b for name in names)]
-    goals: list[tuple[str, str]] = []
-    failed: list[str] = []
-    for benchmark in chosen:
-        found, code = run(benchmark)
-        goals += [(benchmark, line) for line in found]
-        if code and not any(line.endswith("MISSED") for line in found):
-            failed.append(benchmark)
-    sys.exit(summary(goals, failed))
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--quick", action="store_true", help="try everything for a moment")
+    parser.add_argument("--results", type=Path, help="where results are stored")
+    options = parser.parse_args()
+    folder = options.results or results.RESULTS
+    if options.names == ["render"]:
+        return render(folder)
+    if options.quick and options.results is None:
+        folder = Path(tempfile.mkdtemp(prefix="duebook-bench-"))
+    failed = [words for words in chosen(options.names) if not run(words, folder, options.quick)]
+    if options.results is None and not options.quick:
+        render(folder)
+    code = summary(folder, options.names, failed)
+    print(f"results: {folder}")
+    return code
 
 
-def run(benchmark: str) -> tuple[list[str], int]:
-    """Its goals, as it printed them, and how it ended; prints what it prints."""
+def chosen(names: list[str]) -> Iterator[str]:
+    for benchmark in BENCHMARKS:
+        if not names or any(name in benchmark.words for name in names):
+            yield benchmark.words
+
+
+def run(benchmark: str, folder: Path, quick: bool) -> bool:
+    """Print what it prints, and store its figures; whether it went on to its end."""
     print(f"\n== {benchmark}", flush=True)
     words = [sys.executable, "-u", "-m", *f"bench.{benchmark}".split()]
-    goals = []
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            if LINE.search(line.rstrip()):
-                goals.append(line.rstrip())
-    return goals, process.returncode
+    began = time.monotonic()
+    with tempfile.NamedTemporaryFile("r", suffix=".jsonl", encoding="utf-8") as record:
+        env = os.environ | {RECORD: record.name}
+        code = subprocess.run([*words, *["--quick"] * quick], env=env, check=False).returncode
+        lines = record.read()
+    results.write(folder, benchmark, lines, time.monotonic() - began, quick)
+    return not code or '"holds": false' in lines
 
 
-def summary(goals: list[tuple[str, str]], failed: list[str]) -> int:
-    missed = [goal for goal in goals if goal[1].endswith("MISSED")]
+def summary(folder: Path, names: list[str], failed: list[str]) -> int:
+    wanted = {results.slug(words): words for words in chosen(names)}
+    goals: list[tuple[str, dict[str, Any]]] = [
+        (result["benchmark"], figure)
+        for result in results.read_all(folder)
+        if results.slug(result["benchmark"]) in wanted
+        for figure in result["figures"]
+        if "goal" in figure
+    ]
+    missed = [figure for _, figure in goals if not figure["holds"]]
     print(f"\n== {len(goals)} goals, of which {len(goals) - len(missed)} hold")
-    for benchmark, line in goals:
-        print(f"{benchmark:22}{line}")
+    for benchmark, figure in goals:
+        verdict = "holds" if figure["holds"] else "MISSED"
+        print(
+            f"{benchmark:22}{figure['name']:64}{figure['value']:>12,.6g}"
+            f"  goal {figure['goal']:12}{verdict}"
+        )
     for benchmark in failed:
-        print(f"{benchmark:22}FAILED without saying which goal it missed")
+        print(f"{benchmark:22}FAILED")
     return 1 if missed or failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

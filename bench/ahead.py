@@ -1,7 +1,7 @@
 """How long `duebook simulate` takes for a thousand mixed schedules: about ten million due times a
 year.
 
-python -m bench.ahead [DAYS] [WORKERS]
+python -m bench.ahead [DAYS] [WORKERS] [--quick]
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from bench.goals import Goals
+from bench.goals import Goals, show
 from duebook.foresight.entry import Entry
 from duebook.foresight.simulate import simulate
 from duebook.model.definition import load_spec
@@ -73,12 +73,13 @@ def main(days: int = 365, workers: int | None = None) -> int:
     until = START + timedelta(days=days)
     found = simulate(entries, START, until, workers, limiters, progress=_tell)
     took, cpu = time.perf_counter() - began, time.process_time() - used
-    print(f"\r{'schedules':40}{len(entries):>12,}")
-    print(f"{'due times in ' + str(days) + ' days':40}{found.due_times:>12,}")
-    print(f"{'  s':40}{took:>12.1f}")
-    print(f"{'  s of processor time':40}{cpu:>12.1f}")
-    print(f"{'  due times per second':40}{found.due_times / took:>12,.0f}")
-    print(f"{'most runs at the same time':40}{found.load.peak:>12,}")
+    print("\r", end="")
+    show("schedules", [len(entries)])
+    show(f"due times in {days} days", [found.due_times])
+    show(f"{days} days, s", [took])
+    show("  processor time, s", [cpu])
+    show("due times per second", [found.due_times / took])
+    show("most runs at the same time", [found.load.peak])
     goals = Goals()
     goals.below(
         "seconds for ten million due times", LONGEST, [took / found.due_times * TEN_MILLION]
@@ -91,4 +92,5 @@ def _tell(part: float, due_times: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    words = [word for word in sys.argv[1:] if word != "--quick"]
+    sys.exit(main(*map(int, words or (["7"] if "--quick" in sys.argv else []))))

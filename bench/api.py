@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import psycopg
 from tests.support.postgres import Server
 
+from bench.goals import Goals, show
 from bench.pages import AT_ONCE, FEW, LONGEST, MANY, MOST, PAGE, fill
 from duebook.book import Book
 from duebook.store.postgres import PostgresStore
@@ -68,25 +69,23 @@ def report(server: Server, stack: ExitStack, many: int, seconds: float, at_once:
             site = Site(address, secret)
             for words, found in by_turns(site, requests(number), seconds).items():
                 figures[words, number] = found
-                print(
-                    f"  {words:20}{found.per_second:>8,.0f} a second"
-                    f"{found.median:>9.1f} ms median{found.p99:>9.1f} ms p99"
-                )
+                where = f"{words} among {number:,}"
+                show(f"{where}, requests per second", [found.per_second])
+                show(f"{where}: median, ms", [found.median])
+                show(f"{where}: p99, ms", [found.p99])
             if number == many:
                 took = site.bulk(at_once)
     page = "a page of 50"
     ratio = figures[page, many].median / figures[page, FEW].median
-    goals = [
-        ("page among many beside few, times", ratio, f"<= {MOST}", ratio <= MOST),
-        (f"{at_once:,} schedules in one request, s", took, f"< {LONGEST:.0f}", took < LONGEST),
-    ]
+    print()
+    goals = Goals()
+    goals.at_most("a page among many, times one among few", MOST, [ratio])
+    goals.below(f"{at_once:,} schedules in one request, s", LONGEST, [took])
     for words, wanted in WANTED.items():
         least = min(figures[words, number].per_second for number in (FEW, many))
-        goals.append((f"{words}, a second", least, f">= {wanted}", least >= wanted))
-    print()
-    for what, figure, goal, holds in goals:
-        print(f"{what:40}{figure:>10,.2f}   goal {goal:8}{'holds' if holds else 'MISSED'}")
-    return 0 if all(holds for *_, holds in goals) else 1
+        chart = "Requests per second, 8 clients"
+        goals.at_least(f"{words}, requests per second", wanted, [least], chart=chart)
+    return goals.exit_code
 
 
 class Figures(NamedTuple):

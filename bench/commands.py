@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tests.support.postgres import Server
 
 from bench.drain import Kind, idle_sync, runs_per_second
-from bench.goals import Goals
+from bench.goals import Goals, show
 from duebook.store.postgres import PostgresStore
 from duebook.targets.spawner import Spawner
 
@@ -36,7 +36,7 @@ SLOTS = 50
 NUMBER = 2_000
 ROUNDS = 3
 GOAL = 800
-BARE = "  a bare subprocess.run"
+BARE = "a bare subprocess.run"
 
 
 class Figures(NamedTuple):
@@ -68,12 +68,15 @@ def report(server: Server, rounds: int = ROUNDS, number: int = NUMBER) -> int:
         BARE: partial(measure, number, partial(run_bare, number)),
     }
     found = medians(ways, rounds)
-    print(f"{COMMAND}, {SLOTS} at once{'a second':>35}{'node, ms':>12}{'below it, ms':>16}")
+    print(f"{COMMAND}, {SLOTS} at once")
     for what, (per_second, node, processes) in found.items():
-        print(f"{what:44}{per_second:>12,.0f}{node:>12.2f}{processes:>16.2f}")
+        chart = f"{COMMAND} per second, {SLOTS} at once"
+        show(f"{what}, commands per second", [per_second], chart=chart)
+        show(f"{what}, processor time of the node, ms", [node])
+        show(f"{what}, processor time below it, ms", [processes])
     for what in ("PostgreSQL", "SQLite"):
         ratio = found[what].per_second / found[BARE].per_second
-        print(f"{f'{what}, of a bare subprocess.run':44}{ratio:>12.2f}")
+        show(f"{what}, of a bare subprocess.run", [ratio])
     goals = Goals()
     for what in ("PostgreSQL", "SQLite"):
         goals.at_least(f"{what}, commands/s", GOAL, [found[what].per_second])

@@ -79,6 +79,14 @@ def wait_sync() -> None:
     time.sleep(WORK)
 
 
+async def wait_long_async() -> None:
+    await asyncio.sleep(10 * WORK)
+
+
+def wait_long_sync() -> None:
+    time.sleep(10 * WORK)
+
+
 @dataclass(frozen=True)
 class Kind:
     """Tasks of one sort, and how many at once."""
@@ -95,6 +103,10 @@ KINDS = (
     Kind("sync, no-op", idle_sync, 50),
     Kind("async, 1 ms each, 50 slots", wait_async, 50),
     Kind("sync, 1 ms each, 50 slots", wait_sync, 50),
+    Kind("async, 10 ms each, 50 slots", wait_long_async, 50),
+    Kind("sync, 10 ms each, 50 slots", wait_long_sync, 50),
+    Kind("async, 1 ms each, 500 slots", wait_async, 500),
+    Kind("async, 10 ms each, 500 slots", wait_long_async, 500),
 )
 
 

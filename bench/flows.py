@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from tests.support.postgres import Server
 
 from bench.drain import execute
+from bench.goals import Goals
 from bench.nodes import node
 from duebook.book.flow_registry import FlowRegistry
 from duebook.engine.alarm import Alarm
@@ -73,17 +74,14 @@ def main() -> None:
 
 def report(server: Server, part: int) -> int:
     """`part`: only one in so many."""
-    goals = []
+    goals = Goals()
     for what, where in (("PostgreSQL", server), ("SQLite", None)):
         loaded = load(where, LOADED // part)
         storm = weather(where, STORM // part)
-        goals.append((f"{what}: {LOADED // part:,} files, s", loaded, "< 2", loaded < 2))
-        goals.append((f"{what}: {STORM // part:,} in a storm, s behind", storm, "< 10", storm < 10))
-    per_second = run(server, FLOWS // part)
-    goals.append((f"flows of {STEPS} steps a second", per_second, ">= 200", per_second >= 200))
-    for text, figure, goal, holds in goals:
-        print(f"{text:56}{figure:>12.2f}   goal {goal:7}{'holds' if holds else 'MISSED'}")
-    return 0 if all(holds for *_, holds in goals) else 1
+        goals.below(f"{what}: {LOADED // part:,} files, s", 2, [loaded])
+        goals.below(f"{what}: behind {STORM // part:,} files in a storm, s", 10, [storm])
+    goals.at_least(f"flows of {STEPS} steps per second", 200, [run(server, FLOWS // part)])
+    return goals.exit_code
 
 
 @contextmanager

@@ -1,28 +1,33 @@
-"""Prints figures and goals, each the median of its rounds with their spread, and collects goals.
+"""Prints figures and goals, each the median of its rounds with their spread, and records each.
 
     goals = Goals()
     goals.at_least("times pgqueuer", 2, ratios(ours, theirs))
     goals.below("p99 of one claim, ms", 100, [p99])
     sys.exit(goals.exit_code)
 
-`python -m bench` collects the lines of all benchmarks: every line of the form
-"… goal >= 2 holds" or "… goal >= 2 MISSED" counts, whoever printed it.
+This is the one place where figures are recorded: `python -m bench` names a file in the environment,
+to which each figure is appended as a line of JSON (see results.py). A name that begins with spaces
+continues the last one without; a name that ends with ", ms" or the like has that unit.
 """
 
 from __future__ import annotations
 
+import json
 import operator
-import re
+import os
 import statistics
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["LINE", "Goals", "interleaved", "ratios", "show"]
+__all__ = ["RECORD", "Goals", "interleaved", "leave_out", "ratios", "show"]
 
-LINE: Final = re.compile(r" goal [<>]\S* ?\S* +(holds|MISSED)$")
-"""How a line that states a goal ends."""
+RECORD: Final = "DUEBOOK_BENCH_RECORD"
+"""The variable that names the file to which figures are appended."""
+UNITS: Final = ("µs", "ms", "s", "MB", "bytes")
+_parent = [""]
 
 
 class Goals:
@@ -31,36 +36,53 @@ class Goals:
     def __init__(self) -> None:
         self.missed = 0
 
-    def at_least(self, what: str, bound: float, figures: Sequence[float]) -> None:
-        self._state(what, ">=", operator.ge, bound, figures)
+    def at_least(
+        self, what: str, bound: float, figures: Sequence[float], unit: str = "", chart: str = ""
+    ) -> None:
+        self._state(what, (">=", operator.ge, bound), figures, unit, chart)
 
-    def at_most(self, what: str, bound: float, figures: Sequence[float]) -> None:
-        self._state(what, "<=", operator.le, bound, figures)
+    def at_most(
+        self, what: str, bound: float, figures: Sequence[float], unit: str = "", chart: str = ""
+    ) -> None:
+        self._state(what, ("<=", operator.le, bound), figures, unit, chart)
 
-    def below(self, what: str, bound: float, figures: Sequence[float]) -> None:
-        self._state(what, "<", operator.lt, bound, figures)
+    def below(
+        self, what: str, bound: float, figures: Sequence[float], unit: str = "", chart: str = ""
+    ) -> None:
+        self._state(what, ("<", operator.lt, bound), figures, unit, chart)
 
     def _state(
         self,
         what: str,
-        sign: str,
-        compare: Callable[[Any, Any], bool],
-        bound: float,
+        wanted: tuple[str, Callable[[Any, Any], bool], float],
         figures: Sequence[float],
+        unit: str,
+        chart: str,
     ) -> None:
+        sign, compare, bound = wanted
         holds = compare(statistics.median(figures), bound)
         self.missed += not holds
-        goal = f"goal {sign} {bound:,}"
-        print(f"{_line(what, figures):92}  {goal:16}{'holds' if holds else 'MISSED'}", flush=True)
+        goal = f"{sign} {bound:,}"
+        print(
+            f"{_line(what, figures):92}  goal {goal:11}{'holds' if holds else 'MISSED'}", flush=True
+        )
+        _record(what, figures, unit, chart, goal, holds)
 
     @property
     def exit_code(self) -> int:
         return 1 if self.missed else 0
 
 
-def show(what: str, figures: Sequence[float]) -> None:
-    """A figure without a goal."""
+def show(what: str, figures: Sequence[float], unit: str = "", chart: str = "") -> None:
+    """A figure without a goal; those with the same `chart` are drawn beside each other."""
     print(_line(what, figures), flush=True)
+    _record(what, figures, unit, chart)
+
+
+def leave_out(what: str, why: str) -> None:
+    """Say that something was not measured here."""
+    print(f"{what} is left out: {why}", flush=True)
+    _append({"left_out": what, "why": why})
 
 
 def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
@@ -85,3 +107,45 @@ def _line(what: str, figures: Sequence[float]) -> str:
 
 def _number(figure: float) -> str:
     return f"{figure:,.0f}" if abs(figure) >= 1_000 else f"{figure:.2f}"
+
+
+def _record(  # noqa: PLR0913
+    what: str,
+    figures: Sequence[float],
+    unit: str,
+    chart: str,
+    goal: str | None = None,
+    holds: bool | None = None,
+) -> None:
+    name, _, last = what.strip().rpartition(", ")
+    if not unit and name and last in UNITS:
+        unit = last
+    else:
+        name = what.strip()
+    if what.startswith(" "):
+        name = f"{_parent[0]}: {name}"
+    else:
+        _parent[0] = name
+    figure = {
+        "name": name,
+        "unit": unit,
+        "value": _rounded(statistics.median(figures)),
+        "low": _rounded(min(figures)),
+        "high": _rounded(max(figures)),
+        "rounds": len(figures),
+        "goal": goal,
+        "holds": holds,
+        "chart": chart or None,
+    }
+    _append({key: value for key, value in figure.items() if value is not None})
+
+
+def _rounded(figure: float) -> float:
+    """To four digits: the others say nothing."""
+    return float(f"{figure:.4g}")
+
+
+def _append(record: dict[str, Any]) -> None:
+    if place := os.environ.get(RECORD):
+        with Path(place).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tests.support.postgres import Server
 
+from bench.goals import Goals, show
 from duebook.book import Book
 from duebook.clock import utc_now
 from duebook.ids import new_id
@@ -63,32 +64,29 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = stack.enter_context(closing(Server(durable=True)))
         server.make_template(lambda url: PostgresStore(url).close())
-        good = [
-            report("SQLite", lambda: SqliteStore(folder / f"{new_id()}.db"), part),
-            report("PostgreSQL", lambda: on_postgres(server, stack), part),
-        ]
-    sys.exit(0 if all(good) else 1)
+        goals = Goals()
+        report("SQLite", lambda: SqliteStore(folder / f"{new_id()}.db"), part, goals)
+        report("PostgreSQL", lambda: on_postgres(server, stack), part, goals)
+    sys.exit(goals.exit_code)
 
 
 def on_postgres(server: Server, stack: ExitStack) -> Store:
     return PostgresStore(stack.enter_context(server.database()))
 
 
-def report(title: str, opened: Callable[[], Store], part: int) -> bool:
+def report(title: str, opened: Callable[[], Store], part: int, goals: Goals) -> None:
     print(f"\n{title}: a page of {PAGE} among {FEW:,} and {MANY // part:,} schedules")
     few, many = Book(opened()), Book(opened())
     fill(few.store, FEW)
     fill(many.store, MANY // part)
-    good = True
     for words, asked in PAGES.items():
         small, large = milliseconds(asked, few, many)
-        good = good and large <= MOST * small
-        print(f"  {words:22} {small:6.2f} ms {large:6.2f} ms   {large / small:.2f} times")
+        show(f"{title}, a page {words}, ms", [large])
+        goals.at_most(f"{title}, a page {words}, times one among few", MOST, [large / small])
     seconds = bulk_seconds(many, AT_ONCE // part)
-    print(f"  {AT_ONCE // part:,} schedules in one call: {seconds:.2f} s")
+    goals.below(f"{title}, {AT_ONCE // part:,} schedules in one call, s", LONGEST, [seconds])
     few.close()
     many.close()
-    return good and seconds < LONGEST
 
 
 def fill(store: Store, number: int) -> None:

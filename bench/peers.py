@@ -1,106 +1,172 @@
-"""Other task queues on PostgreSQL, each as its own documentation says it is quickest.
+"""Runs other schedulers and queues for comparison: each in processes and an environment of its own.
 
-All perform tasks that do nothing, enqueued beforehand; what is measured is one worker process from
-its start until the queue is empty. graphile-worker runs on Node.js, which `make bench` looks for;
-the time that Node.js takes to start does not count.
+What a program of `peer_programs` is asked is described in its common.py. Every measurement has a
+database of its own on the server that Duebook is measured on; Celery beat has a Redis.
 """
 
 from __future__ import annotations
 
-import json
-import logging
-import os
 import shutil
 import subprocess
-import sys
+import tempfile
 import time
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Final
 
-import asyncpg
-import procrastinate
-from pgqueuer import PgQueuer, Queries
-from pgqueuer.db import AsyncpgDriver
-from pgqueuer.types import QueueExecutionMode
+from psycopg.conninfo import conninfo_to_dict
+from tests.support.postgres import free_port, give, launch
+from tests.support.waiting import eventually
 
-__all__ = [
-    "BATCH",
-    "CONCURRENCY",
-    "graphile_worker_per_second",
-    "has_graphile_worker",
-    "pgqueuer_per_second",
-    "procrastinate_per_second",
-]
+from bench import environments
+from bench.goals import leave_out
 
-BATCH = 500
-CONCURRENCY = 50
-NODE_MODULES = Path(sys.prefix) / "peers-node" / "node_modules"
-"""Where `make bench` installs what runs on Node.js."""
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
+    from tests.support.postgres import Server
 
-async def _empty(url: str) -> None:
-    connection = await asyncpg.connect(url)
-    await connection.execute("DROP SCHEMA IF EXISTS graphile_worker CASCADE")
-    await connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
-    await connection.close()
+__all__ = ["QUEUES", "SCHEDULERS", "Worker", "available", "drained", "call", "place"]
+
+QUEUES: Final = (
+    "pgqueuer",
+    "Procrastinate",
+    "chancy",
+    "graphile-worker",
+    "graphile-worker, local queue",
+    "pg-boss",
+)
+SCHEDULERS: Final = ("APScheduler 3", "APScheduler 4", "Celery beat")
+LONGEST: Final = 600.0
 
 
-async def pgqueuer_per_second(url: str, number: int) -> float:
-    await _empty(url)
-    connection = await asyncpg.connect(url)
-    driver = AsyncpgDriver(connection)
-    queries = Queries(driver)
-    await queries.install()
-    await connection.execute("VACUUM ANALYZE")
-    queuer = PgQueuer(driver)
-
-    @queuer.entrypoint("job")
-    async def job(job: Any) -> None:
-        pass
-
-    await queries.enqueue(["job"] * number, [None] * number, [0] * number)
-    began = time.perf_counter()
-    await queuer.run(batch_size=BATCH, mode=QueueExecutionMode.drain)
-    taken = time.perf_counter() - began
-    await connection.close()
-    return number / taken
+def available(names: tuple[str, ...]) -> list[str]:
+    """Those of the peers that can run here; says of the others that they are left out."""
+    found = []
+    for name in names:
+        if not environments.is_installed(name):
+            leave_out(name, "it could not be installed; see python -m bench.environments")
+        elif name == "Celery beat" and shutil.which("redis-server") is None:
+            leave_out(name, "redis-server is not installed")
+        else:
+            found.append(name)
+    return found
 
 
-async def procrastinate_per_second(url: str, number: int) -> float:
-    await _empty(url)
-    logging.getLogger("procrastinate").setLevel(logging.WARNING)
-    connector = procrastinate.PsycopgConnector(conninfo=url, min_size=4, max_size=20)
-    app = procrastinate.App(connector=connector)
-
-    @app.task
-    async def job() -> None:
-        pass
-
-    async with app.open_async():
-        await app.schema_manager.apply_schema_async()
-        await job.batch_defer_async(*({} for _ in range(number)))
+def drained(server: Server, name: str, number: int, ms: float = 0, processes: int = 1) -> float:
+    """Jobs per second of so many worker processes, from the moment when all of them could begin
+    until the last says that nothing is left."""
+    with place(server, name) as url, ExitStack() as stack:
+        if name != "Celery beat":  # it has no store: its schedules are made in the process
+            call(name, "fill", url, number, ms)
+        crew = [Worker(name, "drain", url, number, ms) for _ in range(processes)]
+        for worker in crew:
+            stack.enter_context(worker)
+        for worker in crew:
+            worker.expect("ready")
         began = time.perf_counter()
-        await app.run_worker_async(
-            concurrency=CONCURRENCY, wait=False, install_signal_handlers=False
+        for worker in crew:
+            worker.say("go")
+        for worker in crew:
+            worker.expect("done")
+        return number / (time.perf_counter() - began)
+
+
+@contextmanager
+def place(server: Server, name: str) -> Iterator[str]:
+    """The URL of an empty database over TCP, as all of them understand it."""
+    if name == "Celery beat":
+        with redis() as url:
+            yield url
+        return
+    with server.database("template0") as url:
+        yield server.url(str(conninfo_to_dict(url)["dbname"]), "127.0.0.1")
+
+
+@contextmanager
+def redis() -> Iterator[str]:
+    """A Redis that appends what it is told to a file, and flushes it each second: its default for
+    those who want to keep it."""
+    program = shutil.which("redis-server")
+    assert program is not None
+    folder = Path(tempfile.mkdtemp(prefix="duebook-redis-"))
+    give(folder)
+    port = free_port()
+    options = ["--port", str(port), "--bind", "127.0.0.1", "--appendonly", "yes"]
+    process = launch([program, *options, "--dir", str(folder)], folder)
+    try:
+        log = folder / "log"
+        eventually(lambda: "Ready to accept" in log.read_text(errors="replace"))
+        yield f"redis://127.0.0.1:{port}/0"
+    finally:
+        process.kill()
+        process.wait(30)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def call(name: str, *words: object) -> None:
+    """Run a program to its end."""
+    done = subprocess.run(
+        environments.argv(name, *words),
+        env=environments.environment(name),
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+        check=False,
+    )
+    assert done.returncode == 0, f"{name} {words[0]}: {(done.stdout + done.stderr)[-2000:]}"
+
+
+class Worker:
+    """A program of a peer that is spoken to."""
+
+    def __init__(self, name: str, *words: object, env: dict[str, str] | None = None) -> None:
+        self._name = name
+        self._words = environments.argv(name, *words)
+        self._env = environments.environment(name) | (env or {})
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def __enter__(self) -> Worker:
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
+        self._process = subprocess.Popen(
+            self._words,
+            env=self._env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
         )
-        taken = time.perf_counter() - began
-        rows = await connector.execute_query_all_async(
-            "SELECT count(*) AS left FROM procrastinate_jobs WHERE status <> 'succeeded'"
-        )
-        assert rows[0]["left"] == 0, rows
-    return number / taken
+        return self
 
+    def say(self, word: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.flush()
 
-def has_graphile_worker() -> bool:
-    return shutil.which("node") is not None and (NODE_MODULES / "graphile-worker").is_dir()
+    def expect(self, word: str) -> None:
+        """Wait until it prints that."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.strip() == word:
+                return
+        raise AssertionError(f"{self._name} ended: {self.errors()}")
 
+    def errors(self) -> str:
+        self._errors.seek(0)
+        return self._errors.read()[-2000:]
 
-async def graphile_worker_per_second(url: str, number: int, local_queue: bool) -> float:
-    """With its local queue and its batched completions, or without either."""
-    await _empty(url)
-    script = str(Path(__file__).with_name("graphile_worker.js"))
-    words = ["node", script, url, str(number), "local" if local_queue else "plain"]
-    environment = os.environ | {"NODE_PATH": str(NODE_MODULES)}
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return number / float(json.loads(done.stdout.splitlines()[-1])["seconds"])
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(30)
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self._process.communicate()
+        self._errors.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from pathlib import Path
@@ -10,6 +11,9 @@ from duebook import Context, Duebook
 
 STARTS = "DUEBOOK_BENCH_STARTS"
 """The variable that names the file of starts."""
+NOTES = "DUEBOOK_BENCH_NOTES"
+HOLD = "DUEBOOK_BENCH_HOLD"
+"""What peers know by the same names."""
 
 book = Duebook()
 
@@ -26,3 +30,14 @@ async def note_start(ctx: Context) -> None:
     assert ctx.schedule.due_at is not None
     with Path(os.environ[STARTS]).open("a") as starts:
         starts.write(f"{(began - ctx.schedule.due_at.timestamp()) * 1e3}\n")
+
+
+@book.task
+async def note_due(ctx: Context) -> None:
+    """Write when it was due and when it began, as the jobs of peers do; wait first if that is
+    asked for."""
+    if hold := float(os.environ.get(HOLD, "0")):
+        await asyncio.sleep(hold)
+    assert ctx.schedule.due_at is not None
+    with Path(os.environ[NOTES]).open("a") as notes:
+        notes.write(f"{ctx.schedule.due_at.timestamp()} {time.time()}\n")

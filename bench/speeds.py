@@ -1,15 +1,16 @@
-"""Runs per second beside pgqueuer, Procrastinate and graphile-worker on the same durable server.
+"""Runs per second beside other queues on the same durable server.
 
-    python -m bench.speeds [--quick]
+    python -m bench.speeds [--rounds 5] [--quick]
 
-Sync and async tasks of one worker process on both databases, and of two processes. With --quick
-everything is tried once with few runs, and the figures mean little.
+Tasks that do nothing, that wait for 1 ms and for 10 ms; sync and async; one and two worker
+processes; on both databases. Each queue is emptied with what its own documentation recommends for
+throughput: how many jobs it takes at once differs. With --quick everything is tried once with few
+runs, and the figures mean little.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -18,14 +19,7 @@ from tests.support.postgres import Server
 
 from bench.drain import KINDS, runs_per_second
 from bench.goals import Goals, interleaved, ratios, show
-from bench.peers import (
-    BATCH,
-    CONCURRENCY,
-    graphile_worker_per_second,
-    has_graphile_worker,
-    pgqueuer_per_second,
-    procrastinate_per_second,
-)
+from bench.peers import QUEUES, available, drained
 from duebook.store.postgres import PostgresStore
 
 if TYPE_CHECKING:
@@ -33,16 +27,18 @@ if TYPE_CHECKING:
 
     from bench.drain import Kind
 
-US: Final = f"PostgreSQL, {KINDS[0].words}"
-TWO: Final = "  two worker processes"
-PGQUEUER: Final = f"  pgqueuer, async, no-op, batches of {BATCH}"
-PROCRASTINATE: Final = f"  Procrastinate, async, no-op, {CONCURRENCY} at once"
-GRAPHILE: Final = "  graphile-worker, no-op, local queue of 500"
-GRAPHILE_PLAIN: Final = "  graphile-worker, no-op, without a local queue"
+NO_OP, TWO, ONE_MS, TEN_MS = (
+    f"Runs per second, async, {words}"
+    for words in ("no-op", "no-op, two worker processes", "1 ms each", "10 ms each")
+)
+OURS: Final = "Runs per second of Duebook"
 NUMBER: Final = 20_000
 SLOW: Final = 4_000
-"""Runs of what takes longer: some peers, and tasks with 1 ms of work."""
+"""Runs of what takes longer: some peers, and tasks that wait."""
+SLOW_PEERS: Final = ("Procrastinate", "chancy", "graphile-worker")
 ROUNDS: Final = 5
+GOALS: Final = {"pgqueuer": 2, "Procrastinate": 20, "graphile-worker, local queue": 1.2}
+"""How many times as many runs there shall be."""
 
 
 def main() -> None:
@@ -53,8 +49,7 @@ def main() -> None:
     server = Server(durable=True)
     try:
         server.make_template(lambda url: PostgresStore(url).close())
-        server.execute("CREATE DATABASE peer")
-        part = 20 if options.quick else 1
+        part = 40 if options.quick else 1
         sys.exit(report(server, 1 if options.quick else options.rounds, part))
     finally:
         server.close()
@@ -62,20 +57,28 @@ def main() -> None:
 
 def report(server: Server, rounds: int, part: int) -> int:
     """`part`: only one in so many of the runs."""
-    found = interleaved(ours(server, part) | peers(server, part), rounds)
-    print(
-        f"PostgreSQL {server.version}, runs a second: median of {rounds} rounds, and their spread"
-    )
-    for what, figures in found.items():
-        show(what, figures)
-    if GRAPHILE not in found:
-        print("graphile-worker is left out: `make bench` installs it where node and npm are found")
+    peers = available(QUEUES)
+    found = {
+        chart: interleaved(beside(server, chart, peers, part), rounds)
+        for chart in (NO_OP, TWO, ONE_MS, TEN_MS)
+    }
+    found[OURS] = interleaved(ours(server, part), rounds)
+    print(f"PostgreSQL {server.version}: median of {rounds} rounds, and their spread")
+    for chart, of_chart in found.items():
+        print(f"\n{chart}")
+        for name, figures in of_chart.items():
+            show(f"{name}: {chart.partition(', ')[2] or 'runs per second'}", figures, chart=chart)
+    print()
+    return judge(found, peers)
+
+
+def judge(found: dict[str, dict[str, list[float]]], peers: list[str]) -> int:
     goals = Goals()
-    goals.at_least("times pgqueuer", 2, ratios(found[US], found[PGQUEUER]))
-    goals.at_least("times Procrastinate", 20, ratios(found[US], found[PROCRASTINATE]))
-    if GRAPHILE in found:
-        goals.at_least("times graphile-worker", 1.2, ratios(found[US], found[GRAPHILE]))
-    goals.at_least("two worker processes beside one", 1.3, ratios(found[TWO], found[US]))
+    mine = found[NO_OP]["Duebook"]
+    for peer, bound in GOALS.items():
+        if peer in peers:
+            goals.at_least(f"times {peer}", bound, ratios(mine, found[NO_OP][peer]))
+    goals.at_least("two worker processes beside one", 1.3, ratios(found[TWO]["Duebook"], mine))
     for place, kind, bound in (
         ("SQLite", KINDS[0], 18_000),
         ("PostgreSQL", KINDS[1], 10_000),
@@ -83,37 +86,40 @@ def report(server: Server, rounds: int, part: int) -> int:
         ("PostgreSQL", KINDS[3], 6_000),
     ):
         what = f"{place}, {kind.words}"
-        goals.at_least(what, bound, found[what])
+        goals.at_least(f"{what}: runs per second", bound, found[OURS][what])
     return goals.exit_code
 
 
-def ours(server: Server, part: int) -> dict[str, Callable[[], float]]:
-    def number(kind: Kind) -> int:
-        return (SLOW if "1 ms" in kind.words else NUMBER) // part
-
-    kinds: dict[str, Callable[[], float]] = {
-        US: partial(runs_per_second, KINDS[0], NUMBER // part, server),
-        TWO: partial(runs_per_second, KINDS[0], 2 * NUMBER // part, server, processes=2),
-    }
-    for place, where in (("PostgreSQL", server), ("SQLite", None)):
-        for kind in KINDS:
-            what = f"{place}, {kind.words}"
-            kinds[what] = partial(runs_per_second, kind, number(kind), where)
+def beside(
+    server: Server, chart: str, peers: list[str], part: int
+) -> dict[str, Callable[[], float]]:
+    """Ours and those of the peers, for one chart."""
+    kind = {ONE_MS: KINDS[6], TEN_MS: KINDS[7]}.get(chart, KINDS[0])
+    ms = {ONE_MS: 1, TEN_MS: 10}.get(chart, 0)
+    processes = 2 if chart == TWO else 1
+    number = (SLOW if ms else NUMBER) * processes // part
+    mine = partial(runs_per_second, kind, number, server, processes=processes)
+    kinds: dict[str, Callable[[], float]] = {"Duebook": mine}
+    for peer in peers:
+        many = SLOW * processes // part if peer in SLOW_PEERS else number
+        kinds[peer] = partial(drained, server, peer, many, ms, processes)
     return kinds
 
 
-def peers(server: Server, part: int) -> dict[str, Callable[[], float]]:
-    url = server.url("peer", "127.0.0.1")
-    many, few = NUMBER // part, SLOW // part
-    kinds: dict[str, Callable[[], float]] = {
-        PGQUEUER: lambda: asyncio.run(pgqueuer_per_second(url, many)),
-        PROCRASTINATE: lambda: asyncio.run(procrastinate_per_second(url, few)),
-    }
-    if has_graphile_worker():
-        kinds |= {
-            GRAPHILE: lambda: asyncio.run(graphile_worker_per_second(url, many, True)),
-            GRAPHILE_PLAIN: lambda: asyncio.run(graphile_worker_per_second(url, few, False)),
-        }
+def ours(server: Server, part: int) -> dict[str, Callable[[], float]]:
+    """On both databases."""
+
+    def number(kind: Kind) -> int:
+        return (NUMBER if "no-op" in kind.words else SLOW) // part
+
+    kinds: dict[str, Callable[[], float]] = {}
+    for place, where in (("PostgreSQL", server), ("SQLite", None)):
+        for kind in KINDS[:6]:
+            kinds[f"{place}, {kind.words}"] = partial(runs_per_second, kind, number(kind), where)
+    for kind in (KINDS[1], KINDS[3]):
+        kinds[f"PostgreSQL, {kind.words}, two processes"] = partial(
+            runs_per_second, kind, 2 * number(kind), server, processes=2
+        )
     return kinds
 
 

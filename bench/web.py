@@ -25,6 +25,7 @@ import psycopg
 from tests.support.postgres import Server
 
 from bench.api import served
+from bench.goals import Goals, show
 from bench.pages import fill
 from duebook.api.authenticator import BookAuthenticator
 from duebook.book import Book
@@ -100,9 +101,10 @@ def main() -> None:
         url = stack.enter_context(server.database())
         sessions = prepare(url, SCHEDULES // part, RUNS // part)
         address = stack.enter_context(served(url))
-        quick = report_pages(address, sessions[0], SCHEDULES // part)
-        few = report_viewers(server, url, address, sessions)
-    sys.exit(0 if quick and few else 1)
+        goals = Goals()
+        report_pages(address, sessions[0], SCHEDULES // part, goals)
+        report_viewers(server, url, address, sessions, goals)
+    sys.exit(goals.exit_code)
 
 
 def prepare(url: str, schedules: int, runs: int) -> list[str]:
@@ -169,18 +171,14 @@ def run_id(number: int) -> str:
     return str(UUID(hashlib.md5(str(number).encode(), usedforsecurity=False).hexdigest()))
 
 
-def report_pages(address: str, session: str, schedules: int) -> bool:
-    visitor, good = Visitor(address, session), True
+def report_pages(address: str, session: str, schedules: int, goals: Goals) -> None:
+    visitor = Visitor(address, session)
     for words, path in pages(schedules).items():
         times, size = visitor.measure(path)
         p95 = statistics.quantiles(times, n=20)[-1]
-        good = good and p95 < LONGEST and size < LARGEST
-        print(
-            f"  {words:28}{statistics.median(times):>8.1f} ms median{p95:>8.1f} ms p95"
-            f"{size / 1e3:>8.1f} KB"
-        )
-    print(f"\n{'goal, every page':30}{'':17}{LONGEST:>8.0f} ms p95{LARGEST / 1e3:>8.0f} KB\n")
-    return good
+        show(f"{words}: median, ms", [statistics.median(times)])
+        goals.below(f"{words}: p95, ms", LONGEST, [p95])
+        goals.below(f"{words}: size, bytes", LARGEST, [size])
 
 
 class Visitor:
@@ -226,12 +224,13 @@ class Visitor:
         return body
 
 
-def report_viewers(server: Server, url: str, address: str, sessions: list[str]) -> bool:
+def report_viewers(
+    server: Server, url: str, address: str, sessions: list[str], goals: Goals
+) -> None:
     one, many = (watched(server, url, address, sessions, n) for n in (1, VIEWERS))
-    print(f"{'statements for one viewer, a change':48}{one / WATCHED:>8.1f}")
-    print(f"{f'for {VIEWERS} viewers with {TOKENS} tokens':48}{many / WATCHED:>8.1f}")
-    print(f"{'times':48}{many / one:>8.2f}   goal <= 1.1")
-    return many <= 1.1 * one
+    show("statements of a change, for one viewer", [one / WATCHED])
+    show(f"statements of a change, for {VIEWERS} viewers with {TOKENS} tokens", [many / WATCHED])
+    goals.at_most(f"statements for {VIEWERS} viewers, times for one", 1.1, [many / one])
 
 
 def watched(server: Server, url: str, address: str, sessions: list[str], viewers: int) -> int:

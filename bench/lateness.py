@@ -1,0 +1,91 @@
+"""How late runs start: from the due time to the start of the function itself, beside others.
+
+    python -m bench.lateness [--seconds 30] [--quick]
+
+A due time a second shows a worker at rest, 200 a second show it under load. Queues are given jobs
+that shall start at those times, schedulers schedules that are due once; all look for them as often
+as they do by default, but pgqueuer, which looks every 30 s by default, and here each second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from typing import Final
+
+from tests.support.postgres import Server
+
+from bench.contestants import DUEBOOK, stage
+from bench.goals import Goals, leave_out, show
+from bench.peers import QUEUES, SCHEDULERS, available
+from duebook.store.postgres import PostgresStore
+
+REST: Final = 1
+LOAD: Final = 200
+PATIENCE: Final = 30
+NAMES: Final = (*(name for name in SCHEDULERS if name != "Celery beat"), *QUEUES)
+"""Celery beat has no schedules that are due once, and no other clock than its own."""
+GOALS: Final = {REST: (10, 25), LOAD: (10, 50)}
+"""ms: the median and p99 that are wanted."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=30, help="how long each is measured")
+    parser.add_argument("--quick", action="store_true", help="try everything for a moment")
+    options = parser.parse_args()
+    server = Server(durable=True)
+    try:
+        server.make_template(lambda url: PostgresStore(url).close())
+        sys.exit(report(server, 3 if options.quick else options.seconds))
+    finally:
+        server.close()
+
+
+def report(server: Server, seconds: int) -> int:
+    goals = Goals()
+    for rate in (REST, LOAD):
+        words = f"{rate} due a second"
+        chart = f"Lateness at the median, {words}, ms"
+        for name in (DUEBOOK, *available(NAMES)):
+            late = lateness(server, name, rate, seconds)
+            if not late:
+                leave_out(f"{name}, {words}", "no job started in time")
+                continue
+            p50, p99 = statistics.median(late), quantile(late)
+            what = f"{name}, {words}"
+            if name == DUEBOOK:
+                goals.at_most(f"{what}: median, ms", GOALS[rate][0], [p50], chart=chart)
+                goals.at_most(f"{what}: p99, ms", GOALS[rate][1], [p99])
+            else:
+                show(f"{what}: median, ms", [p50], chart=chart)
+                show(f"{what}: p99, ms", [p99])
+            show(f"{what}: longest, ms", [max(late)])
+    return goals.exit_code
+
+
+def quantile(late: list[float]) -> float:
+    """Of few, the longest but one in a hundred is the longest."""
+    return statistics.quantiles(late, n=100, method="inclusive")[98] if len(late) > 1 else late[0]
+
+
+def lateness(server: Server, name: str, rate: int, seconds: int) -> list[float]:
+    """Milliseconds of each job that started."""
+    number = rate * seconds
+    with stage(server, name) as on_stage:
+        begin = time.time() + 15 + number / 150  # they are added, and a worker works, by then
+        on_stage.add(begin, rate, seconds)
+        on_stage.start()
+        if time.time() > begin:
+            leave_out(name, "its jobs were added too late")
+            return []
+        found = on_stage.wait(number, begin + seconds + PATIENCE)
+    if len(found) < number:
+        print(f"{name}: {number - len(found)} of {number} jobs did not start in time")
+    return [note.late * 1e3 for note in found]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""What a process costs at rest, beside others: queries a second, memory, start, import.
+
+    python -m bench.rest [--seconds 30] [--rounds 5] [--quick]
+
+The start is the time from the start of the process until a job that waits for it has begun.
+Memory is the share of each process of a worker (PSS), with all that it started: a node of Duebook
+with `--roles scheduler,worker` has a spawner of commands beside it, and `duebook up` the web
+server as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tests.support.postgres import Server
+
+from bench import environments
+from bench.contestants import DUEBOOK, stage
+from bench.goals import Goals, leave_out, show
+from bench.peers import QUEUES, SCHEDULERS, available
+from bench.work import statements, statements_at_rest
+from duebook.store.postgres import PostgresStore
+
+if TYPE_CHECKING:
+    from bench.contestants import Stage
+
+NAMES: Final = (*SCHEDULERS, *QUEUES)
+PATIENCE: Final = 60
+IMPORTS: Final = {
+    "APScheduler 3": "apscheduler.schedulers.background",
+    "APScheduler 4": "apscheduler",
+    "Celery beat": "celery.beat",
+    "Procrastinate": "procrastinate",
+    "pgqueuer": "pgqueuer",
+    "chancy": "chancy",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=30, help="how long queries are counted")
+    parser.add_argument("--rounds", type=int, default=5, help="starts and imports of each")
+    parser.add_argument("--quick", action="store_true", help="try everything for a moment")
+    options = parser.parse_args()
+    if options.quick:
+        options.seconds, options.rounds = 3, 1
+    server = Server(durable=True)
+    try:
+        server.make_template(lambda url: PostgresStore(url).close())
+        server.execute("ALTER SYSTEM SET log_statement = 'all'")
+        server.execute("SELECT pg_reload_conf()")
+        sys.exit(report(server, options.seconds, options.rounds))
+    finally:
+        server.close()
+
+
+def report(server: Server, seconds: int, rounds: int) -> int:
+    goals = Goals()
+    peers = available(NAMES)
+    for name in (DUEBOOK, *peers):
+        starts = [started(server, name) for _ in range(rounds - 1)]
+        with stage(server, name) as on_stage:
+            taken = begin(on_stage)
+            if taken is None:
+                leave_out(name, "its first job did not start")
+                continue
+            starts.append(taken)
+            statements_at_rest(server)
+            before = statements(server)
+            threading.Event().wait(seconds)
+            queries = (statements(server) - before) / seconds
+            memory = on_stage_memory(on_stage)
+        tell(goals, name, starts, queries, memory)
+    for name in (DUEBOOK, *(peer for peer in peers if peer in IMPORTS)):
+        figures = import_milliseconds(name, rounds)
+        chart = "Import of the package, ms"
+        if name == DUEBOOK:
+            goals.below(f"{name}: import, ms", 100, figures, chart=chart)
+        else:
+            show(f"{name}: import, ms", figures, chart=chart)
+    return goals.exit_code
+
+
+def tell(
+    goals: Goals, name: str, starts: list[float], queries: float, memory: float
+) -> None:
+    asked, used, began = "Queries at rest, a second", "Memory at rest, MB", "Start to first run, s"
+    if name == DUEBOOK:
+        goals.at_most(f"{name}: queries at rest, a second", 0.13, [queries], chart=asked)
+    elif name != "Celery beat":  # it has no database
+        show(f"{name}: queries at rest, a second", [queries], chart=asked)
+    show(f"{name}: memory at rest, MB", [memory], chart=used)
+    show(f"{name}: start to first run, s", starts, chart=began)
+
+
+def started(server: Server, name: str) -> float:
+    with stage(server, name) as on_stage:
+        return begin(on_stage) or float(PATIENCE)
+
+
+def begin(on_stage: Stage) -> float | None:
+    """Start a worker; the seconds until a job that waited has begun."""
+    if on_stage.name != "Celery beat":
+        # a moment ahead: what is due in the past may count as missed
+        on_stage.add(time.time() + 0.5, 1, 1)
+        time.sleep(1)
+    began = time.time()
+    on_stage.worker = on_stage.start()
+    found = on_stage.wait(1, began + PATIENCE)
+    return found[0].started - began if found else None
+
+
+def on_stage_memory(on_stage: Stage) -> float:
+    """MB of the worker and of all that it started."""
+    assert on_stage.worker is not None
+    return sum(map(share, family(on_stage.worker.pid))) / 1e3
+
+
+def family(pid: int) -> list[int]:
+    found = [pid]
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in task.read_text().split():
+            found += family(int(child))
+    return found
+
+
+def share(pid: int) -> float:
+    """kB of the memory of a process, with its part of what it shares."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return float(next(line.split()[1] for line in lines if line.startswith("Pss:")))
+
+
+def import_milliseconds(name: str, rounds: int) -> list[float]:
+    """Of fresh processes, after one that finds what is compiled."""
+    if name == DUEBOOK:
+        python, module = sys.executable, "duebook"
+    else:
+        python, module = environments.argv(name)[0], IMPORTS[name]
+    code = (
+        f"import time; began = time.perf_counter(); import {module}; "
+        "print((time.perf_counter() - began) * 1e3)"
+    )
+    env = None if name == DUEBOOK else environments.environment(name)
+    taken = [
+        float(subprocess.run([python, "-c", code], capture_output=True, check=True, env=env).stdout)
+        for _ in range(max(rounds, 1) + 1)
+    ]
+    return taken[1:]
+
+
+if __name__ == "__main__":
+    main()
