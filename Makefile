@@ -4,17 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 RUNS := $(VENV)/.runs
-PEERS := $(VENV)/.peers
 SITE_TOOLS := $(VENV)/.site-tools
 RELEASE_TOOLS := $(VENV)/.release-tools
 COMPILED := $(VENV)/.compiled
-PEERS_NODE := $(VENV)/peers-node
-GRAPHILE_WORKER := graphile-worker@0.17.3
 QUIETLY := --quiet --disable-pip-version-check --no-compile
 # where that is set, each process would compile all that it imports
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup test quick quick-unit coverage coverage-unit coverage-conformance house lint types contracts unit browser redis derive docs dist screenshots test-kills test-long test-zones test-pgbouncer chaos sim attack mutants lock audit licences run story peers-node bench bench-scale clean help
+.PHONY: setup test quick quick-unit coverage coverage-unit coverage-conformance house lint types contracts unit browser redis derive docs dist screenshots test-kills test-long test-zones test-pgbouncer chaos sim attack mutants lock audit licences run story peers bench soak bench-scale clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -155,22 +152,18 @@ run: $(if $(wildcard $(READY)),$(READY),$(RUNS)) ## start a node with the sample
 story: $(READY) ## three nodes with events, of which one is killed; Kafka and a table hear of each
 	@$(BIN)/python -m examples.event_story
 
-$(PEERS): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
-	@touch $@
+# a peer that cannot be installed is left out, and the others are measured
+peers: $(READY)
+	@$(BIN)/python -m bench.environments
 
-# graphile-worker runs on Node.js: where that is missing, or npm fails, the others are measured
-peers-node: $(PEERS)
-	@mkdir -p $(PEERS_NODE)
-	@[ -d $(PEERS_NODE)/node_modules/graphile-worker ] || \
-		npm install --prefix $(PEERS_NODE) --silent --no-audit --no-fund --no-save \
-			--no-package-lock $(GRAPHILE_WORKER) || \
-		echo "graphile-worker could not be installed with npm, and is left out"
+bench: peers ## compare with peers, store bench/results, write docs/benchmarks.md: ONLY="due speeds", QUICK=1
+	-@$(MAKE) --no-print-directory redis
+	@$(BIN)/python -m bench $(if $(QUICK),--quick) $(ONLY)
 
-bench: peers-node ## compare with peers; prints ratios, and at the end which goals are missed
-	@$(BIN)/python -m bench
+soak: $(READY) ## nodes under a steady load on PostgreSQL; fails if anything grows: MINUTES=30 RATE=1000
+	@$(BIN)/python -m bench.soak $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RATE),--rate $(RATE))
 
-bench-scale: $(PEERS) ## a tick among 10 million schedules, a claim beside 50 million runs: SCHEDULES=… FINISHED=…
+bench-scale: $(READY) ## a tick among 10 million schedules, a claim beside 50 million runs: SCHEDULES=… FINISHED=…
 	@$(BIN)/python -m bench.scale $(if $(SCHEDULES),--schedules $(SCHEDULES)) \
 		$(if $(FINISHED),--finished $(FINISHED))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.support.postgres import Server
+
+    from duebook.store.base import Tx
 
 __all__ = ["DUEBOOK", "Note", "Stage", "Worker", "stage"]
 
@@ -107,8 +110,11 @@ def add_schedules(url: str, times: list[float]) -> None:
         form = {"target": {"task": "note_due"}, "trigger": {"at": due.isoformat()}}
         spec = load_spec(form | {"overlap": "allow"}, f"job-{number}")
         made.append(NewSchedule(new_id(), "default", f"job-{number}", spec, due, due))
+
+    def add(tx: Tx, first: int) -> None:
+        some = made[first : first + BATCH]
+        tx.schedules.create_schedules(some, "bench", datetime.now(UTC))
+
     with closing(PostgresStore(url)) as store:
         for first in range(0, len(made), BATCH):
-            some = made[first : first + BATCH]
-            now = datetime.now(UTC)
-            store.transact(lambda tx, some=some, now=now: tx.schedules.create_schedules(some, "", now))  # type: ignore[misc]
+            store.transact(partial(add, first=first))

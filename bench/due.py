@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def report(server: Server, rounds: int, part: int) -> int:
-    peers = available(SCHEDULERS)
+    peers = available(server, SCHEDULERS)
     kinds: dict[str, Callable[[], float]] = {
         OURS: partial(decided, server, NUMBER // part),
         RUN: partial(decided_and_run, server, NUMBER // part),
@@ -86,7 +86,7 @@ def decided(server: Server, number: int) -> float:
 
 
 def decided_and_run(server: Server, number: int) -> float:
-    """As `decided`, until each run has ended too: one after the other, which a node does at once."""
+    """As `decided`, until each run has ended too: one after the other."""
     with server.database() as url:
         clock = Clock()
         store = PostgresStore(url, clock)

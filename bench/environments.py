@@ -57,9 +57,15 @@ PEERS: Final[dict[str, Peer]] = {
     "APScheduler 4": Peer(
         "run_apscheduler4.py",
         "apscheduler4",
-        ("apscheduler==4.0.0a6", "sqlalchemy>=2,<2.1", "asyncpg==0.32.0", "psycopg-binary==3.3.8"),
+        (
+            "apscheduler==4.0.0a6",
+            "sniffio",
+            "sqlalchemy>=2,<2.1",
+            "asyncpg==0.32.0",
+            "psycopg-binary==3.3.8",
+        ),
     ),
-    "Celery beat": Peer("run_celery.py", "celery", ("celery==5.6.3", "redis")),
+    "Celery beat": Peer("run_celery.py", "celery", ("celery==5.6.3", "redis==8.1.0", "packaging")),
     "Procrastinate": Peer(
         "run_procrastinate.py",
         "procrastinate",

@@ -23,8 +23,8 @@ import psycopg
 from croniter import croniter
 from tests.support.postgres import Server
 
-from bench.goals import Goals, ratios, show
 from bench.fire import BATCH, EXPRESSION, ROUNDS, START, Clock, fill
+from bench.goals import Goals, ratios, show
 from duebook.engine.due_cursor import DueCursor
 from duebook.engine.ticker import Ticker
 from duebook.ids import new_id

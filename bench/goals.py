@@ -109,7 +109,7 @@ def _number(figure: float) -> str:
     return f"{figure:,.0f}" if abs(figure) >= 1_000 else f"{figure:.2f}"
 
 
-def _record(  # noqa: PLR0913
+def _record(
     what: str,
     figures: Sequence[float],
     unit: str,

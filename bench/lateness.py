@@ -49,7 +49,7 @@ def report(server: Server, seconds: int) -> int:
     for rate in (REST, LOAD):
         words = f"{rate} due a second"
         chart = f"Lateness at the median, {words}, ms"
-        for name in (DUEBOOK, *available(NAMES)):
+        for name in (DUEBOOK, *available(server, NAMES)):
             late = lateness(server, name, rate, seconds)
             if not late:
                 leave_out(f"{name}, {words}", "no job started in time")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tests.support.postgres import Server
 
-__all__ = ["QUEUES", "SCHEDULERS", "Worker", "available", "drained", "call", "place"]
+__all__ = ["QUEUES", "SCHEDULERS", "Worker", "available", "call", "drained", "place"]
 
 QUEUES: Final = (
     "pgqueuer",
@@ -38,19 +38,32 @@ QUEUES: Final = (
 )
 SCHEDULERS: Final = ("APScheduler 3", "APScheduler 4", "Celery beat")
 LONGEST: Final = 600.0
+FEW: Final = 20
 
 
-def available(names: tuple[str, ...]) -> list[str]:
-    """Those of the peers that can run here; says of the others that they are left out."""
+def available(server: Server, names: tuple[str, ...]) -> list[str]:
+    """Those of the peers that run here a few jobs; says of the others that they are left out."""
     found = []
     for name in names:
         if not environments.is_installed(name):
             leave_out(name, "it could not be installed; see python -m bench.environments")
         elif name == "Celery beat" and shutil.which("redis-server") is None:
             leave_out(name, "redis-server is not installed")
+        elif trouble := tried(server, name):
+            leave_out(name, f"it failed with {trouble!r}")
         else:
             found.append(name)
     return found
+
+
+def tried(server: Server, name: str) -> str:
+    """The last words of a peer that fails; none of one that works."""
+    try:
+        drained(server, name, FEW)
+    except AssertionError as error:
+        print(error)
+        return str(error).strip().splitlines()[-1]
+    return ""
 
 
 def drained(server: Server, name: str, number: int, ms: float = 0, processes: int = 1) -> float:
@@ -130,7 +143,7 @@ class Worker:
         return self._process.pid
 
     def __enter__(self) -> Worker:
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
+        self._errors = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(
             self._words,
             env=self._env,

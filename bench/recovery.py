@@ -46,6 +46,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60, help="how long jobs are due")
     parser.add_argument("--rate", type=float, default=20, help="jobs a second")
+    parser.add_argument("--only", nargs="*", default=NAMES, help="peers that are measured")
     parser.add_argument("--quick", action="store_true", help="try everything for a moment")
     options = parser.parse_args()
     if options.quick:
@@ -53,18 +54,19 @@ def main() -> None:
     server = Server(durable=True)
     try:
         server.make_template(lambda url: PostgresStore(url).close())
-        sys.exit(report(server, options.seconds, options.rate, 30 if options.quick else PATIENCE))
+        patience = 45 if options.quick else PATIENCE
+        names = available(server, tuple(options.only))
+        sys.exit(report(server, names, options.seconds, options.rate, patience))
     finally:
         server.close()
 
 
-def report(server: Server, seconds: float, rate: float, patience: float) -> int:
+def report(server: Server, names: list[str], seconds: float, rate: float, patience: float) -> int:
     goals = Goals()
     faults = {
         "after a crash of PostgreSQL": (partial(after_crash, server), 10),
         "after SIGKILL of a worker": (partial(after_kill, server), 45),
     }
-    names = available(NAMES)
     for words, (recover, goal) in faults.items():
         chart = f"On time again {words}, s"
         for name in (DUEBOOK, *names):
@@ -98,9 +100,7 @@ def after_crash(
     return judge(found, crashed, back, round(seconds * rate))
 
 
-def after_kill(
-    server: Server, name: str, seconds: float, rate: float, patience: float
-) -> Recovery:
+def after_kill(server: Server, name: str, seconds: float, rate: float, patience: float) -> Recovery:
     with stage(server, name) as on_stage:
         begin = prepare(on_stage, seconds, rate)
         doomed = on_stage.start(hold=1)

@@ -23,15 +23,16 @@ OURS: Final = ("Duebook", "PostgreSQL", "SQLite")
 INTRODUCTION: Final = """\
 # Benchmarks
 
-`make bench` measures Duebook beside its peers on one machine, in one run, on one PostgreSQL with durable
-settings. It installs each peer into an environment of its own, runs every benchmark, and writes `bench/results`
-and this page. `make bench QUICK=1` tries everything in a few minutes with tiny sizes; its figures mean little and
-are not kept. `make bench ONLY="speeds due"` runs some.
+`make bench` measures Duebook beside its peers on one machine, in one run, on one PostgreSQL with
+durable settings. It installs each peer into an environment of its own, runs every benchmark, and
+writes `bench/results` and this page. `make bench QUICK=1` tries everything in a few minutes with
+tiny sizes; its figures mean little and are not kept. `make bench ONLY="speeds due"` runs some.
 
-Each figure is the median of its rounds; the spread is the lowest and the highest. Rounds of different programs
-alternate, because the speed of a machine changes within a run. Compare figures of one run only: ratios travel
-between machines, absolute numbers do not. [How fast, and what limits it](explanation/speed.md) explains what the
-figures mean and why some goals are missed."""
+Each figure is the median of its rounds; the spread is the lowest and the highest. Rounds of
+different programs alternate, because the speed of a machine changes within a run. Compare figures
+of one run only: ratios travel between machines, absolute numbers do not.
+[How fast, and what limits it](explanation/speed.md) explains what the figures mean and why some
+goals are missed."""
 NOTHING: Final = "\nNo results are recorded in this version. Run `make bench`."
 
 
@@ -95,7 +96,8 @@ def origin(result: dict[str, Any]) -> str:
     )
     return (
         f"Measured on {result['date']} at commit `{result['commit']}` with PostgreSQL"
-        f" {versions['postgresql']} and Python {versions['python']} on {cores}{memory}.{beside}{quick}"
+        f" {versions['postgresql']} and Python {versions['python']} on {cores}{memory}."
+        f"{beside}{quick}"
     )
 
 
@@ -114,7 +116,7 @@ def row(figure: dict[str, Any]) -> str:
 
 
 def number(figure: float) -> str:
-    if abs(figure) >= 1_000:  # noqa: PLR2004 - from here on nobody reads a fraction
+    if abs(figure) >= 1_000:
         return f"{figure:,.0f}"
     return f"{figure:.4g}"
 
@@ -134,27 +136,26 @@ text { font: 13px system-ui, sans-serif; fill: #1f2328 }
 def chart(title: str, figures: list[dict[str, Any]]) -> str:
     """Bars with their spread, as SVG."""
     most = max(figure["high"] for figure in figures) or 1
-    room = WIDTH - LABEL - 90
     height = 34 + len(figures) * (BAR + 8)
+    size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}"'
-        f' width="{WIDTH}" height="{height}" role="img" aria-label="{escape(title)}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{escape(title)}">',
         f"<style>{STYLE}</style>",
         f'<text class="title" x="0" y="16">{escape(title)}</text>',
     ]
     for place, figure in enumerate(figures):
-        top = 30 + place * (BAR + 8)
-        low, value, high = (figure[key] / most * room for key in ("low", "value", "high"))
-        kind = "ours" if figure["name"].startswith(OURS) else "bar"
-        middle = top + BAR / 2
-        name = figure["name"].split(": ")[-1] if kind == "bar" else figure["name"]
-        unit = f" {figure['unit']}" if figure["unit"] else ""
-        lines += [
-            f'<text x="{LABEL - 8}" y="{middle + 4.5:g}" text-anchor="end">{escape(name)}</text>',
-            f'<rect class="{kind}" x="{LABEL}" y="{top}" width="{value:.1f}" height="{BAR}"/>',
-            f'<line class="spread" x1="{LABEL + low:.1f}" x2="{LABEL + high:.1f}"'
-            f' y1="{middle:g}" y2="{middle:g}"/>',
-            f'<text x="{LABEL + max(value, high) + 6:.1f}" y="{middle + 4.5:g}">'
-            f"{number(figure['value'])}{unit}</text>",
-        ]
+        lines += bar(figure, 30 + place * (BAR + 8), (WIDTH - LABEL - 90) / most)
     return "\n".join([*lines, "</svg>", ""])
+
+
+def bar(figure: dict[str, Any], top: int, scale: float) -> Iterator[str]:
+    low, value, high = (figure[key] * scale for key in ("low", "value", "high"))
+    kind = "ours" if figure["name"].startswith(OURS) else "bar"
+    middle, end = top + BAR / 2, LABEL + max(value, high) + 6
+    text = number(figure["value"]) + (f" {figure['unit']}" if figure["unit"] else "")
+    line = f'x1="{LABEL + low:.1f}" x2="{LABEL + high:.1f}" y1="{middle:g}" y2="{middle:g}"'
+    name = escape(figure["name"].partition(": ")[0])
+    yield f'<text x="{LABEL - 8}" y="{middle + 4.5:g}" text-anchor="end">{name}</text>'
+    yield f'<rect class="{kind}" x="{LABEL}" y="{top}" width="{value:.1f}" height="{BAR}"/>'
+    yield f'<line class="spread" {line}/>'
+    yield f'<text x="{end:.1f}" y="{middle + 4.5:g}">{text}</text>'

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tests.support.postgres import Server
@@ -24,6 +23,7 @@ from bench import environments
 from bench.contestants import DUEBOOK, stage
 from bench.goals import Goals, leave_out, show
 from bench.peers import QUEUES, SCHEDULERS, available
+from bench.processes import memory
 from bench.work import statements, statements_at_rest
 from duebook.store.postgres import PostgresStore
 
@@ -62,7 +62,7 @@ def main() -> None:
 
 def report(server: Server, seconds: int, rounds: int) -> int:
     goals = Goals()
-    peers = available(NAMES)
+    peers = available(server, NAMES)
     for name in (DUEBOOK, *peers):
         starts = [started(server, name) for _ in range(rounds - 1)]
         with stage(server, name) as on_stage:
@@ -75,8 +75,9 @@ def report(server: Server, seconds: int, rounds: int) -> int:
             before = statements(server)
             threading.Event().wait(seconds)
             queries = (statements(server) - before) / seconds
-            memory = on_stage_memory(on_stage)
-        tell(goals, name, starts, queries, memory)
+            assert on_stage.worker is not None
+            used = memory(on_stage.worker.pid)
+        tell(goals, name, starts, queries, used)
     for name in (DUEBOOK, *(peer for peer in peers if peer in IMPORTS)):
         figures = import_milliseconds(name, rounds)
         chart = "Import of the package, ms"
@@ -87,15 +88,13 @@ def report(server: Server, seconds: int, rounds: int) -> int:
     return goals.exit_code
 
 
-def tell(
-    goals: Goals, name: str, starts: list[float], queries: float, memory: float
-) -> None:
+def tell(goals: Goals, name: str, starts: list[float], queries: float, mb: float) -> None:
     asked, used, began = "Queries at rest, a second", "Memory at rest, MB", "Start to first run, s"
     if name == DUEBOOK:
         goals.at_most(f"{name}: queries at rest, a second", 0.13, [queries], chart=asked)
     elif name != "Celery beat":  # it has no database
         show(f"{name}: queries at rest, a second", [queries], chart=asked)
-    show(f"{name}: memory at rest, MB", [memory], chart=used)
+    show(f"{name}: memory at rest, MB", [mb], chart=used)
     show(f"{name}: start to first run, s", starts, chart=began)
 
 
@@ -114,29 +113,6 @@ def begin(on_stage: Stage) -> float | None:
     on_stage.worker = on_stage.start()
     found = on_stage.wait(1, began + PATIENCE)
     return found[0].started - began if found else None
-
-
-def on_stage_memory(on_stage: Stage) -> float:
-    """MB of the worker and of all that it started."""
-    assert on_stage.worker is not None
-    return sum(map(share, family(on_stage.worker.pid))) / 1e3
-
-
-def family(pid: int) -> list[int]:
-    found = [pid]
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            found += family(int(child))
-    return found
-
-
-def share(pid: int) -> float:
-    """kB of the memory of a process, with its part of what it shares."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    return float(next(line.split()[1] for line in lines if line.startswith("Pss:")))
 
 
 def import_milliseconds(name: str, rounds: int) -> list[float]:

@@ -14,7 +14,7 @@ import argparse
 import shutil
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -73,7 +73,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--schedules", type=int, default=10_000_000)
     parser.add_argument("--finished", type=int, default=50_000_000)
+    parser.add_argument("--quick", action="store_true", help="try everything with few")
     options = parser.parse_args()
+    if options.quick:
+        options.schedules, options.finished = 10_000, 10_000
     server = Server(durable=True)
     try:
         server.execute("ALTER SYSTEM SET max_wal_size = '8GB'")  # filled in fewer checkpoints
@@ -96,21 +99,35 @@ def that_fit(server: Server, wanted: int, size: int) -> int:
 
 
 def compare_ticks(server: Server, number: int, goals: Goals) -> None:
-    with ticking(server, FEW) as few, ticking(server, number) as many:
-        found = interleaved({"few": few, "many": many}, ROUNDS)
-    show(f"a tick with {FEW:,} due among {FEW:,} schedules, ms", found["few"])
-    show(f"  among {number:,}", found["many"])
+    sizes = powers(FEW, number)
+    with ExitStack() as stack:
+        kinds = {f"{n:,}": stack.enter_context(ticking(server, n)) for n in sizes}
+        found = interleaved(kinds, ROUNDS)
+    for size, figures in found.items():
+        chart = f"A tick with {FEW:,} due among so many schedules, ms"
+        show(f"{size} schedules: a tick with {FEW:,} due, ms", figures, chart=chart)
     what = f"a tick among {number:,} schedules, times one among {FEW:,}"
-    goals.at_most(what, 1.5, ratios(found["many"], found["few"]))
+    goals.at_most(what, 1.5, ratios(found[f"{number:,}"], found[f"{FEW:,}"]))
 
 
 def compare_claims(server: Server, number: int, goals: Goals) -> None:
-    with claiming(server, 0) as none, claiming(server, number) as many:
-        found = interleaved({"none": none, "many": many}, ROUNDS)
-    show(f"a claim of {CLAIMED} beside no finished runs, ms", found["none"])
-    show(f"  beside {number:,}", found["many"])
+    sizes = [0, *powers(min(number, 1_000_000), number)]
+    with ExitStack() as stack:
+        kinds = {f"{n:,}": stack.enter_context(claiming(server, n)) for n in sizes}
+        found = interleaved(kinds, ROUNDS)
+    for size, figures in found.items():
+        chart = f"A claim of {CLAIMED} beside so many finished runs, ms"
+        show(f"{size} finished runs: a claim of {CLAIMED}, ms", figures, chart=chart)
     what = f"a claim beside {number:,} finished runs, times beside none"
-    goals.at_most(what, 1.2, ratios(found["many"], found["none"]))
+    goals.at_most(what, 1.2, ratios(found[f"{number:,}"], found["0"]))
+
+
+def powers(first: int, last: int) -> list[int]:
+    """Ten times as many each time, and the last."""
+    found = [first]
+    while found[-1] * 10 < last:
+        found.append(found[-1] * 10)
+    return found if last == first else [*found, last]
 
 
 @contextmanager

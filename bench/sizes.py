@@ -73,7 +73,14 @@ def report(server: Server, rows: int) -> None:
             clock.now += timedelta(days=2)
             skip_all(store, clock)
             skipped = sizes(url)
-            tell("a ledger entry", ended, skipped, rows, leave=(*SCHEDULE, "active_runs"), only="ledger")
+            tell(
+                "a ledger entry",
+                ended,
+                skipped,
+                rows,
+                leave=(*SCHEDULE, "active_runs"),
+                only="ledger",
+            )
             publish(store, rows)
             tell("an event", skipped, sizes(url), rows, only="events")
 

@@ -57,7 +57,7 @@ def main() -> None:
 
 def report(server: Server, rounds: int, part: int) -> int:
     """`part`: only one in so many of the runs."""
-    peers = available(QUEUES)
+    peers = available(server, QUEUES)
     found = {
         chart: interleaved(beside(server, chart, peers, part), rounds)
         for chart in (NO_OP, TWO, ONE_MS, TEN_MS)

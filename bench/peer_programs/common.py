@@ -2,7 +2,7 @@
 
     PROGRAM fill URL NUMBER MS                 install what it needs, and enqueue jobs of so many ms
     PROGRAM drain URL NUMBER MS                print "ready", wait for a line, run all, print "done"
-    PROGRAM later URL BEGIN RATE SECONDS       as fill, with jobs that shall start at BEGIN + n / RATE
+    PROGRAM later URL BEGIN RATE SECONDS       as fill, with jobs that start at BEGIN + n / RATE
     PROGRAM work URL FILE                      until SIGTERM; jobs of `later` append to FILE
 
 A line of FILE is when a job should have started, and when it did, in seconds since 1970. With

@@ -1,4 +1,4 @@
-"""chancy with its executor for coroutines, 500 at once, which asks again as soon as one has ended."""
+"""chancy with its executor for coroutines, 500 at once, which asks again once one has ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 
 import common
 from chancy import Chancy, Queue, Worker, job
-from chancy.errors import MigrationsNeededError
 
 QUEUE = Queue(
     "default",

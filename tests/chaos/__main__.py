@@ -1,5 +1,6 @@
-"""A long storm over a fleet, then one while the books move and one in which the database's clock
-steps back and forth, and the verdict: `make chaos`, `make chaos SEED=7 MINUTES=5`,
+"""A long storm over a fleet, then one while the books move, one in which the database's clock steps
+back and forth, and failovers to a standby; then how long each kind of fault took to heal, and the
+verdict: `make chaos`, `make chaos SEED=7 MINUTES=5`,
 `make chaos HOURS=2`.
 
 The number decides which faults come in which order; their moments are real time.
@@ -13,12 +14,18 @@ import sys
 import tempfile
 from pathlib import Path
 from random import SystemRandom
+from typing import TYPE_CHECKING
 
 from tests.chaos.clock_storm import ClockStorm
+from tests.chaos.failover_storm import FailoverStorm, open_pair
 from tests.chaos.fleet import open_fleet
 from tests.chaos.move_storm import MoveStorm
-from tests.chaos.storm import Storm
+from tests.chaos.storm import BEAT, Storm
 from tests.support.postgres import Server
+
+if TYPE_CHECKING:
+    from tests.chaos.fleet import Fleet
+    from tests.support.nodes import Evidence
 
 MOVE_KILLS = 4
 """How often the copy is killed before it may end."""
@@ -26,10 +33,21 @@ MOVE_KILLS = 4
 CLOCK_SECONDS = 10
 """How long the database's clock steps about, for each minute of the first storm."""
 
+CALM = 20
+"""Seconds that each fault may take to heal before the next one comes."""
+
+MINUTES_A_FAILOVER = 12
+"""Of the first storm, for each failover to a standby; there is one at least."""
+
 
 def tell(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
+
+
+def steady(fleet: Fleet) -> list[Evidence]:
+    """The starts of the schedule that people leave alone."""
+    return [line for line in fleet.seen.evidence if (line.word, line.schedule) == ("start", BEAT)]
 
 
 def main() -> int:
@@ -41,25 +59,43 @@ def main() -> int:
     )
     folder = Path(tempfile.mkdtemp(prefix="duebook-chaos-"))
     tell(f"evidence and logs are in {folder} until the books are found to be right")
+    wrong: list[str] = []
+    counts, recoveries = [0, 0], []
+
+    def count(fleet: Fleet) -> None:
+        counts[0] += len(fleet.books().runs)
+        counts[1] += len(fleet.seen.evidence)
+
     server = Server(durable=True)
     try:
         with open_fleet(folder, server, "template0") as fleet:
-            wrong = Storm(fleet, number, tell).blow(minutes * 60)
-            runs, lines = len(fleet.books().runs), len(fleet.seen.evidence)
+            storm = Storm(fleet, number, tell)
+            wrong += storm.blow(minutes * 60, CALM)
+            count(fleet)
+            recoveries += [*storm.recovery.told(steady(fleet))]
         (folder / "move").mkdir()
         with open_fleet(folder / "move", server, "template0") as fleet:
             tell("now the books move from a file to PostgreSQL")
             wrong += MoveStorm(fleet, number, tell).blow(kills=MOVE_KILLS)
-            runs += len(fleet.books().runs)
-            lines += len(fleet.seen.evidence)
+            count(fleet)
         (folder / "clock").mkdir()
         with open_fleet(folder / "clock", server, "template0") as fleet:
             tell("now the clock of the database steps back and forth")
             wrong += ClockStorm(fleet, number, tell).blow(minutes * CLOCK_SECONDS)
-            runs += len(fleet.books().runs)
-            lines += len(fleet.seen.evidence)
+            count(fleet)
     finally:
         server.close()
+    for place in range(max(1, round(minutes / MINUTES_A_FAILOVER))):
+        tell(f"now the server fails over to its synchronous standby: {place + 1}")
+        (folder / f"failover-{place}").mkdir()
+        with open_pair(folder / f"failover-{place}") as (fleet, standby):
+            failover = FailoverStorm(fleet, standby, number + place, tell)
+            wrong += failover.blow()
+            count(fleet)
+            recoveries += [*failover.recovery.told(steady(fleet))]
+    runs, lines = counts
+    for text in recoveries:
+        tell(text)
     if wrong:
         for text in wrong:
             tell(text)

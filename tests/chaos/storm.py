@@ -3,9 +3,11 @@ given wrong clocks, COMMITs get lost and the server crashes, while people change
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +16,9 @@ from tests.chaos.flows import SCHEDULES
 from tests.chaos.onlookers import Observer, People
 from tests.chaos.points import POINTS
 from tests.chaos.receiver import RELAYING, Receiver
+from tests.chaos.recovery import Recovery
 from tests.support.clock_files import set_clock
+from tests.support.waiting import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +30,8 @@ NODES: Final = 3
 HOUR: Final = 3600
 BEAT: Final = "all-1"
 """A schedule that people leave alone: by it one sees that the fleet works."""
+CALM_BEATS: Final = 8
+"""Due times from which one learns what is normal."""
 STOPPABLE: Final = [point for point in POINTS if point.startswith(("ticker", "dispatcher"))]
 
 
@@ -35,6 +41,7 @@ class Storm:
     def __init__(self, fleet: Fleet, number: int, told: Callable[[str], None]) -> None:
         self._fleet, self._chance, self._told = fleet, Random(number), told
         self._over = threading.Event()
+        self.recovery = Recovery()
         people, losses = fleet.proxy(), Random(number + 2)
         people.lose = lambda: "reply" if losses.random() < 0.1 else ""
         theirs = [name for name in (*LOAD, *SCHEDULES) if name != BEAT]
@@ -43,6 +50,7 @@ class Storm:
         self._receiver = Receiver(Random(number + 3))
         self._faults: list[Callable[[], None]] = [
             self._kill,
+            self._kill_with_its_spawner,
             self._kill_at_a_point,
             self._stop_briefly,
             self._stop_beyond_the_lease,
@@ -56,8 +64,11 @@ class Storm:
             self._leave,
         ]
 
-    def blow(self, seconds: float) -> list[str]:
-        """Faults for so many seconds, each kind in turn; then all is left to heal and checked."""
+    def blow(self, seconds: float, calm: float = 0) -> list[str]:
+        """Faults for so many seconds, each kind in turn; then all is left to heal and checked.
+
+        With `calm`, after each fault the next one waits at most so long until runs start on time.
+        """
         fleet = self._fleet
         self._began = time.monotonic()
         fleet.load()
@@ -68,14 +79,22 @@ class Storm:
         fleet.up()
         self._people.start()
         self._observer.start()
+        if calm:
+            fleet.wait_more(BEAT, CALM_BEATS)
+            self.recovery.learn(fleet.world.evidence("start", BEAT)[-CALM_BEATS:])
         pile: list[Callable[[], None]] = []
         while time.monotonic() < self._began + seconds:
             if not pile:
                 pile = self._chance.sample(self._faults, len(self._faults))
             fault = pile.pop()
-            self._tell(fault.__name__.strip("_").replace("_", " "))
+            kind = fault.__name__.strip("_").replace("_", " ")
+            self._tell(kind)
+            began = time.time()
             fault()
+            self.recovery.note(kind, began)
             fleet.wait_more(BEAT, 1)
+            if calm:
+                self._wait_for_calm(calm)
         self._tell("the storm is over")
         self._people.end()
         self._resume_all()
@@ -94,6 +113,16 @@ class Storm:
 
     def _wait(self, seconds: float) -> None:
         self._over.wait(seconds)
+
+    def _wait_for_calm(self, longest: float) -> None:
+        since = time.time()
+
+        def calm() -> bool:
+            self._wait(0.2)  # each look reads all evidence
+            return self.recovery.is_calm(self._fleet.world.evidence("start", BEAT), since)
+
+        if not within(longest, calm):
+            self._tell(f"  not on time again after {longest:g} s")
 
     def _resume_all(self) -> None:
         book = self._fleet.world.book
@@ -129,6 +158,16 @@ class Storm:
     def _kill(self) -> None:
         place = self._pick()
         self._nodes[place].process.end(signal.SIGKILL)
+        self._replace(place)
+
+    def _kill_with_its_spawner(self) -> None:
+        """What it had started is left to supervisors alone."""
+        place = self._pick()
+        process = self._nodes[place].process
+        spawner = process.spawner()
+        process.end(signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it ends by itself when its node is gone
+            os.kill(spawner, signal.SIGKILL)
         self._replace(place)
 
     def _kill_at_a_point(self) -> None:

@@ -1,0 +1,46 @@
+"""What processes cost, as Linux tells it: memory, threads and descriptors of a whole family."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["descriptors", "family", "memory", "threads"]
+
+
+def family(pid: int) -> list[int]:
+    """A process and all that it started."""
+    found = [pid]
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for child in task.read_text().split():
+                found += family(int(child))
+    return found
+
+
+def memory(pid: int) -> float:
+    """MB of the family: what is shared counts once."""
+    return sum(_field(member, "smaps_rollup", "Pss:") for member in family(pid)) / 1e3
+
+
+def threads(pid: int) -> int:
+    return round(sum(_field(member, "status", "Threads:") for member in family(pid)))
+
+
+def descriptors(pid: int) -> int:
+    return sum(_number_of_files(member) for member in family(pid))
+
+
+def _field(pid: int, file: str, name: str) -> float:
+    """0: it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return next((float(line.split()[1]) for line in lines if line.startswith(name)), 0)
+
+
+def _number_of_files(pid: int) -> int:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return len([*Path(f"/proc/{pid}/fd").iterdir()])
+    return 0

@@ -1,0 +1,90 @@
+"""How long it takes after each kind of fault until runs start on time again, by what the commands
+of one steady schedule wrote; what is normal is measured before the first fault."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tests.support.nodes import Evidence
+
+SHORTEST: Final = 0.5
+"""Seconds: what is late by less is on time, whatever the machine does."""
+TIMES: Final = 2
+"""What takes so many times as long as the slowest of the calm is late."""
+IN_ROW: Final = 3
+"""So many due times in a row that started on time are calm."""
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """A fault of some kind, from when to when; then everything was there again."""
+
+    kind: str
+    began: float
+    ended: float
+
+
+@dataclass
+class Recovery:
+    """What is normal, and the faults that disturbed it."""
+
+    normal: float = SHORTEST
+    disturbances: list[Disturbance] = field(default_factory=list)
+    loads: list[float] = field(default_factory=list)
+
+    def learn(self, calm: Iterable[Evidence]) -> None:
+        """From starts before the first fault."""
+        slowest = max((late(line) for line in calm), default=0)
+        self.normal = max(SHORTEST, TIMES * slowest)
+
+    def note(self, kind: str, began: float) -> None:
+        """A fault is over now."""
+        self.disturbances.append(Disturbance(kind, began, time.time()))
+        self.loads.append(os.getloadavg()[0])
+
+    def is_calm(self, starts: list[Evidence], since: float) -> bool:
+        """Whether the last due times after `since` all started on time."""
+        recent = [line for line in starts if line.due > since][-IN_ROW:]
+        return len(recent) == IN_ROW and all(late(line) <= self.normal for line in recent)
+
+    def seconds(self, starts: Iterable[Evidence]) -> dict[str, list[float]]:
+        """By kind: from the end of each fault to the last start that it had made late, or that it
+        had made begin again; 0 where there was none."""
+        lines = sorted(starts, key=lambda line: line.at)
+        found: dict[str, list[float]] = defaultdict(list)
+        for here, following in zip(self.disturbances, [*self.disturbances[1:], None], strict=True):
+            until = following.began if following else float("inf")
+            held_up = [
+                line.at
+                for line in lines
+                if here.began <= line.at < until and (late(line) > self.normal or line.attempt > 1)
+            ]
+            found[here.kind].append(max(max(held_up, default=here.ended) - here.ended, 0))
+        return dict(found)
+
+    def told(self, starts: Iterable[Evidence]) -> Iterator[str]:
+        """A table for people."""
+        found = self.seconds(starts)
+        if not found:
+            return
+        load = statistics.median(self.loads)
+        yield (
+            f"recovery: seconds after a fault until runs start within {self.normal:.1f} s of their"
+            f" due time again, at a load of {load:.1f} on {os.cpu_count()} cores"
+        )
+        yield f"  {'kind of fault':32}{'times':>6}{'median':>9}{'longest':>9}"
+        for kind, taken in sorted(found.items()):
+            median, longest = statistics.median(taken), max(taken)
+            yield f"  {kind:32}{len(taken):>6}{median:>9.1f}{longest:>9.1f}"
+
+
+def late(line: Evidence) -> float:
+    return line.at - line.due
