@@ -36,5 +36,6 @@ BENCHMARKS: Final = (
     Benchmark("simulate", "A simulated day"),
     Benchmark("ahead", "A simulated year"),
     Benchmark("sizes", "Bytes of each row"),
+    Benchmark("costs", "Processor time and WAL of a due time"),
     Benchmark("scale", "Cost against size"),
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["descriptors", "family", "memory", "threads"]
+__all__ = ["descriptors", "family", "memory", "processor_seconds", "threads"]
 
 
 def family(pid: int) -> list[int]:
@@ -25,6 +26,15 @@ def memory(pid: int) -> float:
 
 def threads(pid: int) -> int:
     return round(sum(_field(member, "status", "Threads:") for member in family(pid)))
+
+
+def processor_seconds(pid: int) -> float:
+    """Of one process; of those that it has waited for as well."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def descriptors(pid: int) -> int:

@@ -33,6 +33,9 @@ ALONE: Final = ("APScheduler 3",)
 PATIENCE: Final = 90.0
 """Seconds after the last due time: leases last for half a minute."""
 LATE: Final = 0.25
+WARM: Final = 5
+"""Jobs that have ended before anything breaks: until then a worker only starts."""
+WARM_WITHIN: Final = 60.0
 
 
 class Recovery(NamedTuple):
@@ -91,6 +94,7 @@ def after_crash(
     with stage(server, name) as on_stage:
         begin = prepare(on_stage, seconds, rate)
         on_stage.start()
+        on_stage.wait(WARM, begin + WARM_WITHIN)
         sleep_until(begin + seconds / 5)
         crashed = time.time()
         server.stop()
@@ -105,6 +109,7 @@ def after_kill(server: Server, name: str, seconds: float, rate: float, patience:
         begin = prepare(on_stage, seconds, rate)
         doomed = on_stage.start(hold=1)
         on_stage.start(hold=1)
+        on_stage.wait(WARM, begin + WARM_WITHIN)
         sleep_until(begin + seconds / 5)
         doomed.kill()
         killed = time.time()

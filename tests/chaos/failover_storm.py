@@ -35,7 +35,7 @@ class FailoverStorm:
         self._fleet, self._standby = fleet, standby
         self._chance, self._told = Random(number), told
         self._pause = threading.Event()
-        self.recovery = Recovery()
+        self.recovery = Recovery(BEAT)
 
     def blow(self) -> list[str]:
         """Returns what is wrong when all has healed."""

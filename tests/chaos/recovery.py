@@ -36,13 +36,15 @@ class Disturbance:
 class Recovery:
     """What is normal, and the faults that disturbed it."""
 
+    beat: str
+    """the schedule that nobody changes, and whose starts tell what is late"""
     normal: float = SHORTEST
     disturbances: list[Disturbance] = field(default_factory=list)
     loads: list[float] = field(default_factory=list)
 
     def learn(self, calm: Iterable[Evidence]) -> None:
         """From starts before the first fault."""
-        slowest = max((late(line) for line in calm), default=0)
+        slowest = max((late(line) for line in calm if line.schedule == self.beat), default=0)
         self.normal = max(SHORTEST, TIMES * slowest)
 
     def note(self, kind: str, began: float) -> None:
@@ -52,12 +54,14 @@ class Recovery:
 
     def is_calm(self, starts: list[Evidence], since: float) -> bool:
         """Whether the last due times after `since` all started on time."""
-        recent = [line for line in starts if line.due > since][-IN_ROW:]
+        beats = [line for line in starts if line.schedule == self.beat and line.due > since]
+        recent = beats[-IN_ROW:]
         return len(recent) == IN_ROW and all(late(line) <= self.normal for line in recent)
 
     def seconds(self, starts: Iterable[Evidence]) -> dict[str, list[float]]:
-        """By kind: from the end of each fault to the last start that it had made late, or that it
-        had made begin again; 0 where there was none."""
+        """By kind: from the end of each fault to the last start of the beat that was late, or of any
+        run that a node had lost; 0 where there was none. `starts` are of schedules that retry
+        nothing by themselves."""
         lines = sorted(starts, key=lambda line: line.at)
         found: dict[str, list[float]] = defaultdict(list)
         for here, following in zip(self.disturbances, [*self.disturbances[1:], None], strict=True):
@@ -65,10 +69,13 @@ class Recovery:
             held_up = [
                 line.at
                 for line in lines
-                if here.began <= line.at < until and (late(line) > self.normal or line.attempt > 1)
+                if here.began <= line.at < until and self._is_held_up(line)
             ]
             found[here.kind].append(max(max(held_up, default=here.ended) - here.ended, 0))
         return dict(found)
+
+    def _is_held_up(self, line: Evidence) -> bool:
+        return line.attempt > 1 or (line.schedule == self.beat and late(line) > self.normal)
 
     def told(self, starts: Iterable[Evidence]) -> Iterator[str]:
         """A table for people."""

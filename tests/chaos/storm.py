@@ -41,7 +41,7 @@ class Storm:
     def __init__(self, fleet: Fleet, number: int, told: Callable[[str], None]) -> None:
         self._fleet, self._chance, self._told = fleet, Random(number), told
         self._over = threading.Event()
-        self.recovery = Recovery()
+        self.recovery = Recovery(BEAT)
         people, losses = fleet.proxy(), Random(number + 2)
         people.lose = lambda: "reply" if losses.random() < 0.1 else ""
         theirs = [name for name in (*LOAD, *SCHEDULES) if name != BEAT]

@@ -131,6 +131,11 @@ class Server:
         self._process = self._launch("postgres", "-D", str(self.folder / "data"), *words)
         eventually(self._answers)
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
         """End it: SIGQUIT as after a crash, SIGINT in order."""
         if self._administrator is not None:
