@@ -14,6 +14,7 @@ from duebook.client.use_cases import V1
 from duebook.model.aliases import SHORT_FORMS, SWITCHES
 from duebook.model.enqueued import ENQUEUE_POLICIES
 from duebook.model.schedule import FIELDS, POLICIES, DefinitionField
+from tools.capacity import table_of_constants, table_of_needs
 from tools.reference import REFERENCE
 
 if TYPE_CHECKING:
@@ -202,6 +203,7 @@ DERIVED: Final[dict[str, list[Callable[[], Iterator[str]]]]] = {
     "src/duebook/model/policies.py": [typed_policies, typed_definition, typed_enqueue],
     "src/duebook/aio/parts.py": [async_imports, async_parts],
     "docs/api.md": [table_of_operations],
+    "docs/capacity.md": [table_of_constants, table_of_needs],
     "docs/definition.md": [table_of_fields, table_of_short_forms],
 }
 """File -> what stands between its marks, in order."""

@@ -59,12 +59,13 @@ class Recovery:
         return len(recent) == IN_ROW and all(late(line) <= self.normal for line in recent)
 
     def seconds(self, starts: Iterable[Evidence]) -> dict[str, list[float]]:
-        """By kind: from the end of each fault to the last start of the beat that was late, or of any
-        run that a node had lost; 0 where there was none. `starts` are of schedules that retry
+        """By kind: from the end of each fault to the last start of the beat that was late, or of
+        any run that a node had lost; 0 where there was none. `starts` are of schedules that retry
         nothing by themselves."""
         lines = sorted(starts, key=lambda line: line.at)
+        followers = [*self.disturbances, None][1:]
         found: dict[str, list[float]] = defaultdict(list)
-        for here, following in zip(self.disturbances, [*self.disturbances[1:], None], strict=True):
+        for here, following in zip(self.disturbances, followers, strict=True):
             until = following.began if following else float("inf")
             held_up = [
                 line.at
