@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 NAMES: Final = (*SCHEDULERS, *QUEUES)
 PATIENCE: Final = 60
+SETTLED: Final = 15.0
+"""Seconds until what a start asks is over, also for those that never stop asking."""
 IMPORTS: Final = {
     "APScheduler 3": "apscheduler.schedulers.background",
     "APScheduler 4": "apscheduler",
@@ -71,8 +73,7 @@ def report(server: Server, seconds: int, rounds: int) -> int:
                 leave_out(name, "its first job did not start")
                 continue
             starts.append(taken)
-            statements_at_rest(server)
-            before = statements(server)
+            before = statements_at_rest(server, SETTLED)
             threading.Event().wait(seconds)
             queries = (statements(server) - before) / seconds
             assert on_stage.worker is not None

@@ -120,10 +120,12 @@ def queries_at_rest(
         return (statements(server) - before) / seconds / number
 
 
-def statements_at_rest(server: Server) -> int:
-    """Their number once nobody has asked anything for three seconds: nodes that start ask a lot."""
+def statements_at_rest(server: Server, longest: float = float("inf")) -> int:
+    """Their number once nobody has asked anything for three seconds, but no later than `longest`:
+    nodes that start ask a lot."""
     seen, since = statements(server), time.monotonic()
-    while time.monotonic() - since < 3:
+    end = since + longest
+    while time.monotonic() < min(since + 3, end):
         threading.Event().wait(0.2)
         if (found := statements(server)) != seen:
             seen, since = found, time.monotonic()

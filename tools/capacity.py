@@ -3,8 +3,8 @@ prints the tables of docs/capacity.md.
 
     python -m tools.capacity [SCHEDULES [A_DAY [KEEP_DAYS]]]
 
-The constants are those of `python -m bench sizes costs` on two cores, PostgreSQL 18 and Python 3.11;
-what is not measured is marked as assumed.
+The constants are those of `python -m bench sizes costs` on two cores, PostgreSQL 18 and Python
+3.11; what is not measured is marked as assumed.
 """
 
 from __future__ import annotations
