@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bench import results
+from bench.environments import PEERS
 from bench.listing import BENCHMARKS
 
 if TYPE_CHECKING:
@@ -87,10 +88,13 @@ def origin(result: dict[str, Any]) -> str:
     machine, versions = result["machine"], result["versions"]
     memory = f", {machine['memory_gb']} GB of memory" if "memory_gb" in machine else ""
     cores = f"{machine['cores']} cores"
+    named = " ".join(figure["name"] for figure in result["figures"])
     peers = ", ".join(
-        f"{name} {version}" for name, version in versions.items() if name[0].isupper()
+        f"{PEERS[name].package.rstrip('34')} {versions[name]}"
+        for name in PEERS
+        if name in versions and name in named and "," not in name
     )
-    beside = f" Beside {peers}." if peers and "beside" in title_of(result).lower() else ""
+    beside = f" Beside {peers}." if peers else ""
     quick = (
         " **Tried with tiny sizes; the figures mean little.**" if result["size"] != "full" else ""
     )
@@ -99,10 +103,6 @@ def origin(result: dict[str, Any]) -> str:
         f" {versions['postgresql']} and Python {versions['python']} on {cores}{memory}."
         f"{beside}{quick}"
     )
-
-
-def title_of(result: dict[str, Any]) -> str:
-    return next(b.title for b in BENCHMARKS if b.words == result["benchmark"])
 
 
 def row(figure: dict[str, Any]) -> str:

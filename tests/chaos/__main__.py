@@ -12,10 +12,12 @@ import os
 import shutil
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING
 
+from tests.chaos.brokers import Brokers
 from tests.chaos.clock_storm import ClockStorm
 from tests.chaos.failover_storm import FailoverStorm, open_pair
 from tests.chaos.fleet import LOAD, open_fleet
@@ -69,8 +71,11 @@ def main() -> int:
 
     server = Server(durable=True)
     try:
-        with open_fleet(folder, server, "template0") as fleet:
-            storm = Storm(fleet, number, tell)
+        with (
+            closing(Brokers(folder)) as brokers,
+            open_fleet(folder, server, "template0") as fleet,
+        ):
+            storm = Storm(fleet, number, tell, brokers)
             wrong += storm.blow(minutes * 60, CALM)
             count(fleet)
             recoveries += [*storm.recovery.told(steady(fleet))]

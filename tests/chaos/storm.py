@@ -23,6 +23,7 @@ from tests.support.waiting import within
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.chaos.brokers import Brokers
     from tests.chaos.proxy import Loss
 
 NODES: Final = 3
@@ -38,7 +39,13 @@ STOPPABLE: Final = [point for point in POINTS if point.startswith(("ticker", "di
 class Storm:
     """One storm over a fleet; `told` gets a line for each fault."""
 
-    def __init__(self, fleet: Fleet, number: int, told: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        number: int,
+        told: Callable[[str], None],
+        brokers: Brokers | None = None,
+    ) -> None:
         self._fleet, self._chance, self._told = fleet, Random(number), told
         self._over = threading.Event()
         self.recovery = Recovery(BEAT)
@@ -48,6 +55,7 @@ class Storm:
         self._people = People(people.url, fleet.seen, theirs, Random(number + 1))
         self._observer = Observer(fleet.url, fleet.seen)
         self._receiver = Receiver(Random(number + 3))
+        self._brokers = brokers
         self._faults: list[Callable[[], None]] = [
             self._kill,
             self._kill_with_its_spawner,
@@ -62,6 +70,7 @@ class Storm:
             self._forgotten_connections,
             self._cut,
             self._leave,
+            *([self._pause_the_brokers] if brokers else []),
         ]
 
     def blow(self, seconds: float, calm: float = 0) -> list[str]:
@@ -74,6 +83,8 @@ class Storm:
         fleet.load()
         fleet.load_flows()
         self._receiver.listen(fleet.world.book, "duebook.runs")
+        if self._brokers:
+            self._brokers.listen(fleet.world.book, "duebook.runs")
         fleet.node(**RELAYING)
         self._nodes = [self._new_node() for _ in range(NODES)]
         fleet.up()
@@ -101,6 +112,9 @@ class Storm:
         fleet.end_load()
         fleet.drain()
         self._receiver.wait_for_all(fleet.url)
+        if self._brokers:
+            self._brokers.wait_for_all(fleet.url)
+            self._brokers.testify(fleet.seen)
         self._observer.end()
         fleet.end()
         self._receiver.testify(fleet.seen)
@@ -220,6 +234,12 @@ class Storm:
 
     def _crash_the_server(self) -> None:
         self._fleet.crash_server()
+
+    def _pause_the_brokers(self) -> None:
+        assert self._brokers is not None
+        self._brokers.pause()
+        self._wait(LEASE)
+        self._brokers.resume()
 
     def _lose_commits(self) -> None:
         proxy = self._nodes[self._pick()].proxy
