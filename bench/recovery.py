@@ -31,7 +31,7 @@ NAMES: Final = (*(name for name in SCHEDULERS if name != "Celery beat"), *QUEUES
 ALONE: Final = ("APScheduler 3",)
 """Which cannot share a database among processes."""
 PATIENCE: Final = 90.0
-"""Seconds after the last due time: leases last for half a minute."""
+"""Seconds after the last due time, and after the fault: leases last for half a minute."""
 LATE: Final = 0.25
 WARM: Final = 5
 """Jobs that have ended before anything breaks: until then a worker only starts."""
@@ -57,7 +57,7 @@ def main() -> None:
     server = Server(durable=True)
     try:
         server.make_template(lambda url: PostgresStore(url).close())
-        patience = 45 if options.quick else PATIENCE
+        patience = 60 if options.quick else PATIENCE
         names = available(server, tuple(options.only))
         sys.exit(report(server, names, options.seconds, options.rate, patience))
     finally:
@@ -100,7 +100,7 @@ def after_crash(
         server.stop()
         server.start()
         back = time.time()
-        found = on_stage.wait(round(seconds * rate), begin + seconds + patience)
+        found = on_stage.wait(round(seconds * rate), max(begin + seconds, back) + patience)
     return judge(found, crashed, back, round(seconds * rate))
 
 
@@ -113,7 +113,7 @@ def after_kill(server: Server, name: str, seconds: float, rate: float, patience:
         sleep_until(begin + seconds / 5)
         doomed.kill()
         killed = time.time()
-        found = on_stage.wait(round(seconds * rate), begin + seconds + patience)
+        found = on_stage.wait(round(seconds * rate), max(begin + seconds, killed) + patience)
     return judge(found, killed, killed, round(seconds * rate))
 
 
