@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ from duebook.ids import new_id
 from duebook.model.definition import load_spec
 from duebook.store.sql.rows import from_micros, to_micros
 from duebook.store.sqlite import SqliteStore
+from duebook.store.values import NewSchedule
 
 if TYPE_CHECKING:
     from duebook.store.base import Store, Tx
@@ -38,6 +40,8 @@ EXPRESSION = "* * * * *"
 SPEC = {"trigger": {"cron": EXPRESSION}, "target": {"command": ["true"]}, "overlap": "allow"}
 BATCH = 1_000
 ROUNDS = 5
+AT_ONCE = 1_000
+"""Schedules that are added in one transaction."""
 
 
 class Clock:
@@ -115,17 +119,15 @@ def tick_milliseconds(path: Path, schedules: int) -> float:
 
 def fill(store: Store, number: int, later: timedelta | None = None) -> None:
     spec = load_spec(SPEC, "bench")
+    due = START + (later or timedelta(minutes=1))
 
-    def add(tx: Tx) -> None:
-        due = START + (later or timedelta(minutes=1))
-        for _ in range(min(number - done, 10_000)):
-            id_ = new_id()
-            tx.schedules.create_schedule(id_, "default", f"s-{id_[9:]}-x", spec, due, due, "bench")
+    def add(tx: Tx, size: int) -> None:
+        ids = [new_id() for _ in range(size)]
+        made = [NewSchedule(id_, "default", f"s-{id_[9:]}-x", spec, due, due) for id_ in ids]
+        tx.schedules.create_schedules(made, "bench", START)
 
-    done = 0
-    while done < number:
-        store.transact(add)
-        done += 10_000
+    for first in range(0, number, AT_ONCE):
+        store.transact(partial(add, size=min(AT_ONCE, number - first)))
 
 
 def loop_per_second(path: Path) -> float:

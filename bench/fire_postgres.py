@@ -102,7 +102,7 @@ def report(server: Server, many: int, rounds: int) -> None:
     for _ in range(rounds):  # by turns, for the machine may be busy now and then
         for fire, processes in kinds:
             speeds = found.setdefault((fire.__name__, processes), [])
-            speeds.append(speed(server, fire, processes))
+            speeds.append(speed(server, fire, processes, (10 if rounds > 1 else 2) * BATCH))
         loop.append(speed(server, fire_by_row, 1, BATCH))
     (best, us), (best_of_two, two) = (
         [found[f.__name__, n] for f in (fire_by_statement, fire_by_ticker)] for n in (1, 2)
@@ -145,7 +145,7 @@ def books(server: Server, schedules: int, due: int) -> Iterator[tuple[str, Clock
         yield url, clock
 
 
-def speed(server: Server, fire: Fire, processes: int, number: int = 10 * BATCH) -> float:
+def speed(server: Server, fire: Fire, processes: int, number: int) -> float:
     """Due schedules per second of so many processes together."""
     with books(server, number, number) as (url, clock):
         with crew(fire, url, processes) as work:
