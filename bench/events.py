@@ -38,6 +38,7 @@ from duebook.model.definition import load_spec
 from duebook.model.event import new_draft
 from duebook.sinks.kafka import KafkaSink
 from duebook.store.postgres import PostgresStore
+from duebook.store.values import NewSchedule
 from duebook.targets.addresses import read_networks
 from duebook.targets.posting import Poster
 from duebook.timetext import parse_instant
@@ -224,13 +225,12 @@ def since_due(server: Server) -> tuple[float, float]:
 
 
 def add_due_times(store: PostgresStore, begin: datetime) -> None:
-    def add(tx: Tx) -> None:
-        for n in range(RATE * SECONDS):
-            at = begin + timedelta(seconds=n / RATE)
-            spec = load_spec(EVENT | {"trigger": {"at": at.isoformat()}}, f"job-{n}")
-            tx.schedules.create_schedule(new_id(), "default", f"job-{n}", spec, at, at, "")
-
-    store.transact(add)
+    made = []
+    for n in range(RATE * SECONDS):
+        at = begin + timedelta(seconds=n / RATE)
+        spec = load_spec(EVENT | {"trigger": {"at": at.isoformat()}}, f"job-{n}")
+        made.append(NewSchedule(new_id(), "default", f"job-{n}", spec, at, at))
+    store.transact(lambda tx: tx.schedules.create_schedules(made, "", utc_now()))
     assert utc_now() < begin
 
 

@@ -17,7 +17,7 @@ from contextlib import ExitStack, closing
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tests.support.postgres import Server
 from tests.support.waiting import eventually
@@ -31,9 +31,11 @@ from duebook.clock import utc_now
 from duebook.ids import new_id
 from duebook.model.definition import load_spec
 from duebook.store.postgres import PostgresStore
+from duebook.store.values import NewSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
 SESSIONS = "SELECT count(*) FROM node_sessions"
 NOTED = {"target": {"task": "note_start"}, "overlap": "allow"}
@@ -83,10 +85,7 @@ def fire_steadily(url: str, seconds: int) -> None:
     """A hundred schedules a second become due, one after the other; returns when all have run."""
     with closing(PostgresStore(url)) as store:
         begin = utc_now() + timedelta(seconds=6 + seconds / 3)  # they are added by then
-        for number in range(100 * seconds):
-            at = begin + timedelta(milliseconds=10 * number)
-            trigger = {"at": at.isoformat()}
-            add(store, f"job-{number}", NOTED | {"trigger": trigger})
+        add(store, [begin + timedelta(milliseconds=10) * n for n in range(100 * seconds)])
         assert utc_now() < begin
         end = begin + timedelta(seconds=seconds + 3)
         threading.Event().wait((end - utc_now()).total_seconds())
@@ -137,14 +136,13 @@ def statements(server: Server) -> int:
     return log.count(" LOG:  statement: ") + log.count(" LOG:  execute ")
 
 
-def add(store: PostgresStore, name: str, form: dict[str, Any]) -> None:
-    spec = load_spec(form, name)
-
-    def work(tx: Any) -> None:
-        due_at = spec.triggers[0].next_after(tx.now)
-        tx.schedules.create_schedule(new_id(), "default", name, spec, due_at, due_at, "bench")
-
-    store.transact(work)
+def add(store: PostgresStore, times: list[datetime]) -> None:
+    """A schedule for each time, due once."""
+    made = []
+    for number, at in enumerate(times):
+        spec = load_spec(NOTED | {"trigger": {"at": at.isoformat()}}, f"job-{number}")
+        made.append(NewSchedule(new_id(), "default", f"job-{number}", spec, at, at))
+    store.transact(lambda tx: tx.schedules.create_schedules(made, "bench", utc_now()))
 
 
 if __name__ == "__main__":
