@@ -13,7 +13,7 @@ from duebook.errors import counted
 from duebook.web.times import length_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from duebook.model.insight import Coming, RunMark
@@ -83,8 +83,11 @@ def _height(value: float, longest: float, room: int) -> int:
     return max(round(room * math.sqrt(value / longest)), room // 5)
 
 
-def duration_chart(marks: Sequence[RunMark], clock: Clock) -> Markup:
-    """How long each run took, each with its own hint; a line at the mean of those that ended."""
+def duration_chart(
+    marks: Sequence[RunMark], clock: Clock, link: Callable[[str], str] | None = None
+) -> Markup:
+    """How long each run took, each with its own hint and a link to it; a line at the mean of those
+    that ended."""
     ended = [mark for mark in marks if mark.took is not None]
     if len(ended) < 2:
         return Markup("")
@@ -92,12 +95,15 @@ def duration_chart(marks: Sequence[RunMark], clock: Clock) -> Markup:
     top = next((step for step in SCALES if step >= longest), longest)
     wide = CHART_WIDTH / len(ended)
     bars = Markup("").join(
-        _bar(
-            mark.status,
-            number * wide,
-            wide,
-            _seconds(mark.took) / top,
-            f"{clock.text(mark.at)}: {mark.status} after {length_text(mark.took)}",
+        _linked(
+            _bar(
+                mark.status,
+                number * wide,
+                wide,
+                _seconds(mark.took) / top,
+                f"{clock.text(mark.at)}: {mark.status} after {length_text(mark.took)}",
+            ),
+            link(mark.id) if link else "",
         )
         for number, mark in enumerate(ended)
     )
@@ -110,7 +116,14 @@ def duration_chart(marks: Sequence[RunMark], clock: Clock) -> Markup:
     )
     scale = [length_text(timedelta(seconds=value)) for value in (top, top / 2)]
     ends = (clock.text(ended[0].at), f"mean {mean_text}", clock.text(ended[-1].at))
-    return framed(bars + line, words, [*scale, "0"], ends)
+    return framed(bars + line, words, [*scale, "0"], ends, link is not None)
+
+
+def _linked(drawn: Markup, address: str) -> Markup:
+    """A link for the mouse: keys and screen readers have the same runs in the table below."""
+    if not address:
+        return drawn
+    return Markup('<a href="{}" tabindex="-1" aria-hidden="true">{}</a>').format(address, drawn)
 
 
 def success_chart(days: Sequence[DayFigures]) -> Markup:
@@ -136,16 +149,20 @@ def success_chart(days: Sequence[DayFigures]) -> Markup:
     return framed(bars, words, ["100%", "50%", "0"], (str(known[0].day), str(known[-1].day)))
 
 
-def framed(drawn: Markup, words: str, scale: Sequence[str], ends: Sequence[str]) -> Markup:
-    """A chart that is stretched, with a scale beside it and times below, which are not."""
+def framed(
+    drawn: Markup, words: str, scale: Sequence[str], ends: Sequence[str], links: bool = False
+) -> Markup:
+    """A chart that is stretched, with a scale beside it and times below, which are not; with links
+    in it, it is no image."""
     grid = Markup('<path class="grid" d="M0 .5H{0}M0 {1}H{0}M0 {2}H{0}"/>').format(
         CHART_WIDTH, CHART_HEIGHT / 2, CHART_HEIGHT - 0.5
     )
+    role = "group" if links else "img"
     return Markup(
         '<figure class="framed"><div class="scale" aria-hidden="true">{}</div>'
-        '<svg class="chart" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" '
+        '<svg class="chart" viewBox="0 0 {} {}" preserveAspectRatio="none" role="{}" '
         'aria-label="{}">{}{}</svg><div class="ends" aria-hidden="true">{}</div></figure>'
-    ).format(_spans(scale), CHART_WIDTH, CHART_HEIGHT, words, grid, drawn, _spans(ends))
+    ).format(_spans(scale), CHART_WIDTH, CHART_HEIGHT, role, words, grid, drawn, _spans(ends))
 
 
 def _spans(texts: Sequence[str]) -> Markup:
@@ -165,18 +182,27 @@ def _level(share: float) -> float:
     return round(CHART_HEIGHT * (1 - share), 1)
 
 
-def time_line(coming: Sequence[Coming], start: datetime, until: datetime, clock: Clock) -> Markup:
-    """What is due by the minute, up to `until`."""
+def time_line(
+    coming: Sequence[Coming],
+    start: datetime,
+    until: datetime,
+    clock: Clock,
+    link: Callable[[Sequence[Coming]], str] | None = None,
+) -> Markup:
+    """What is due by the minute, up to `until`; each minute with a link to it."""
     minutes: dict[int, list[Coming]] = {}
     for due in coming:
         minutes.setdefault(max(int((due.at - start).total_seconds() // 60), 0), []).append(due)
     most = max(map(len, minutes.values()), default=1)
     bars = Markup("").join(
-        Markup('<rect x="{}" y="{}" width="9" height="{}"><title>{}</title></rect>').format(
-            minute * 12 + 1,
-            64 - _height(len(found), most, 56),
-            _height(len(found), most, 56),
-            _due_words(found, clock),
+        _linked(
+            Markup('<rect x="{}" y="{}" width="9" height="{}"><title>{}</title></rect>').format(
+                minute * 12 + 1,
+                64 - _height(len(found), most, 56),
+                _height(len(found), most, 56),
+                _due_words(found, clock),
+            ),
+            link(found) if link else "",
         )
         for minute, found in sorted(minutes.items())
         if minute < 60
@@ -192,10 +218,10 @@ def time_line(coming: Sequence[Coming], start: datetime, until: datetime, clock:
         )
     words = f"{counted(len(coming), 'due time')} in the next hour"
     return Markup(
-        '<figure class="hour"><svg class="time-line" viewBox="0 0 720 66" role="img" '
+        '<figure class="hour"><svg class="time-line" viewBox="0 0 720 66" role="{}" '
         'preserveAspectRatio="none" aria-label="{}"><path class="axis" d="M0 64H720"/>{}{}</svg>'
         '<div class="ends" aria-hidden="true">{}</div></figure>'
-    ).format(words, beyond, bars, _spans(ticks))
+    ).format("group" if link else "img", words, beyond, bars, _spans(ticks))
 
 
 def _due_words(found: Sequence[Coming], clock: Clock) -> str:

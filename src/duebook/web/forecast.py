@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Calendar", "Week", "coming_hours", "hours_from"]
 
 HOUR: Final = timedelta(hours=1)
-WEEK: Final = 7 * 24
+A_DAY: Final = 24
+WEEK: Final = 7 * A_DAY
 PORTION: Final = 100
 RESTS: Final = 3
 """Times as long as it counts a portion, so that pages of others do not wait for it."""
@@ -142,6 +143,10 @@ class Calendar:
             self._count_on(namespace, insights, now)
         return week
 
+    def last_day(self, namespace: str, insights: Insights, now: datetime) -> list[HourLoad]:
+        """The hours of the last day in which runs ended."""
+        return self._past_hours(namespace, insights, now, A_DAY)
+
     def _keep(self, namespace: str, week: Week) -> None:
         with self._lock:
             self._weeks[namespace] = (self._clock(), week)
@@ -150,15 +155,19 @@ class Calendar:
                 forgotten, _ = self._weeks.popitem(last=False)
                 self._past.pop(forgotten, None)
 
-    def _past_hours(self, namespace: str, insights: Insights, now: datetime) -> list[HourLoad]:
-        """Hours that are over stay as they were, so each is counted once."""
-        hours = hours_from(now - (WEEK - 1) * HOUR)
+    def _past_hours(
+        self, namespace: str, insights: Insights, now: datetime, most: int = WEEK
+    ) -> list[HourLoad]:
+        """The last hours, as many as asked for. Hours that are over stay as they were, so each is
+        counted once."""
+        week = hours_from(now - (WEEK - 1) * HOUR)
+        hours = week[-most:]
         known = self._past.get(namespace, {})
         missing = next((hour for hour in hours[:-1] if hour not in known), hours[-1])
         loads = {load.hour: load for load in insights.hours(missing, now + HOUR)}
         empty = {hour: HourLoad(hour, 0, 0, timedelta()) for hour in hours[:-1] if hour >= missing}
         over = {hour: load for hour, load in (empty | loads).items() if hour < hours[-1]}
-        kept = {hour: load for hour, load in known.items() if hour >= hours[0]} | over
+        kept = {hour: load for hour, load in known.items() if hour >= week[0]} | over
         self._past[namespace] = kept
         return [load for load in (kept | loads).values() if load.runs and load.hour >= hours[0]]
 

@@ -20,6 +20,7 @@ from duebook.model.secret import show_payload
 from duebook.timetext import format_instant, parse_instant
 from duebook.web.ansi import coloured, escaped, stripped
 from duebook.web.changes import field_changes, field_values
+from duebook.web.day_chart import hour_range
 from duebook.web.labels import label_text, labels_text
 from duebook.web.times import city, length_text
 
@@ -62,6 +63,7 @@ def _environment() -> Environment:
         "instant": parse_instant,
         "moment": format_instant,
         "plural": counted,
+        "hour_range": hour_range,
         "span": _span,
         "late": _late,
         "spanning": _spanning,

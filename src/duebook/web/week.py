@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +13,7 @@ from duebook.triggers.zones import local_datetime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import date
+    from datetime import date, datetime
 
     from duebook.model.insight import HourLoad
 
@@ -32,6 +33,8 @@ class Cell:
     busy: timedelta = timedelta()
     level: int = 0
     """0 for nothing, 1 to 5 by how it compares with the busiest"""
+    hour: datetime | None = None
+    """when it begins"""
 
     @property
     def short(self) -> str:
@@ -64,7 +67,10 @@ def week_table(loads: Sequence[HourLoad], first: date, zone: str) -> WeekTable:
         wall = local_datetime(load.hour, zone)
         known = found.get((wall.date(), wall.hour), Cell())
         found[wall.date(), wall.hour] = Cell(
-            known.runs + load.runs, known.failed + load.failed, known.busy + load.busy
+            known.runs + load.runs,
+            known.failed + load.failed,
+            known.busy + load.busy,
+            hour=min(known.hour or load.hour, load.hour),
         )
     most = max((cell.runs for cell in found.values()), default=0)
     rows = [[levelled(found.get((day, hour)), most) for day in days] for hour in range(24)]
@@ -76,7 +82,7 @@ def levelled(cell: Cell | None, most: int) -> Cell:
     if cell is None or not cell.runs:
         return Cell()
     level = min(1 + int(4 * math.sqrt(cell.runs / most)), 5)
-    return Cell(cell.runs, cell.failed, cell.busy, level)
+    return replace(cell, level=level)
 
 
 def fullest(loads: Sequence[HourLoad]) -> list[HourLoad]:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.budget import Budget
 from duebook.clock import utc_now
+from duebook.errors import OverBudget
 from duebook.model.insight import HourLoad, Planned, RunMark
 from duebook.model.statistics import by_day
 from duebook.web import forecast
 from duebook.web.charts import duration_chart, success_chart
 from duebook.web.forecast import Calendar, coming_hours
+from duebook.web.routes import due
 from duebook.web.times import Clock
 from duebook.web.week import Cell, fullest, week_table
 from tests.support.builders import BEGIN, MINUTE, SECOND, begin, claim, make_spec, settle
@@ -36,11 +38,55 @@ def test_a_herd_at_midnight_is_seen(viewer: Browser, book: Book) -> None:
     (claimed,) = claim(book.store)
     settle(book.store, claimed.token)
     page = viewer.ok("/calendar")
-    assert page.source.count('title="5 runs, 0.0 workers busy">5</td>') == 6
-    assert 'title="1 run, 0.0 workers busy">1</td>' in page.source
+    assert page.source.count('title="5 runs, 0.0 workers busy"') == 6
+    assert len(re.findall(r"0.0 workers busy\">5</a></td>", page.source)) == 6
+    assert len(re.findall(r"1 run, 0.0 workers busy\">1</a></td>", page.source)) == 1
+    past, *_ = [link for link in page.links if link.startswith("/runs?from=")]
+    assert "job-0" in viewer.ok(past).text
+    coming, *_ = [link for link in page.links if link.startswith("/due?from=")]
+    listed = viewer.ok(coming)
+    assert [f"/schedules/job-{number}" in listed.links for number in range(5)] == [True] * 5
     assert page.text.count("00:00") >= 5
     assert page.text.count("Busiest hours") == 2
     assert viewer.ok("/calendar").status == 200
+
+
+def test_what_is_due_in_a_stretch_is_listed_page_by_page(
+    viewer: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        book.schedules.create(f"job-{number}", trigger={"every": "20m"}, target=TRUE)
+    book.schedules.create("seldom", trigger={"cron": "0 0 1 1 *"}, target=TRUE)
+    monkeypatch.setattr("duebook.web.routes.due.LISTED", 2)
+    seen, path = [], "/due"
+    for _ in range(3):
+        page = viewer.ok(path)
+        seen += re.findall(r'row-link" href="/schedules/([a-z0-9-]+)"', page.source)
+        path = next((link for link in page.links if link.startswith("/due?after=")), "")
+    assert seen == [f"job-{number}" for number in range(5)]
+    assert "Nothing is due" in viewer.ok("/due?from=2031-05-05T01:00&to=2031-05-05T01:01").text
+    assert viewer.get("/due?from=2031-05-05T01:00&to=2031-05-04T01:00").status == 422
+    assert viewer.get("/due?from=2031-05-05T01:00&to=2032-05-04T01:00").status == 422
+
+
+def test_who_looks_for_due_times_too_long_goes_on_from_there(
+    viewer: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        book.schedules.create(name, trigger={"every": "20m"}, target=TRUE)
+    find, calls = due._row, []
+
+    def tired(*given: Any) -> Any:
+        calls.append(given)
+        if len(calls) == 2:
+            raise OverBudget("too long")
+        return find(*given)
+
+    monkeypatch.setattr("duebook.web.routes.due._row", tired)
+    page = viewer.ok("/due")
+    (more,) = [link for link in page.links if link.startswith("/due?after=")]
+    assert more == "/due?after=a"
+    assert "/schedules/c" in viewer.ok(more).links
 
 
 def test_due_times_and_their_durations_are_counted_by_the_hour() -> None:

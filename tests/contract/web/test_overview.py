@@ -185,3 +185,30 @@ def test_a_part_of_the_hour_is_said_to_be_one(
     assert "these are the ones due by" not in viewer.ok("/").text
     monkeypatch.setattr("duebook.book.insights.MOST_COMING", 2)
     assert "these are the ones due by" in viewer.ok("/").text
+
+
+def test_the_last_day_is_a_chart_whose_bars_lead_to_runs(viewer: Browser, book: Book) -> None:
+    book.schedules.create("job", trigger={"every": "10m"}, target=TRUE)
+    begin(book.store)
+    assert "The last 24 hours" not in viewer.ok("/").text
+    book.schedules.trigger("job")
+    (claimed,) = claim(book.store)
+    settle(book.store, claimed.token)
+    page = viewer.ok("/")
+    assert "The last 24 hours" in page.text
+    (bar,) = [link for link in page.links if link.startswith("/runs?from=")]
+    assert claimed.run.id in " ".join(viewer.ok(bar).links)
+    book.schedules.trigger("job")
+    (claimed,) = claim(book.store)
+    settle(book.store, claimed.token, "failed", error="no")
+    page = viewer.ok("/")
+    assert "2 runs by hour in the last day, 1 failed" in page.source
+    bars = [link for link in page.links if link.startswith("/runs?from=")]
+    assert any("status=failed" in link for link in bars)
+
+
+def test_the_minutes_of_the_next_hour_lead_to_what_is_due(viewer: Browser, book: Book) -> None:
+    book.schedules.create("job", trigger={"every": "50m"}, target=TRUE)
+    page = viewer.ok("/")
+    (minute,) = [link for link in page.links if link.startswith("/due?from=")]
+    assert "/schedules/job" in viewer.ok(minute).links

@@ -141,7 +141,7 @@ def get_analytics(page: CurrentPage, name: str) -> Response:
         schedule=schedule,
         whole=figures(marks),
         days=days,
-        chart=duration_chart(marks[-200:], clock),
+        chart=duration_chart(marks[-200:], clock, lambda id_: page.url("runs", id_)),
         success=success_chart(days),
         since=marks[0].at if marks else None,
         most=MEASURED,

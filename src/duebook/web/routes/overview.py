@@ -13,19 +13,23 @@ from duebook.book.insights import EACH_COMING
 from duebook.book.readiness import GRACE
 from duebook.model.access import Role
 from duebook.model.insight import fold_steps
+from duebook.triggers.zones import local_datetime
 from duebook.web.charts import time_line
+from duebook.web.day_chart import day_chart
 from duebook.web.page_request import CurrentPage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from duebook.model.insight import Coming, Overview
+    from duebook.book import Book
+    from duebook.model.insight import Coming, HourLoad, Overview
 
 __all__ = ["operations"]
 
 operations = Operations("", "pages")
 
+MINUTE: Final = timedelta(minutes=1)
 HOUR: Final = timedelta(hours=1)
 NEARLY_AN_HOUR: Final = timedelta(minutes=59)
 """Less of the next hour is said to be only a part of it."""
@@ -38,14 +42,21 @@ LISTED: Final = 24
 @operations("GET", "/", Role.VIEWER)
 def get_overview(page: CurrentPage) -> Response:
     """What runs, what is due, what went wrong."""
-    seen = page.shared(lambda book: book.insights.overview())
+    calendar = page.request.app.state.calendar
+
+    def load(book: Book) -> tuple[Overview, list[HourLoad]]:
+        seen = book.insights.overview()
+        return seen, calendar.last_day(page.ask.namespace, book.insights, seen.now)
+
+    seen, day = page.shared(load)
     clock = page.clock(seen.now)
     until = min(seen.coming_until, seen.now + HOUR)
     coming = _by_schedule(seen.coming)
     whole = sum(_untold(until, times) for times in coming) <= MOST_FOLLOWED
     if whole:
         coming = [_up_to(until, times) for times in coming]
-    line = time_line([due for times in coming for due in times], seen.now, until, clock)
+    every = [due for times in coming for due in times]
+    line = time_line(every, seen.now, until, clock, lambda found: _address(page, found))
     missing = list(_missing(seen))
     troubles = (seen.failed, seen.late, seen.problems, seen.broken, seen.stranded, seen.held)
     amiss = (*troubles, seen.alerts, missing)
@@ -53,6 +64,7 @@ def get_overview(page: CurrentPage) -> Response:
     values: dict[str, Any] = {
         "seen": seen,
         "line": line,
+        "day": day_chart(day, clock, page.url),
         "well": not any(amiss),
         "cut": cut,
         "whole": whole,
@@ -61,6 +73,13 @@ def get_overview(page: CurrentPage) -> Response:
     running, steps = fold_steps(seen.running)
     values |= {"running": running, "running_steps": steps}
     return page.render("overview.html", now=seen.now, coming=coming, listed=LISTED, **values)
+
+
+def _address(page: CurrentPage, minute: Sequence[Coming]) -> str:
+    """The list of what is due in a minute."""
+    start = local_datetime(minute[0].at, page.zone).replace(second=0)
+    span = {"from": start, "to": start + MINUTE}
+    return page.url("due", **{name: f"{at:%Y-%m-%dT%H:%M}" for name, at in span.items()})
 
 
 def _by_schedule(coming: Sequence[Coming]) -> list[list[Coming]]:

@@ -206,7 +206,7 @@ def get_schedule(
         spec=spec,
         form=spec.to_shown() if spec else {},
         warnings=[w for t in spec.triggers for w in t.warnings(seen["now"])] if spec else [],
-        chart=duration_chart(seen["marks"], clock),
+        chart=duration_chart(seen["marks"], clock, lambda id_: page.url("runs", id_)),
         told=fold_explanations(told),
         wrong=wrong,
         asking=asking,
