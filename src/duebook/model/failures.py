@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from duebook.model.run import Run
 
-__all__ = ["FailureGroup", "cause_of", "failed_at", "group_failures"]
+__all__ = ["CauseGroup", "FailureGroup", "cause_of", "failed_at", "group_causes", "group_failures"]
 
 LONGEST: Final = 200
 """Characters of a cause."""
@@ -33,8 +33,7 @@ class FailureGroup:
     @property
     def key(self) -> str:
         """What tells it from other groups."""
-        told = f"{self.subject}\n{self.cause}"
-        return hashlib.sha256(told.encode(errors="replace")).hexdigest()[:16]
+        return _key(f"{self.subject}\n{self.cause}")
 
     @property
     def first_at(self) -> datetime:
@@ -45,8 +44,37 @@ class FailureGroup:
         return max(map(failed_at, self.runs))
 
 
+@dataclass(frozen=True, slots=True)
+class CauseGroup:
+    """What failed for the same cause, of whatever schedules."""
+
+    cause: str
+    groups: tuple[FailureGroup, ...]
+
+    @property
+    def key(self) -> str:
+        """What tells it from other causes."""
+        return _key(self.cause)
+
+    @property
+    def count(self) -> int:
+        return sum(len(group.runs) for group in self.groups)
+
+    @property
+    def first_at(self) -> datetime:
+        return min(group.first_at for group in self.groups)
+
+    @property
+    def last_at(self) -> datetime:
+        return max(group.last_at for group in self.groups)
+
+
 def failed_at(run: Run) -> datetime:
     return run.finished_at or run.created_at
+
+
+def _key(told: str) -> str:
+    return hashlib.sha256(told.encode(errors="replace")).hexdigest()[:16]
 
 
 def cause_of(why: str) -> str:
@@ -79,3 +107,12 @@ def group_failures(
         for (subject, cause), same in found.items()
     ]
     return sorted(groups, key=lambda group: (-len(group.runs), group.subject, group.cause))
+
+
+def group_causes(groups: Iterable[FailureGroup]) -> list[CauseGroup]:
+    """The causes for which more than one schedule, flow or task failed, the most failures first."""
+    found: dict[str, list[FailureGroup]] = {}
+    for group in groups:
+        found.setdefault(group.cause, []).append(group)
+    shared = [CauseGroup(cause, tuple(same)) for cause, same in found.items() if len(same) > 1]
+    return sorted(shared, key=lambda one: (-one.count, one.cause))

@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 
 __all__ = ["HOURS", "day_chart", "hour_range"]
 
-HOURS: Final = 24
+HOURS: Final = 25
+"""The one that has begun, and 24 before it."""
 HOUR: Final = timedelta(hours=1)
 WIDE: Final = CHART_WIDTH / HOURS
-STEPS: Final = (1, 2, 4, 10, 20, 40)
+STEPS: Final = (1, 2, 4, 6, 8, 10, 20, 40, 60, 80)
 
 
 def day_chart(loads: Sequence[HourLoad], clock: Clock, link: Link) -> Markup:
-    """Runs that ended in each of the last 24 hours, those that failed at the foot; nothing without
+    """Runs that ended in each hour of the last day, those that failed at the foot; nothing without
     any."""
     last = clock.now.replace(minute=0, second=0, microsecond=0)
     hours = [last - (HOURS - 1 - number) * HOUR for number in range(HOURS)]
@@ -44,7 +45,7 @@ def day_chart(loads: Sequence[HourLoad], clock: Clock, link: Link) -> Markup:
     runs = sum(load.runs for load in known.values() if load.hour in hours)
     failed = sum(load.failed for load in known.values() if load.hour in hours)
     words = f"{counted(runs, 'run')} by hour in the last day, {failed:,} failed"
-    ends = (clock.text(hours[0]), f"{counted(runs, 'run')}, {failed:,} failed", "now")
+    ends = (clock.text(hours[0]), "now")
     return framed(bars, words, [f"{top:,}", f"{top / 2:,.0f}" if top > 1 else "", "0"], ends, True)
 
 

@@ -144,8 +144,8 @@ class Calendar:
         return week
 
     def last_day(self, namespace: str, insights: Insights, now: datetime) -> list[HourLoad]:
-        """The hours of the last day in which runs ended."""
-        return self._past_hours(namespace, insights, now, A_DAY)
+        """The hours of the last day in which runs ended, with the one that has begun."""
+        return self._past_hours(namespace, insights, now, A_DAY + 1)
 
     def _keep(self, namespace: str, week: Week) -> None:
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
@@ -9,7 +10,6 @@ from duebook.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import timedelta
 
     from duebook.model.run import Run
     from duebook.model.step_history import StepMark
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_STEPS", "StepRow", "step_grid"]
 
 MOST_STEPS: Final = 40
+NOTICED: Final = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,20 @@ class StepRow:
         """The median of how long it took."""
         took = [cell.took for cell in self.cells if cell is not None and cell.took is not None]
         return median(took) if took else None  # type: ignore[type-var]
+
+    @property
+    def latest(self) -> StepMark | None:
+        """Where it ended last."""
+        ended = [cell for cell in self.cells if cell is not None and cell.took]
+        return ended[-1] if ended else None
+
+    @property
+    def slower(self) -> bool:
+        """Whether its latest time is at least half as long again as usual, and by seconds."""
+        latest, usual = self.latest, self.typical
+        if latest is None or latest.took is None or usual is None:
+            return False
+        return latest.took >= usual * 1.5 and latest.took - usual >= NOTICED
 
     @property
     def longest(self) -> StepMark | None:

@@ -53,12 +53,30 @@ def test_failures_are_grouped_by_schedule_and_cause(viewer: Browser, book: Book)
     page = viewer.ok("/failures")
     assert "4 failed runs" in page.text
     assert page.text.count("exit code 4: row #: duplicate key") == 1
-    assert page.text.count("exit code 4: disk full") == 2
+    assert page.text.count("exit code 4: disk full") == 3, "in total, and of each schedule"
     assert "bulk-runs" not in page.source, "viewers change nothing"
     assert "3 failed runs" in viewer.ok("/failures", schedule="load").text
     later = f"{utc_now() + DAY:%Y-%m-%dT%H:%M}"
     assert "No failures" in viewer.ok("/failures", **{"from": later}).text
     assert viewer.get("/failures", **{"from": "noon"}).status == 422
+
+
+def test_a_cause_that_schedules_share_is_retried_for_all_of_them(
+    operator: Browser, book: Book
+) -> None:
+    begin(book.store)
+    same = [*fail(book, "load", ["row 17: disk full"]), *fail(book, "copy", ["row 3: disk full"])]
+    other = fail(book, "send", ["no route"])
+    page = operator.ok("/failures")
+    assert "Causes that several schedules share" in page.text
+    (address,) = [link for link in page.links if "bulk-runs" in link and "cause=" in link][:1]
+    asked = operator.ok(address)
+    assert "Retry 2 runs?" in asked.text
+    assert all(f'name="run" value="{id_}"' in asked.source for id_ in same)
+    operator.send(asked, "/bulk-runs", run=same)
+    assert [book.runs.get(id_).status for id_ in same] == ["queued"] * 2
+    assert [book.runs.get(id_).status for id_ in other] == ["failed"]
+    assert "Causes that several" not in operator.ok("/failures").text
 
 
 def test_a_flow_fails_for_the_cause_of_its_step(viewer: Browser, book: Book) -> None:

@@ -15,6 +15,7 @@ from duebook.triggers.zones import local_datetime, tzdata_version
 from duebook.web.charts import duration_chart, success_chart
 from duebook.web.forecast import HOUR
 from duebook.web.page_request import CurrentPage, Form, Submitted
+from duebook.web.routes.queues import queue_notice
 from duebook.web.week import DAYS, fullest, week_table
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def get_nodes(page: CurrentPage) -> Response:
         tzdata={node.tzdata for node in nodes},
         here=tzdata_version(),
         amiss=AMISS,
+        told=queue_notice(page) if page.may(Role.ADMIN) else {},
     )
 
 

@@ -14,7 +14,7 @@ from duebook.api.problems import problem_of
 from duebook.errors import Conflict, Invalid, NotFound
 from duebook.lazy_dataclasses import dataclass
 from duebook.model.access import Role
-from duebook.model.failures import group_failures
+from duebook.model.failures import group_causes, group_failures
 from duebook.model.insight import fold_steps
 from duebook.model.secret import show_payload
 from duebook.web.ansi import stripped
@@ -41,6 +41,8 @@ MOST: Final = 1_000
 MOST_AT_ONCE: Final = 200
 """Runs that one form retries or cancels."""
 SHOWN: Final = 50
+NAMED: Final = 4
+"""Schedules that are named beside a cause."""
 DAY: Final = timedelta(days=1)
 Text = Annotated[str | None, Query(max_length=300)]
 Since = Annotated[str | None, Query(alias="from", max_length=40)]
@@ -92,6 +94,7 @@ def get_failures(
         "failures.html",
         status,
         groups=groups[:SHOWN],
+        causes=group_causes(groups)[:SHOWN],
         left=len(groups) - SHOWN,
         total=sum(len(group.runs) for group in groups),
         whole=whole,
@@ -99,6 +102,7 @@ def get_failures(
         query={name: value for name, value in query.items() if value},
         ranges=time_ranges(page.clock()),
         most=MOST_AT_ONCE,
+        named=NAMED,
         wrong=wrong,
     )
 
@@ -118,7 +122,7 @@ def ask_bulk_runs(
     asked = _read(page, schedule, since, to)
     if action == "retry" and (cause or not status):
         groups, _ = asked.load(page.book)
-        runs = [run for group in groups if not cause or group.key == cause for run in group.runs]
+        runs = [run for group in _of_cause(groups, cause) for run in group.runs]
     else:
         filters = {"since": asked.since, "until": asked.until, "status": status, "queue": queue}
         given: Any = {name: value for name, value in filters.items() if value}
@@ -126,6 +130,14 @@ def ask_bulk_runs(
         runs = [run for run in found if run.parent_run_id is None]
     fit = [run for run in runs if run.is_active == (action == "cancel")]
     return _bulk_page(page, action, fit[:MOST_AT_ONCE], more=len(fit) > MOST_AT_ONCE)
+
+
+def _of_cause(groups: Sequence[FailureGroup], cause: str | None) -> Sequence[FailureGroup]:
+    """Those with the key of a group, or of a cause that several have; all without one."""
+    if not cause:
+        return groups
+    shared = [one.groups for one in group_causes(groups) if one.key == cause]
+    return shared[0] if shared else [group for group in groups if group.key == cause]
 
 
 def _bulk_page(
