@@ -13,7 +13,15 @@ from duebook.book.schedule_reader import with_problems
 from duebook.errors import NotFound, shorten
 from duebook.model.calendar import referred
 from duebook.model.filters import RunFilter, ScheduleFilter, load_schedule_filter
-from duebook.model.insight import CalendarInsight, Coming, Overview, Planned, Staff, fold_steps
+from duebook.model.insight import (
+    CalendarInsight,
+    Coming,
+    Overview,
+    Planned,
+    Staff,
+    Summary,
+    fold_steps,
+)
 from duebook.model.serving import ALL, Serving, unserved
 from duebook.model.window import spans_for
 from duebook.planner import DueTimes
@@ -138,6 +146,26 @@ class Insights:
         """The zone that each of these runs was due in, by its id; without those of no schedule."""
         return self._store.read(lambda tx: _zones(tx, runs))
 
+    def labels(self, runs: Sequence[Run]) -> dict[str, dict[str, str]]:
+        """The labels that the schedule of each of these runs had then, by the run's id."""
+        specs = self._store.read(lambda tx: tx.insights.list_specs(runs)) if runs else {}
+        return {id_: dict(spec.labels) for id_, spec in specs.items()}
+
+    def failing(self, limit: int) -> list[str]:
+        """The names of schedules whose last run failed, in order; among those that failed of late,
+        as far as the newest failed runs tell."""
+
+        def work(tx: Tx) -> list[str]:
+            wanted = RunFilter(status="failed")
+            runs = tx.lists.list_runs(self._namespace, wanted, None, limit).rows
+            ids = list({run.schedule_id: None for run in runs if run.schedule_id})
+            known = tx.schedules.get_schedules(ids) if ids else []
+            latest = tx.insights.list_marks([schedule.id for schedule in known], 1)
+            last = {id_: marks[-1].status for id_, marks in latest.items() if marks}
+            return sorted(one.name for one in known if last.get(one.id) == "failed")
+
+        return self._store.read(work)
+
     def last_errors(self, runs: Sequence[Run]) -> dict[str, str]:
         """The last line that each of these runs printed to stderr, by the run's id."""
         ids = [run.id for run in runs]
@@ -250,6 +278,24 @@ class Insights:
             ]
             schedules.sort(key=lambda schedule: schedule.name)
             return CalendarInsight(tx.now, versions[0], len(ids), schedules, others, versions)
+
+        return self._store.read(work)
+
+    def at(self, namespace: str) -> Insights:
+        """What goes on in another namespace, for somebody who sees it."""
+        return Insights(self._store, namespace, self._sees)
+
+    def summary(self) -> Summary:
+        """The figures of a card."""
+
+        def work(tx: Tx) -> Summary:
+            running = tx.insights.list_running(self._namespace, MOST_RUNNING)
+            return Summary(
+                tx.quotas.count_schedules(self._namespace),
+                len([run for run in running if run.parent_run_id is None]),
+                tx.insights.count_failed(self._namespace, tx.now - DAY, MOST_FAILED),
+                tx.alerts.count_open(self._namespace),
+            )
 
         return self._store.read(work)
 

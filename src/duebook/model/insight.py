@@ -27,6 +27,8 @@ __all__ = [
     "Overview",
     "Planned",
     "RunMark",
+    "Staff",
+    "Summary",
     "fold_steps",
 ]
 
@@ -140,6 +142,17 @@ class Overview:
     """maintenance windows that are open, or start soon"""
     alerts: int = 0
     """problems that alert rules have found, and that are not over"""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A namespace in figures."""
+
+    schedules: int
+    running: int
+    failed: int
+    """in the last day"""
+    alerts: int
 
 
 @dataclass(frozen=True, slots=True)

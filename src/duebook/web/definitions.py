@@ -26,6 +26,7 @@ __all__ = [
     "definition_of",
     "plain_lines",
     "texts_of",
+    "texts_of_template",
 ]
 
 
@@ -81,7 +82,9 @@ def _example(known: DefinitionField) -> str:
 FIELDS: Final = tuple(_edit_field(name, known) for name, known in schedule.FIELDS.items())
 ABOUT: Final = 6
 """How many of them say when, what and what for; the others are policies."""
-TZ: Final = EditField("tz", hint="For a cron expression", example="Europe/Brussels")
+TZ: Final = EditField(
+    "tz", hint="For all kinds but Every; JSON has its own", example="Europe/Brussels"
+)
 BLANK: Final = {field.name: field.initial for field in FIELDS}
 
 
@@ -130,9 +133,20 @@ def plain_lines(text: str) -> str:
 
 def texts_of(spec: ScheduleSpec) -> dict[str, str]:
     """What stands in each field of the page; secrets are hidden."""
-    always = [field.name for field in FIELDS]
-    form = spec.to_shown(always)
-    return {field.name: _text(field, form.get(field.name)) for field in FIELDS}
+    return _texts(spec.to_shown([field.name for field in FIELDS]))
+
+
+def texts_of_template(defaults: Mapping[str, Any]) -> dict[str, str]:
+    """What stands in the fields of a new schedule that begins with a template."""
+    return BLANK | _texts({name: defaults[name] for name in defaults if name in BLANK}, only=True)
+
+
+def _texts(form: Mapping[str, Any], only: bool = False) -> dict[str, str]:
+    return {
+        field.name: _text(field, form.get(field.name))
+        for field in FIELDS
+        if field.name in form or not only
+    }
 
 
 def _text(field: EditField, value: Any) -> str:

@@ -25,9 +25,11 @@ from duebook.clock import utc_now
 from duebook.errors import DuebookError, Forbidden, Invalid
 from duebook.lazy_dataclasses import dataclass
 from duebook.model.access import Role
+from duebook.timetext import parse_duration
 from duebook.triggers.typed_time import read_time
 from duebook.version import __version__
 from duebook.web.csrf import FIELD, is_right, signed_address, token_for, told_by
+from duebook.web.preferences import is_local, read_theme, read_views
 from duebook.web.rendering import render
 from duebook.web.times import ZONE_COOKIE, Clock, read_zone
 
@@ -38,10 +40,12 @@ if TYPE_CHECKING:
     from duebook.api.permissions import Caller
     from duebook.book import Book
     from duebook.model.schedule import ScheduleSpec
+    from duebook.web.preferences import View
 
     T = TypeVar("T")
 
-__all__ = ["CurrentPage", "Form", "PageRequest", "Submitted", "local_path", "wants_page"]
+__all__ = ["CurrentPage", "Form", "PageRequest", "Submitted", "is_encrypted", "local_path"]
+__all__ += ["wants_page"]
 
 MOST_FIELDS: Final = 2_000
 KEY: Final = "key"
@@ -78,6 +82,11 @@ class PageRequest:
     @property
     def zone(self) -> str:
         return read_zone(read_cookie(self.request.headers, ZONE_COOKIE))
+
+    @property
+    def views(self) -> list[View]:
+        """Those that this browser remembers."""
+        return read_views(self.request.headers)
 
     def may_define(self, spec: ScheduleSpec | None, current: ScheduleSpec | None = None) -> bool:
         """Whether they may put a definition in force, beside the one that is."""
@@ -121,6 +130,8 @@ class PageRequest:
             "version": __version__,
             "served": utc_now(),
             "notice": None,
+            "theme": read_theme(self.request.headers),
+            "views": self.views,
         }
         answer = HTMLResponse(render(template, **(common | values)), status)
         if template in PREVIEWS and self.request.method == "POST":
@@ -168,6 +179,14 @@ class PageRequest:
         except Invalid as error:
             raise Invalid(f"{field}: {error}") from None
 
+    def read_end(self, form: Form, book: Book) -> datetime | None:
+        """Until when something is paused: for a while, or up to a time; raises Invalid."""
+        if form["for"] and form["until"]:
+            raise Invalid("for and until cannot be combined; choose one of them")
+        if form["for"]:
+            return book.insights.now() + parse_duration(form["for"])
+        return self.read_time("until", form["until"]) if form["until"] else None
+
     def attempt(
         self, work: Callable[[], Response], again: Callable[[str, int], Response]
     ) -> Response:
@@ -194,6 +213,11 @@ class Form:
     def get(self, name: str) -> str | None:
         """None when it is empty."""
         return self[name] or None
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Each field that was sent, with its first value."""
+        return {name: self[name] for name in self.fields}
 
     def all(self, name: str) -> list[str]:
         return self.fields.get(name, [])
@@ -252,11 +276,14 @@ def wants_page(request: Request) -> bool:
     )
 
 
+def is_encrypted(request: Request) -> bool:
+    """Whether the browser speaks TLS, to a proxy that says so; who lies harms his own cookie."""
+    return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
+
+
 def local_path(text: str | None) -> str:
     """Where somebody wanted to go before the log-in; `/` for anything that is not of this site."""
-    if not text or not text.startswith("/") or text[1:2] in ("/", "\\") or len(text) > 2_000:
-        return "/"
-    return text if text.isprintable() and "\\" not in text else "/"
+    return text if text and is_local(text) else "/"
 
 
 CurrentPage = Annotated[PageRequest, Depends(_page_request)]

@@ -21,6 +21,7 @@ from duebook.timetext import format_instant, parse_instant
 from duebook.web.ansi import coloured, escaped, stripped
 from duebook.web.changes import field_changes, field_values
 from duebook.web.day_chart import hour_range
+from duebook.web.kinds import KINDS, typed
 from duebook.web.labels import label_text, labels_text
 from duebook.web.times import city, length_text
 
@@ -64,6 +65,8 @@ def _environment() -> Environment:
         "moment": format_instant,
         "plural": counted,
         "hour_range": hour_range,
+        "kinds": KINDS.__getitem__,
+        "typed": lambda text, field: typed(field, text),
         "span": _span,
         "late": _late,
         "spanning": _spanning,

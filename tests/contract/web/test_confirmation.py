@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 DAY: Final = timedelta(days=1)
 DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "dashboard.md"
-HARMLESS: Final = {"/login", "/logout", "/zone", "/check-flow"}
+OWN: Final = {"/theme", "/views", "/views/delete"}
+"""These are kept by the browser of whoever chooses them."""
+HARMLESS: Final = {"/login", "/logout", "/zone", "/check-flow"} | OWN
 """These write nothing in the books."""
 ALL: Final = [page for part in PAGES for page in part.all]
 WRITES: Final = {page.path for page in ALL if page.writes} - HARMLESS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 from duebook.budget import Budget
 from duebook.clock import utc_now
@@ -14,6 +15,7 @@ from duebook.model.statistics import by_day
 from duebook.web import forecast
 from duebook.web.charts import duration_chart, success_chart
 from duebook.web.forecast import Calendar, coming_hours
+from duebook.web.heat_map import heat_map
 from duebook.web.routes import due
 from duebook.web.times import Clock
 from duebook.web.week import Cell, fullest, week_table
@@ -282,3 +284,36 @@ def test_doctor_shows_what_is_wrong_and_admins_fix_it(
     assert "Fixed: 1 schedule planned again: job." in fixed.text
     assert "wake_at is missing" not in fixed.text
     assert "Nothing to fix." in admin.send(before, "/doctor/repair").text
+
+
+def test_the_hours_of_a_schedule_are_a_map_that_leads_to_its_runs(
+    viewer: Browser, book: Book
+) -> None:
+    book.schedules.create("job", trigger={"every": "10m"}, target=TRUE)
+    begin(book.store)
+    for outcome in ("succeeded", "failed"):
+        book.schedules.trigger("job")
+        (claimed,) = claim(book.store)
+        settle(book.store, claimed.token, outcome)
+    page = viewer.ok("/schedules/job/analytics")
+    assert "2 runs, 1 failed" in page.source or page.source.count("1 run") >= 2
+    links = [link for link in page.links if link.startswith("/runs?schedule=job&from=")]
+    assert f"/runs/{claimed.run.id}" in viewer.ok(links[0]).links
+
+
+def test_the_map_shows_two_weeks_by_the_clock_of_the_viewer() -> None:
+    clock = Clock(BEGIN, "Asia/Kathmandu")
+    ages = [timedelta(), timedelta(minutes=1), timedelta(days=3), timedelta(days=20)]
+    marks = [
+        RunMark(str(n), "failed" if n else "succeeded", "schedule", 1, 1, BEGIN - age, *[None] * 3)
+        for n, age in enumerate(ages)
+    ]
+    rows = heat_map(marks, clock)
+    assert len(rows) == 2
+    newest, cells = rows[0]
+    assert newest == clock_day(BEGIN, "Asia/Kathmandu")
+    assert [(cell.runs, cell.failed) for cell in cells if cell.runs] == [(2, 1)]
+
+
+def clock_day(moment: datetime, zone: str) -> date:
+    return moment.astimezone(ZoneInfo(zone)).date()

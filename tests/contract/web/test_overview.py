@@ -212,3 +212,16 @@ def test_the_minutes_of_the_next_hour_lead_to_what_is_due(viewer: Browser, book:
     page = viewer.ok("/")
     (minute,) = [link for link in page.links if link.startswith("/due?from=")]
     assert "/schedules/job" in viewer.ok(minute).links
+
+
+def test_namespaces_are_cards_with_figures(app: App, book: Book) -> None:
+    of_shop = Book(book.store, "shop")
+    of_shop.schedules.create("till", trigger={"every": "10m"}, target=TRUE)
+    begin(book.store, namespaces=ALL)
+    of_shop.schedules.trigger("till")
+    (claimed,) = claim(book.store, namespace="shop")
+    settle(book.store, claimed.token, "failed", error="no")
+    page = Browser(app, "viewer").ok("/namespaces")
+    assert "shop Schedules 1 Running 0 Failed in 24 h 1" in page.text
+    assert "default Schedules 0 Running 0 Failed in 24 h 0" in page.text
+    assert "shop" not in Browser(app, "viewer@mail").ok("/namespaces").text

@@ -33,6 +33,9 @@ def begun(book: Book, *lines: str) -> Claim:
     return claimed
 
 
+TRUE = {"command": ["true"]}
+
+
 def test_an_empty_list_teaches(viewer: Browser) -> None:
     assert "duebook run NAME" in viewer.ok("/runs").text
 
@@ -265,3 +268,29 @@ def test_runs_of_a_millisecond_are_told_apart_and_found_by_what_is_shown(
     ids = [f"01a1ef3b-a031-7c4e-{end}" for end in ("8001-000000000001", "8001-000000000002", "9")]
     told = distinct_ids(ids)
     assert [told[id_] for id_ in ids] == [ids[0], ids[1], "01a1ef3b-a031-7c4e-9"]
+
+
+def test_runs_are_found_by_label_and_node(
+    operator: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(book.store)
+    ids = {}
+    for name, team in (("mailing", "mail"), ("etl", "data")):
+        book.schedules.create(name, trigger={"every": "10m"}, labels={"team": team}, target=TRUE)
+        ids[name] = book.schedules.trigger(name).id
+    for claimed in claim(book.store):
+        settle(book.store, claimed.token)
+    page = operator.ok("/runs", label="team:mail")
+    assert f"/runs/{ids['mailing']}" in page.links
+    assert f"/runs/{ids['etl']}" not in page.links
+    assert f"/runs/{ids['etl']}" in operator.ok("/runs", node="host-of-node-1").links
+    assert "No matching runs" in operator.ok("/runs", node="elsewhere").text
+    assert operator.get("/runs", label="team").status == 422
+    monkeypatch.setattr("duebook.web.run_search.PORTION", 1)
+    monkeypatch.setattr("duebook.web.run_search.MOST_LOOKS", 1)
+    short = operator.ok("/runs", label="team:mail")
+    assert "Search older runs" in short.text
+    assert (
+        f"/runs/{ids['mailing']}"
+        in operator.ok(next(a for a in short.links if "cursor=" in a)).links
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -280,7 +280,7 @@ def test_viewers_see_no_button_that_they_may_not_press(
     for path in ("/schedules", "/schedules/job", "/runs", f"/runs/{run.id}"):
         page = viewer.ok(path)
         posts = {form.get("action") for form in page.forms if form["method"] == "post"}
-        assert posts == {"/logout", "/zone"}, path
+        assert posts - {"/views"} == {"/logout", "/zone", "/theme"}, path
         hidden = ("/pause", "/run", "/edit", "/cancel", "/retry", "/delete", "/bulk")
         assert not [x for x in page.links if x.partition("?")[0].endswith(hidden)], path
         for link in page.links:
@@ -771,3 +771,54 @@ def test_dependencies_are_links_in_both_directions(viewer: Browser, book: Book) 
     page = viewer.ok("/schedules/report")
     assert "extract does not exist" in page.text
     assert "/schedules/extract" not in page.links
+
+
+def test_schedules_whose_last_run_failed_are_listed(
+    operator: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(book.store)
+    ended: tuple[tuple[str, list[Literal["failed", "succeeded"]]], ...] = (
+        ("a", ["failed"]),
+        ("b", ["failed", "succeeded"]),
+        ("c", ["failed"]),
+    )
+    for name, outcomes in ended:
+        book.schedules.create(name, trigger={"every": "10m"}, target=TRUE, labels={"team": name})
+        for outcome in outcomes:
+            book.schedules.trigger(name)
+            (claimed,) = claim(book.store)
+            settle(book.store, claimed.token, outcome)
+    page = operator.ok("/schedules", last="failed")
+    listed = [f"/schedules/{name}" in page.links for name in "abc"]
+    assert listed == [True, False, True]
+    assert not any("all=1" in link for link in page.links), "these are no filter of the database"
+    assert "/schedules/c" not in operator.ok("/schedules", last="failed", label="team:a").links
+    assert "No matching schedules" in operator.ok("/schedules", last="failed", target="flow").text
+    assert "/schedules/a" in operator.ok("/schedules", last="failed", target="command").links
+    monkeypatch.setattr("duebook.web.failing.PAGE", 1)
+    first = operator.ok("/schedules", last="failed")
+    (more,) = [link for link in first.links if "cursor=" in link]
+    assert "/schedules/c" in operator.ok(more).links
+
+
+def test_a_team_is_paused_for_two_hours(operator: Browser, book: Book) -> None:
+    for name in ("a", "b"):
+        book.schedules.create(name, trigger={"every": "10m"}, target=TRUE, labels={"team": "mail"})
+    asked = operator.ok("/bulk", action="pause", all="1", label="team:mail")
+    both = {"for": "2h", "until": "2031-01-01T00:00"}
+    refused = operator.send(asked, "/bulk", **both)
+    assert refused.status == 422
+    assert "until cannot be combined" in refused.text
+    before = book.insights.now()
+    operator.send(asked, "/bulk", **{"for": "2h"})
+    for schedule in book.schedules.list():
+        assert schedule.paused_until is not None
+        assert abs(schedule.paused_until - before - timedelta(hours=2)) < timedelta(minutes=5)
+
+
+def test_one_schedule_is_paused_for_a_while(operator: Browser, book: Book) -> None:
+    book.schedules.create("a", trigger={"every": "10m"}, target=TRUE)
+    page = operator.ok("/schedules/a/pause")
+    assert operator.send(page, "/schedules/a/pause", **{"for": "soon"}).status == 422
+    operator.send(page, "/schedules/a/pause", **{"for": "30m"})
+    assert book.schedules.get("a").paused_until is not None

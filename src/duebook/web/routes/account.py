@@ -17,7 +17,7 @@ from duebook.api.parameters import Query
 from duebook.api.problems import Malformed
 from duebook.model.access import Role
 from duebook.triggers.zones import zone_name
-from duebook.web.page_request import CurrentPage, Submitted, local_path
+from duebook.web.page_request import CurrentPage, Submitted, is_encrypted, local_path
 from duebook.web.rendering import render, static
 from duebook.web.times import ZONE_COOKIE
 
@@ -91,7 +91,7 @@ def post_zone(page: CurrentPage, form: Submitted) -> Response:
         ZONE_COOKIE,
         zone_name(form["zone"]),
         max_age=A_YEAR,
-        secure=_is_encrypted(page.request),
+        secure=is_encrypted(page.request),
         samesite="strict",
     )
     return answer
@@ -115,11 +115,6 @@ def get_icon() -> Response:
     return Response(static("icon.svg"), media_type="image/svg+xml", headers=FILES)
 
 
-def _is_encrypted(request: Request) -> bool:
-    """Whether the browser speaks TLS, to a proxy that says so; who lies harms his own cookie."""
-    return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
-
-
 def _log_in(request: Request, token: str, there: str) -> Response:
     session = _authenticator(request).open_session(token.strip())
     return _logged_in(request, session, there, UNKNOWN)
@@ -139,7 +134,7 @@ def _logged_in(request: Request, session: str | None, there: str, told: str) -> 
         COOKIE,
         session,
         max_age=SESSION_LASTS,
-        secure=_is_encrypted(request),
+        secure=is_encrypted(request),
         httponly=True,
         samesite="strict",
     )

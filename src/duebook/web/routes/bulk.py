@@ -62,17 +62,16 @@ def do_bulk(page: CurrentPage, form: Submitted) -> Response:
     if not names and form["all"] != "1":
         raise Invalid(NONE_CHOSEN)
 
-    def until() -> datetime | None:
-        return page.read_time("until", form["until"]) if form["until"] else None
-
     def chosen(book: Book) -> Answer:
         since = book.insights.now()
-        done = book.schedules.act_on(action, names, reason, until())
+        done = book.schedules.act_on(action, names, reason, page.read_end(form, book))
         return _told(page, book, action, len(done), done, since)
 
     def found(book: Book) -> Answer:
         since = book.insights.now()
-        acted = book.schedules.act(action, _filter(filters), reason=reason, until=until())
+        acted = book.schedules.act(
+            action, _filter(filters), reason=reason, until=page.read_end(form, book)
+        )
         known = acted.names if len(acted.names) == acted.count else ()
         return _told(page, book, action, acted.count, known, since, filters)
 
@@ -81,7 +80,7 @@ def do_bulk(page: CurrentPage, form: Submitted) -> Response:
         if not names:
             acted = page.book.insights.would_act(action, _filter(filters))
             count, shown = acted.count, list(acted.names)
-        given = {"reason": reason or "", "until": form["until"]}
+        given = {"reason": reason or "", "until": form["until"], "for": form["for"]}
         return _page(page, action, count, shown, names, filters, problem, status, given=given)
 
     count = len(names) or page.book.insights.would_act(action, _filter(filters)).count

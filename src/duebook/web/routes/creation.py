@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from starlette.responses import Response
 
 from duebook.api.answers import Answer
 from duebook.api.operations import Operations
+from duebook.api.parameters import Query
 from duebook.api.problems import problem_of
 from duebook.errors import DuebookError, Forbidden, Invalid
 from duebook.model.access import Role
 from duebook.model.schedule import InvalidSchedule
-from duebook.web.definitions import ABOUT, BLANK, FIELDS, TZ, EditField, Unreadable, definition_of
+from duebook.web.definitions import (
+    ABOUT,
+    BLANK,
+    FIELDS,
+    TZ,
+    EditField,
+    Unreadable,
+    definition_of,
+    texts_of_template,
+)
 from duebook.web.due_times import due_rows
+from duebook.web.kinds import read_kinds
+from duebook.web.known_names import known_names
 from duebook.web.page_request import CurrentPage, Submitted
 
 if TYPE_CHECKING:
@@ -33,15 +45,16 @@ ASKED: Final = (NAME, TZ, *FIELDS)
 
 
 @operations("GET", "/new", Role.OPERATOR)
-def ask_new(page: CurrentPage) -> Response:
-    """The fields of a definition."""
-    return _page(page, BLANK | {"name": "", "tz": page.zone})
+def ask_new(page: CurrentPage, template: Annotated[str, Query(max_length=128)] = "") -> Response:
+    """The fields of a definition, empty or as a template has them."""
+    fields = texts_of_template(page.book.templates.get(template).defaults) if template else BLANK
+    return _page(page, fields | {"name": "", "tz": page.zone})
 
 
 @operations("POST", "/new", Role.OPERATOR)
 def do_new(page: CurrentPage, form: Submitted) -> Response:
     """Show when it would be due, or make it."""
-    given = {field.name: form[field.name] for field in ASKED}
+    given = {field.name: form[field.name] for field in ASKED} | read_kinds(form.texts)
     name = given["name"]
     try:
         definition = definition_of(given)
@@ -104,4 +117,6 @@ def _page(
         due=due_rows(draft.spec, draft.will_be_due, now) if draft else [],
         warnings=[w for t in draft.spec.triggers for w in t.warnings(now)] if draft else [],
         problems=problems or {},
+        known=known_names(page),
+        templates=[one.name for one in page.book.templates.list()],
     )

@@ -14,6 +14,7 @@ from duebook.model.statistics import MEASURED, by_day, figures
 from duebook.triggers.zones import local_datetime, tzdata_version
 from duebook.web.charts import duration_chart, success_chart
 from duebook.web.forecast import HOUR
+from duebook.web.heat_map import heat_map
 from duebook.web.page_request import CurrentPage, Form, Submitted
 from duebook.web.routes.queues import queue_notice
 from duebook.web.week import DAYS, fullest, week_table
@@ -143,6 +144,7 @@ def get_analytics(page: CurrentPage, name: str) -> Response:
         schedule=schedule,
         whole=figures(marks),
         days=days,
+        heat=heat_map(marks, clock),
         chart=duration_chart(marks[-200:], clock, lambda id_: page.url("runs", id_)),
         success=success_chart(days),
         since=marks[0].at if marks else None,

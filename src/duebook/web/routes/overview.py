@@ -35,6 +35,8 @@ NEARLY_AN_HOUR: Final = timedelta(minutes=59)
 """Less of the next hour is said to be only a part of it."""
 MOST_FOLLOWED: Final = 5_000
 """Due times that are drawn besides those that the books tell."""
+CARDS: Final = 24
+"""Namespaces that are shown with figures."""
 LISTED: Final = 24
 """Schedules of the next hour that are named."""
 
@@ -125,8 +127,10 @@ def _missing(seen: Overview) -> Iterator[str]:
 
 @operations("GET", "/namespaces", Role.VIEWER)
 def get_namespaces(page: CurrentPage) -> Response:
-    """The namespaces that the viewer sees."""
+    """The namespaces that the viewer sees, the first of them with what goes on there."""
     caller = page.caller
     names = [name for name in page.book.insights.namespaces() if caller.sees(name)]
     own = () if caller.everywhere else caller.namespaces
-    return page.render("namespaces.html", names=sorted({*names, *own, page.ask.namespace}))
+    shown = sorted({*names, *own, page.ask.namespace})
+    cards = [(name, page.book.insights.at(name).summary()) for name in shown[:CARDS]]
+    return page.render("namespaces.html", cards=cards, others=shown[CARDS:])

@@ -23,9 +23,11 @@ from duebook.store.values import START
 from duebook.web.ansi import stripped
 from duebook.web.flow_graph import HANDLER, draw_flow
 from duebook.web.flow_timeline import draw_timeline
+from duebook.web.labels import LONGEST
 from duebook.web.log_view import fitting_lines, log_rows, log_summary, matching
 from duebook.web.page_request import CurrentPage, Submitted
 from duebook.web.routes.flows import flow_of_run
+from duebook.web.run_search import look_on, read_wanted
 from duebook.web.time_ranges import time_ranges
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ __all__ = ["definition_of", "operations"]
 operations = Operations("/runs", "pages")
 
 PAGE: Final = 50
+MOST_NODES: Final = 300
 NAMED: Final = 8
 """Schedules that are named to somebody who typed a part of a name."""
 LINES: Final = 1_000
@@ -56,6 +59,8 @@ def get_runs(
     origin: Text = None,
     queue: Text = None,
     flow: Text = None,
+    label: Annotated[str | None, Query(max_length=LONGEST)] = None,
+    node: Text = None,
     since: Annotated[str | None, Query(alias="from", max_length=40)] = None,
     to: Text = None,
     cursor: Annotated[str | None, Query(max_length=1000)] = None,
@@ -71,7 +76,10 @@ def get_runs(
             for field, name, text in (("since", "from", since), ("until", "to", to))
             if text
         }
-        if filters == {"status": "running"} and not schedule:
+        if label or node:
+            meant = _meant(book, schedule)
+            found = look_on(book, meant, filters, read_wanted(label, node), cursor)
+        elif filters == {"status": "running"} and not schedule:
             found = Listing(book.insights.running(PAGE))
         else:
             found = book.runs.list(_meant(book, schedule), PAGE, cursor=cursor, **filters)
@@ -86,7 +94,7 @@ def get_runs(
         wrong, refused = str(error), problem_of(error).status
         perhaps = _named(page.book, schedule or "")
     rows, steps = fold_steps(found)
-    given = asked | {"schedule": schedule, "from": since, "to": to}
+    given = asked | {"schedule": schedule, "from": since, "to": to, "label": label, "node": node}
     query = {name: value for name, value in given.items() if value}
     return page.render(
         "runs.html",
@@ -106,6 +114,8 @@ def get_runs(
         query=query,
         first=cursor is None,
         wrong=wrong,
+        nodes=sorted({one.node for one in page.book.nodes.list()})[:MOST_NODES],
+        picked=bool(label or node),
     )
 
 

@@ -20,8 +20,18 @@ from duebook.model.unreadable import blank_spec
 from duebook.planner import DueTimes
 from duebook.timetext import format_instant, parse_instant
 from duebook.web.changes import differences
-from duebook.web.definitions import ABOUT, FIELDS, Unreadable, changes_of, plain_lines, texts_of
+from duebook.web.definitions import (
+    ABOUT,
+    FIELDS,
+    TZ,
+    Unreadable,
+    changes_of,
+    plain_lines,
+    texts_of,
+)
 from duebook.web.due_times import due_rows
+from duebook.web.kinds import read_kinds, same_value
+from duebook.web.known_names import known_names
 from duebook.web.notices import LONGEST_REASON
 from duebook.web.page_request import CurrentPage, Form, Submitted
 
@@ -57,7 +67,7 @@ def do_pause(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Pause it."""
 
     def work(book: Book) -> Answer:
-        until = page.read_time("until", form["until"]) if form["until"] else None
+        until = page.read_end(form, book)
         paused = book.schedules.pause(name, form.get("reason"), until)
         since = paused.paused_at and format_instant(paused.paused_at)
         return page.go("schedules", paused.name, done="pause", since=since)
@@ -238,9 +248,7 @@ def ask_edit(page: CurrentPage, name: str) -> Response:
 def do_edit(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Show what would change, or put it in force."""
     schedule, spec = _definition(page, name)
-    given = texts_of(spec) | {
-        field.name: form[field.name] for field in FIELDS if field.name in form.fields
-    }
+    given = _given(spec, form)
     version = _version(form)
     began = None if version == schedule.version else version
 
@@ -277,6 +285,15 @@ def do_edit(page: CurrentPage, name: str, form: Submitted) -> Response:
         if began is not None:
             return _overtaken(page, schedule, spec, given, began)
         return _edit_page(page, schedule, spec, given, {"": str(error)}, 409)
+
+
+def _given(spec: ScheduleSpec, form: Form) -> dict[str, str]:
+    """What stands in the fields: as they were shown, where the same was typed in another way."""
+    shown = texts_of(spec)
+    sent = {field.name: form[field.name] for field in FIELDS if field.name in form.fields}
+    kinds = read_kinds(form.texts)
+    same = {name: shown[name] for name, text in kinds.items() if same_value(text, shown[name])}
+    return shown | sent | kinds | same
 
 
 def _overtaken(
@@ -322,7 +339,9 @@ def _edit_page(
     values: dict[str, Any] = {"schedule": schedule, "fields": shown, "given": given}
     values |= {"problems": problems or {}, "version": version or schedule.version}
     about = ABOUT - (len(FIELDS) - len(shown))
-    return page.render("edit.html", status, spec=spec, about=about, **values)
+    return page.render(
+        "edit.html", status, spec=spec, about=about, tz_field=TZ, known=known_names(page), **values
+    )
 
 
 def _preview_page(

@@ -19,6 +19,7 @@ from duebook.triggers.typed_time import read_time
 from duebook.triggers.zones import local_datetime
 from duebook.web.charts import duration_chart, strip
 from duebook.web.due_times import due_rows, earlier_due_times
+from duebook.web.failing import failing
 from duebook.web.folding import fold_explanations
 from duebook.web.labels import LONGEST, read_labels
 from duebook.web.notices import count_of, notice_of
@@ -68,6 +69,7 @@ def get_schedules(
     status: Text = None,
     target: Text = None,
     problem: Text = None,
+    last: Text = None,
     sort: Text = None,
     cursor: Annotated[str | None, Query(max_length=1000)] = None,
 ) -> Response:
@@ -76,7 +78,10 @@ def get_schedules(
     filters, wrong, refused = read_filters(**asked), None, 200
 
     def load(book: Book) -> tuple[Listing[Schedule], dict[str, Any], int]:
-        found = _look_on(book, sort or "name", cursor, filters)
+        if last == "failed":
+            found = failing(book, cursor or "", filters)
+        else:
+            found = _look_on(book, sort or "name", cursor, filters)
         return found, dict(book.insights.strips(found, STRIP)), book.insights.count_schedules()
 
     try:
@@ -90,14 +95,16 @@ def get_schedules(
         refused,
         rows=rows,
         next_cursor=found.next_cursor,
-        asked={name: value or "" for name, value in asked.items()} | {"sort": sort or "name"},
-        filtered=bool(filters),
+        asked={name: value or "" for name, value in asked.items()}
+        | {"sort": sort or "name", "last": last or ""},
+        filtered=bool(filters or last),
+        failing=last == "failed",
         total=total,
         sorts=get_args(ScheduleSort),
         statuses=get_args(Status),
         wrong=wrong,
         first=cursor is None,
-        query={name: value for name, value in asked.items() if value},
+        query={name: value for name, value in (asked | {"last": last}).items() if value},
         notice=_bulk_notice(page),
     )
 

@@ -32,3 +32,15 @@ def get_log_rows_module() -> Response:
 def get_parts_style() -> Response:
     """How logs and other parts of pages look."""
     return Response(static("parts.css"), media_type="text/css", headers=FILES)
+
+
+@operations("GET", "/forms.js", None)
+def get_forms_module() -> Response:
+    """What forms of schedules show while somebody types."""
+    return Response(static("forms.js"), media_type="text/javascript", headers=FILES)
+
+
+@operations("GET", "/palette.js", None)
+def get_palette_module() -> Response:
+    """How something is found by keys."""
+    return Response(static("palette.js"), media_type="text/javascript", headers=FILES)

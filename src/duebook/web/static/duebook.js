@@ -1,7 +1,9 @@
 // What pages do besides, where a browser lets them; every page works without it. It looks again
 // when something changed, filters as you type, follows logs, copies, and listens to a few keys.
 
+import { helpForms } from "./forms.js";
 import { keepLog, openLogs } from "./log.js";
+import { openPalette } from "./palette.js";
 
 const page = () => document.getElementById("page");
 const LOOK_AGAIN_EVERY = 2000;
@@ -59,9 +61,22 @@ function busy() {
   const active = document.activeElement; // a log is kept as it is, with its fields
   const typing = active && page().contains(active) && active.matches("input, textarea, select") && !active.closest("[data-log]");
   const chosen = page().querySelector("input[type=checkbox]:checked:not([data-log-set])");
-  const asking = page().querySelector("form[method=post] input:not([type=hidden]), form[method=post] textarea:not([hidden])");
-  return held || typing || chosen || asking || document.hidden || String(getSelection()).length > 0;
+  const asking = page().querySelector("form[method=post]:not([data-aside]) :is(input:not([type=hidden]), textarea:not([hidden]))");
+  return paused || held || typing || chosen || asking || document.hidden || String(getSelection()).length > 0;
 }
+
+// Who reads a page that changes a lot pauses it; it catches up when it goes on.
+
+let paused = false;
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-pause]");
+  if (!button) return;
+  paused = !paused;
+  button.setAttribute("aria-pressed", String(paused));
+  button.textContent = paused ? "Resume updates" : "Pause updates";
+  if (!paused && waiting) lookAgain();
+});
 
 // A page that is exchanged between press and release loses the click.
 
@@ -142,7 +157,11 @@ function live() {
       if (number !== shown) lookAgain();
       shown = number;
     });
-    stream.addEventListener("open", () => { state.textContent = "Live"; gone(false); });
+    stream.addEventListener("open", () => {
+      state.textContent = "Live";
+      document.querySelector("[data-pause]").hidden = false;
+      gone(false);
+    });
     stream.addEventListener("over", () => { stream.close(); location.reload(); });
     stream.addEventListener("error", () => {
       state.textContent = "Connection lost; reconnecting";
@@ -223,6 +242,7 @@ const KEYS = [
   { key: "k", words: "previous row", act: (event) => step(-1, event) },
   { key: "Escape", words: "leave a field", inFields: true, act: (event) => event.target.blur() },
   { key: "?", words: "show these keys", act: (event) => help(event) },
+  { key: "f", words: "find (also Ctrl+K)", act: (event) => openPalette(event) },
 ];
 
 function allKeys() {
@@ -246,6 +266,7 @@ function keysSwitch() {
 
 let pressed = "";
 document.addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") { openPalette(event); return; }
   if (event.ctrlKey || event.metaKey || event.altKey || event.key === "Shift") return;
   const inField = event.target.matches("input, textarea, select");
   const before = pressed === "g" ? "g" : "";
@@ -254,7 +275,10 @@ document.addEventListener("keydown", (event) => {
   allKeys().find(meant)?.act(event);
 });
 
-document.addEventListener("click", (event) => { if (event.target.closest("[data-help]")) help(event); });
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-help]")) help(event);
+  if (event.target.closest("[data-find]") && !event.ctrlKey && !event.metaKey) openPalette(event);
+});
 
 function press(element, event) {
   if (!element) return;
@@ -273,7 +297,7 @@ function step(by, event) {
 
 function help(event) {
   event.preventDefault();
-  const dialog = document.querySelector("dialog") ?? document.body.appendChild(made("dialog"));
+  const dialog = document.querySelector("dialog:not(.palette)") ?? document.body.appendChild(made("dialog"));
   if (dialog.open) return;
   dialog.setAttribute("aria-label", "Keys");
   const list = made("dl", "", "facts");
@@ -305,9 +329,21 @@ function ready() {
   tick();
 }
 
+// The zones that the browser knows, for the field at the foot.
+
+document.getElementById("zone")?.addEventListener("focus", (event) => {
+  if (event.target.list) return;
+  const list = made("datalist");
+  list.id = "zones";
+  list.append(...Intl.supportedValuesOf("timeZone").map((name) => { const one = made("option"); one.value = name; return one; }));
+  event.target.after(list);
+  event.target.setAttribute("list", "zones");
+});
+
 if (tellZone()) { document.getElementById("zone")?.setAttribute("value", Intl.DateTimeFormat().resolvedOptions().timeZone); lookAgain(); }
 compareClocks(document);
 ready();
+helpForms();
 watchPresses();
 live();
 setInterval(tick, 1000);
