@@ -18,6 +18,7 @@ from duebook.planner import DueTimes, instant_before
 from duebook.web.page_request import CurrentPage
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
     from datetime import datetime
 
     from duebook.book import Book
@@ -97,11 +98,12 @@ def _find(book: Book, start: datetime, end: datetime, after: str) -> tuple[list[
     rows: list[Row] = []
     place: str | None = after
     until = instant_before(end)
+    known: dict[Hashable, tuple[datetime, ...]] = {}
     while place is not None:
         planned, following = book.insights.planned(place, PORTION)
         for schedule in planned:
             try:
-                row = _row(book, schedule, start, until)
+                row = _row(book, schedule, start, until, known)
             except OverBudget:
                 return rows, place or None
             rows += [] if row is None else [row]
@@ -112,10 +114,21 @@ def _find(book: Book, start: datetime, end: datetime, after: str) -> tuple[list[
     return rows, None
 
 
-def _row(book: Book, planned: Planned, start: datetime, until: datetime) -> Row | None:
+def _row(
+    book: Book,
+    planned: Planned,
+    start: datetime,
+    until: datetime,
+    known: dict[Hashable, tuple[datetime, ...]],
+) -> Row | None:
+    """None if it is not due then; those that are due at the same times are counted once."""
     spec = planned.spec
-    due_times = DueTimes(
-        spec, planned.exceptions, start, planned.name, book.budget, planned.windows
-    )
-    found = list(islice(due_times.among(instant_before(start), until), COUNTED))
+    days = (spec.triggers, spec.exclude, spec.calendar, spec.start_at, spec.end_at, spec.jitter)
+    own = (planned.exceptions, planned.windows, planned.name if spec.jitter else "")
+    found = known.get((days, own))
+    if found is None:
+        due_times = DueTimes(
+            spec, planned.exceptions, start, planned.name, book.budget, planned.windows
+        ).among(instant_before(start), until)
+        found = known[days, own] = tuple(islice(due_times, COUNTED))
     return Row(planned.name, spec.tz, found[0], len(found)) if found else None
