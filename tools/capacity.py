@@ -171,7 +171,7 @@ def row(one: Need) -> str:
 
 
 def rounded(figure: float) -> str:
-    """To two digits: more would claim what nobody measured."""
+    """To two digits: more would claim what was not measured."""
     digits = 1 - math.floor(math.log10(figure))
     return f"{round(figure, digits):,.0f}" if figure >= 10 else f"{figure:.2g}"
 

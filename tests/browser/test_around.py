@@ -39,7 +39,7 @@ def test_a_schedule_is_found_and_opened_by_keys_alone(demo: Site) -> None:
 
 def test_without_script_find_is_a_page(demo: Site) -> None:
     page = demo.visit("/", script=False)
-    page.get_by_role("link", name="Find…").click()
+    page.get_by_role("link", name="Find", exact=True).click()
     page.get_by_label("Schedule, run, flow or page").fill("nightly")
     page.get_by_role("button", name="Find").click()
     page.get_by_role("link", name="Pause: nightly-etl").click()

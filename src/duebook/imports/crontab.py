@@ -37,7 +37,7 @@ HOME_NOTE: Final = (
     "directory of the node, unless `cwd` names another"
 )
 DOUBLE_NOTE: Final = (
-    r"\\ stays as it is, as in cronie; the cron of Debian and BSD makes one backslash of it"
+    r"\\ stays as it is, as in cronie; the cron of Debian and BSD turns it into one backslash"
 )
 TZ_NOTE: Final = "TZ is set for the commands only, as in cron; due times are those of `tz`"
 DIFFERENCES: Final = (

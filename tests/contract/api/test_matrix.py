@@ -39,9 +39,11 @@ OPEN = {
     ("GET", "/static/api.css"),
     ("GET", "/static/duebook.css"),
     ("GET", "/static/duebook.js"),
+    ("GET", "/static/forms.js"),
     ("GET", "/static/icon.svg"),
     ("GET", "/static/log.js"),
     ("GET", "/static/log_rows.js"),
+    ("GET", "/static/palette.js"),
     ("GET", "/static/parts.css"),
 }
 """All that needs no credentials."""
