@@ -76,8 +76,12 @@ def _accounts(books: Books, schedule: Row, moved: set[datetime]) -> Iterator[str
     due by some revision, and what the ledger counts is there."""
     revisions = [row for row in books.revisions if row["schedule_id"] == schedule["id"]]
     until = _end(schedule)
-    known = [_due(row, schedule["created_at"], until) for row in revisions]
     ends = [*(row["valid_from"] for row in revisions[1:]), until]
+    known = [
+        # a revision was in force until the next, even if that one ended the schedule before
+        _due(row, schedule["created_at"], max(end, until))
+        for row, end in zip(revisions, ends, strict=True)
+    ]
     required = {
         due
         for row, dues, end in zip(revisions, known, ends, strict=True)

@@ -19,7 +19,7 @@ from tests.sim.script import Action, Fault, Script, draw
 if TYPE_CHECKING:
     from duebook.delivery.courier import Round
 
-SAMPLE = (6, 13, 34)
+SAMPLE = (6, 13, 34, 36)
 """Seeds of small worlds."""
 
 
