@@ -55,8 +55,8 @@ def test_two_beats_send_each_due_time_once_though_one_is_killed(stored: CeleryWo
 
 
 @pytest.mark.kills
-def test_beats_and_workers_are_killed_again_and_again(world: CeleryWorld) -> None:
-    storm(world, rounds=8)
+def test_beats_and_workers_are_killed_again_and_again(stored: CeleryWorld) -> None:
+    storm(stored, rounds=8)
 
 
 def storm(world: CeleryWorld, rounds: int) -> None:
