@@ -271,6 +271,14 @@ def test_a_missing_file_is_not_found(cli: Cli, tmp_path: Path, kind: str) -> Non
     assert (result.exit_code, "there is no file" in result.output) == (3, True)
 
 
+@pytest.mark.parametrize("source", ["proj", "proj.celery", "db.sqlite3"])
+def test_a_module_without_an_app_is_told_what_to_write(cli: Cli, source: str) -> None:
+    result = cli("import", "celery", source)
+    assert result.exit_code == 3
+    told = f"there is no file {source}; an app is MODULE:APP, such as proj:app"
+    assert told in " ".join(result.output.split())
+
+
 def test_a_database_that_cannot_be_reached_is_unavailable(cli: Cli) -> None:
     result = cli("import", "celery", "postgresql+psycopg2://x@127.0.0.1:1/none")
     assert result.exit_code == 4

@@ -44,6 +44,7 @@ __all__ = ["import_group"]
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 _CRON_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 _APP: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_MODULE: Final = re.compile(r"[A-Za-z_][\w.]*")
 _UNIT: Final = re.compile(
     r"[^/]+\.(?:timer|service)(?:\.d/[^/]+\.conf)?|timers\.target\.wants/[^/@]+@[^/]+\.timer"
 )
@@ -209,6 +210,8 @@ def celery_command(source: str, yes: bool, **options: Any) -> None:
         _ask(f"this imports {module}, which runs its code.", yes, options)
         _finish(read_app(_attribute(imported(module), name)), "celery", options)
         return
+    if _MODULE.fullmatch(source) and not Path(source).exists():
+        raise NotFound(f"there is no file {source}; an app is MODULE:APP, such as proj:app")
     with closing(open_foreign(source)) as database:
         done = read_tables(database, utc_now())
     _finish(done, "celery", options)
