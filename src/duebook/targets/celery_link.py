@@ -26,6 +26,8 @@ MARK: Final = "-sent"
 MARKED: Final = "SENT"
 AT_ONCE: Final = 500
 """Records that one request reads."""
+AT_ONCE_OR_NOT: Final = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
+"""A broker that is down is not waited for, as Celery does for six seconds: other runs wait."""
 MISSING: Final = "Celery is not installed; run pip install '.[celery]' in a copy of the repository"
 
 
@@ -131,7 +133,13 @@ class CeleryLink:
             options["ignore_result"] = self._has_keys
         task, args = self.app.tasks.get(target.task), list(target.args)
         try:
-            with entered(traceparent), _reaching("the broker of Celery"):
+            with (
+                entered(traceparent),
+                _reaching("the broker of Celery"),
+                self.app.producer_pool.acquire(block=True) as producer,
+            ):
+                producer.connection.ensure_connection(**AT_ONCE_OR_NOT)
+                options["producer"] = producer
                 if task is None:
                     self.app.send_task(target.task, args, kwargs, **options)
                 else:  # with what it declares itself, such as its queue
@@ -185,8 +193,12 @@ class CeleryLink:
         return record._replace(is_marked=mark.get("status") == MARKED)
 
     def revoke(self, task_id: str, terminate: bool) -> None:
-        with _reaching("the broker of Celery", every=True):
-            self.app.control.revoke(task_id, terminate=terminate)
+        with (
+            _reaching("the broker of Celery", every=True),
+            self.app.pool.acquire(block=True) as connection,
+        ):
+            connection.ensure_connection(**AT_ONCE_OR_NOT)
+            self.app.control.revoke(task_id, terminate=terminate, connection=connection)
 
 
 def _options(target: CeleryTarget) -> dict[str, Any]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from celery import Celery
 from opentelemetry.trace import get_current_span
 
+from duebook.errors import Unavailable
 from duebook.model.target import load_target
 from duebook.targets.celery_link import CeleryLink
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from duebook.model.celery_target import CeleryTarget
 
@@ -63,3 +65,26 @@ def test_what_the_program_does_while_it_publishes_belongs_to_the_attempt(
     monkeypatch.setattr(app, "send_task", send_task)
     sent(app, HEADER)
     assert [(span.trace_id, span.span_id) for span in spans] == [(7, 9)]
+
+
+@pytest.mark.parametrize("work", ["send", "revoke"])
+def test_a_broker_that_is_down_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    """One thread serves all runs: it is the one that tries again, later."""
+    pauses: list[float] = []
+    monkeypatch.setattr("kombu.utils.functional.sleep", pauses.append)
+    with socket.socket() as deaf:  # bound and not listening: nobody else takes the port
+        deaf.bind(("127.0.0.1", 0))
+        place = f"amqp://127.0.0.1:{deaf.getsockname()[1]}//"
+        app = Celery("down", broker=place, backend="cache+memory://", set_as_current=False)
+        link = CeleryLink(app)
+        target = cast("CeleryTarget", load_target({"celery": "some.task"}))
+        works: dict[str, Callable[[], object]] = {
+            "send": lambda: link.send(target, {}, "r-1", bare=True),
+            "revoke": lambda: link.revoke("r-1", terminate=False),
+        }
+        with pytest.raises(Unavailable, match="the broker of Celery cannot be reached"):
+            works[work]()
+        app.close()
+    assert sum(pauses) == 0
