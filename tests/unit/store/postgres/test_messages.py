@@ -73,6 +73,8 @@ class Exchanges:
             return wait(connection, *words, **named)
 
         monkeypatch.setattr(Connection, "wait", count)
+        # one that was idle for long, as on a busy machine, would be tried with a message more
+        monkeypatch.setattr(Connection, "is_awake", lambda *_: True)
 
     def of(self, work: Callable[[], object]) -> int:
         self.number = 0
