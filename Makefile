@@ -70,14 +70,17 @@ types: $(READY)
 contracts: $(READY)
 	$(BIN)/lint-imports
 
+# make runs several targets at once, and apt-get does not wait for another apt-get
+APT_INSTALL := flock Makefile sh -c 'apt-get update --quiet; RUNLEVEL=1 apt-get install --quiet --yes -o DPkg::Lock::Timeout=120 "$$@"' apt
+
 browser:
 	@[ "$$DUEBOOK_NO_BROWSER" = 1 ] || command -v chromium >/dev/null || \
-		{ [ "$$(id -u)" = 0 ] && { apt-get update --quiet; apt-get install --quiet --yes chromium; }; } || \
+		{ [ "$$(id -u)" = 0 ] && $(APT_INSTALL) chromium; } || \
 		{ echo "chromium is not installed; on Debian: sudo apt-get install chromium, or DUEBOOK_NO_BROWSER=1"; exit 1; }
 
 redis:
 	@[ "$$DUEBOOK_NO_REDIS" = 1 ] || command -v redis-server >/dev/null || \
-		{ [ "$$(id -u)" = 0 ] && { apt-get update --quiet; RUNLEVEL=1 apt-get install --quiet --yes redis-server; }; } || \
+		{ [ "$$(id -u)" = 0 ] && $(APT_INSTALL) redis-server; } || \
 		{ echo "redis-server is not installed; on Debian: sudo apt-get install redis-server, or DUEBOOK_NO_REDIS=1"; exit 1; }
 
 derive: $(READY) ## write again what is derived from the code: types, tables in docs/, docs/reference
@@ -120,7 +123,7 @@ test-zones: $(READY) ## the long proof: all IANA zones, 2000 to 2050
 
 test-pgbouncer: $(READY) ## the stores and nodes through PgBouncer; as root installs it with apt
 	@PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || \
-		{ [ "$$(id -u)" = 0 ] && { apt-get update --quiet; apt-get install --quiet --yes pgbouncer; }; } || \
+		{ [ "$$(id -u)" = 0 ] && $(APT_INSTALL) pgbouncer; } || \
 		{ echo "PgBouncer is not installed; on Debian: sudo apt-get install pgbouncer"; exit 1; }
 	DUEBOOK_TEST_PGBOUNCER=1 $(BIN)/python -m pytest -n 2 -m "not zones" tests/pgbouncer tests/conformance
 
