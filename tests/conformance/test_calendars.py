@@ -338,7 +338,7 @@ def test_how_schedules_follow_is_planned_before_they_are_locked_and_again_if_the
 
     monkeypatch.setattr("duebook.book.calendars.prepare", prepare_and_change)
     book.calendars.save("weekends", weekdays="SAT")
-    assert planned == ["a", "b", "c"], "a is due, b is paused, and c was due at 23:00"
+    assert sorted(planned) == ["a", "b", "c"], "a is due, b is paused, and c was due at 23:00"
     assert [one.version for one in book.schedules.list()] == [3, 3, 3]
     assert book.schedules.get("b").status == "paused"
     live(book.store, clock, clock.now + 3 * DAY)

@@ -111,15 +111,17 @@ class TargetPerformer:
         from duebook.targets.loop import AsyncRun, EventLoop  # asyncio takes its time
 
         runs, rest, told = [], [], _hiding(ended)
-        known: dict[tuple[str | None, str], Task | None] = {}
+        known: dict[tuple[object, ...], tuple[Task | None, bool]] = {}
         for claim, stop in begun:
-            asked = claim.run.task, claim.run.namespace
-            if asked not in known:
-                known[asked] = self._task_in_loop(claim)
-            task = known[asked]
+            run = claim.run
+            alike = (id(claim.spec), run.task, run.namespace, run.payload is None)
+            found = known.get(alike)
+            if found is None:
+                found = known[alike] = self._task_in_loop(claim), self._is_filled(claim)
+            task, is_filled = found
             if task is None or not isinstance(stop, TaskStop):
                 rest.append(claim)
-            elif (filled := self._with_values(claim)) is not None:
+            elif (filled := claim if is_filled else self._with_values(claim)) is not None:
                 reports = TaskReports(filled, stop, self._desk)
                 runs.append(AsyncRun(task, filled, stop, reports, told))
             else:
@@ -200,6 +202,10 @@ class TargetPerformer:
         if task is None or task.kind != "loop" or _refusal(task, claim) is not None:
             return None
         return task
+
+    def _is_filled(self, claim: Claim) -> bool:
+        """Whether it has no values to be filled in: nor have others of its definition."""
+        return claim.step_context is None and self._with_values(claim) is claim
 
     def _with_values(self, claim: Claim) -> Claim | None:
         """A run, or a step of a flow, with its values; None when these take time, or it will not

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.engine.tracing import Tracing
-    from duebook.model.run import Claim, Token
+    from duebook.model.run import Claim
     from duebook.store.base import Store, Tx
 
     End = str | None
@@ -49,7 +49,8 @@ _OTHERS: Final = (_LATE, _BACK, _BEGUN)
 
 
 class Settler:
-    """One thread; `done` is told which attempts were put on the books, or given up."""
+    """One thread; `done` is told which attempts were put on the books, or given up. `lingers` says
+    of which tasks nobody could have made an end."""
 
     def __init__(
         self,
@@ -58,10 +59,11 @@ class Settler:
         measures: Measures | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         tracing: Tracing | None = None,
+        lingers: Callable[[Claim], bool] = lambda _: True,
     ) -> None:
         self._monotonic = monotonic
-        self._until: dict[Token, float] = {}
-        """when tasks ended here that nobody could have made to end"""
+        self._lingers = lingers
+        self._batch: list[Told] = []
         self._store = store
         self._measures = Measures() if measures is None else measures
         self._done = done
@@ -74,8 +76,8 @@ class Settler:
     def put(self, claim: Claim, outcome: Outcome | None, until: float | None = None) -> None:
         """None as an outcome hands the run back.
 
-        `until` is when its task ended, by the monotonic clock, if it is one that cannot be made to
-        end: should others have taken the run over before, the books say that it went on.
+        `until` is when its task ended, by the monotonic clock: should others have taken the run
+        over before, the books say that it went on, if it is one that cannot be made to end.
         """
         self._queue.put((claim, outcome, until))
 
@@ -109,7 +111,7 @@ class Settler:
             self._settle(batch)
 
     def _settle(self, batch: list[Told]) -> None:
-        self._until.update((told[0].token, told[2]) for told in batch if told[2] is not None)
+        self._batch = batch
         groups: dict[int, list[Claim]] = {id(kind): [] for kind in _OTHERS}
         final, others = [], []
         for claim, outcome, _ in batch:
@@ -131,10 +133,8 @@ class Settler:
             for claim, outcome in others:
                 self._conclude(claim, outcome)
         finally:
-            ended = [claim for claim, _ in (*final, *others)]
-            self._done([*ended, *back])
-            for claim in ended:
-                self._until.pop(claim.token, None)
+            self._batch = []
+            self._done([*(claim for claim, _ in final), *(claim for claim, _ in others), *back])
 
     def _mark_begun(self, claims: list[Claim]) -> None:
         begun = [(claim.token, claim.begun_at) for claim in claims if claim.begun_at is not None]
@@ -171,15 +171,19 @@ class Settler:
             log.exception(
                 "%s finished late, but that could not be recorded", counted(len(claims), "run")
             )
-        for claim in claims:
-            self._until.pop(claim.token, None)
 
     def _note_overlaps(self, tx: Tx, claims: Sequence[Claim]) -> None:
-        now, tokens = self._monotonic(), [claim.token for claim in claims]
+        """Of those whose task went on here after others had taken its run over."""
+        if not claims:
+            return
+        now, tokens = self._monotonic(), {claim.token for claim in claims}
+        until = {
+            claim.token: at
+            for claim, _, at in self._batch
+            if at is not None and claim.token in tokens and self._lingers(claim)
+        }
         tx.attempts.note_overlaps(
-            (token, tx.now - timedelta(seconds=now - self._until[token]))
-            for token in tokens
-            if token in self._until
+            (token, tx.now - timedelta(seconds=now - at)) for token, at in until.items()
         )
 
     def _conclude(self, claim: Claim, outcome: Outcome | None) -> None:

@@ -108,7 +108,9 @@ class Slots(Generic[S]):
         self._waking = False
         """whether a thread is on its way"""
         self._closed = False
-        self._settler = Settler(store, self._settled, measures, monotonic, tracing)
+        self._settler = Settler(
+            store, self._settled, measures, monotonic, tracing, performer.is_cooperative
+        )
 
     def room(self) -> Room:
         """The places of runs that have ended are free, unless too many ends wait for the books."""
@@ -145,7 +147,7 @@ class Slots(Generic[S]):
         begun: list[tuple[Claim, S]] = []
         buffered = []
         for claim in claims:
-            if claim.started_at is None:
+            if claim.run.started_at is None:
                 buffered.append(claim)
                 continue
             try:
@@ -412,7 +414,6 @@ class Slots(Generic[S]):
     def _end(self, claim: Claim, outcome: Outcome) -> None:
         """Its place is free from now on."""
         token, now = claim.token, self._monotonic()
-        until = now if self._performer.is_cooperative(claim) else None
         with self._lock:
             late = False
             if self._watched:  # both are mostly empty
@@ -429,10 +430,10 @@ class Slots(Generic[S]):
         if late:
             words = "run %s, whose slot was written off, has finished"
             log.warning(words, claim.run.id, extra=about(claim))
-            if until is not None:
-                self._settler.put_late(claim, until)
+            if self._performer.is_cooperative(claim):
+                self._settler.put_late(claim, now)
         else:
-            self._settler.put(claim, outcome, until)
+            self._settler.put(claim, outcome, now)
         if rings:
             self._ring()
 

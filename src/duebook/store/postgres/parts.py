@@ -23,7 +23,7 @@ from duebook.store.sql.ledger import Ledger
 from duebook.store.sql.lifecycle import LISTENERS
 from duebook.store.sql.new_runs import NewRuns
 from duebook.store.sql.plans import Plans, moved_row
-from duebook.store.sql.rows import NewRun, clean, inline, read_interval
+from duebook.store.sql.rows import NewRun, claimed_run, clean, inline
 from duebook.store.sql.statements import Ask
 from duebook.store.sql.wakes import Wakes
 from duebook.store.values import News
@@ -241,13 +241,15 @@ class PostgresAttempts(Attempts):
         self._wakes.held(held)
         self._lifecycle.learn(listeners)
         settled = {tokens.pop((run_id, attempt)) for run_id, attempt, *_ in rows}
-        self._append_of_runs([(token.run_id, end) for token, end in ended if token in settled])
-        self._ends.keep_large(
-            (token.run_id, end.output) for token, end in ended if token in settled
-        )
-        self._ends.keep_secrets(
-            (token.run_id, end.output_secrets) for token, end in ended if token in settled
-        )
+        told = [
+            (token.run_id, end)
+            for token, end in ended
+            if (end.output is not None or end.events) and token in settled
+        ]
+        if told:
+            self._append_of_runs(told)
+            self._ends.keep_large((run_id, end.output) for run_id, end in told)
+            self._ends.keep_secrets((run_id, end.output_secrets) for run_id, end in told)
         self._lifecycle.record_run_events([token.run_id for token in settled])
         if any(others_wait for *_, others_wait in rows):
             self._db.notify(News.WORK)
@@ -299,13 +301,15 @@ class PostgresClaims(Claims):
         at = admitted_at or self._db.now
         if not rows:  # the session is dead, or does not serve the namespace
             return False, Taken([], is_limited=False)
-        node, limited, is_limited, bound = rows[0][:4]
-        given = [row[4:] for row in rows if row[4] is not None]
+        node, limited, is_limited, bound = rows[0][-4:]
+        given = rows if rows[0][0] is not None else []  # one without a run: none was free to take
         if bound is not None:
-            given += self._take_bound(bound, wanted.session_id, at)
+            given = [*given, *self._take_bound(bound, wanted.session_id, at)]
         given.sort(key=_turn)
-        definitions = self._definitions.read([row[2:4] for row in given if row[2] is not None])
-        runs = [_claimed(row, definitions.get(row[2:4]), node, at) for row in given]
+        pairs = dict.fromkeys(row[2:4] for row in given)
+        definitions = self._definitions.read([pair for pair in pairs if pair[0] is not None])
+        names = {pair: found.name for pair in pairs if (found := definitions.get(pair))}
+        runs = [claimed_run(row, names.get(row[2:4]), node, at) for row in given]
         return limited and admitted_at is None, Taken(runs, is_limited)
 
     def _take_bound(self, bound: list[list[Any]], session_id: str, at: datetime) -> list[Row]:
@@ -325,48 +329,7 @@ class PostgresClaims(Claims):
 
 def _turn(row: Row) -> tuple[int, datetime, int]:
     """By priority, then readiness."""
-    return -row[8], row[14], row[20]
-
-
-def _as_it_is(moment: datetime) -> datetime:
-    return moment
-
-
-def _claimed(row: Row, definition: Definition | None, node: str, at: datetime) -> Run:
-    """What is known needs no query: this node, this time, and the schedule's name."""
-    (id_, namespace, schedule_id, version, due_at, origin, trigger, queue, priority) = row[:9]
-    attempt, failures, losses, payload, created_at, ready_at, expires_at = row[9:16]
-    return Run(
-        id_,
-        namespace,
-        schedule_id,
-        definition.name if definition else None,
-        version,
-        due_at,
-        origin,
-        trigger,
-        queue,
-        priority,
-        "running",
-        attempt,
-        failures,
-        losses,
-        None if payload is None else json.loads(payload),
-        created_at,
-        ready_at,
-        at,
-        row[21],
-        None,
-        expires_at,
-        node,
-        task=row[16],
-        parent_run_id=row[17],
-        step=row[18],
-        flow=row[19],
-        requested_by=row[24],
-        planned_by=row[25],
-        interval=read_interval(row[22], row[23], due_at, _as_it_is),
-    )
+    return -row[8], row[14], row[25]
 
 
 class PostgresFlowRuns(FlowRuns):

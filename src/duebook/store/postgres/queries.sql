@@ -600,16 +600,16 @@ given AS (
             AND (ending.turn IS NULL OR taken.turn < ending.turn)))
     RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
         r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
-        r.expires_at, r.task, r.parent_run_id, r.step, r.flow, r.place, r.started_at,
-        r.interval_start, r.interval_end, r.requested_by, r.planned_by)
-SELECT me.node, me.limited, ending.turn IS NOT NULL, (
-        SELECT json_agg(json_build_array(id, schedule_id, lane, exclusive)) FROM taken
-        WHERE (exclusive OR limited) AND turn <= :straight),
-    given.id, given.namespace, given.schedule_id, given.version, given.due_at, given.origin,
+        r.expires_at, r.task, r.parent_run_id, r.step, r.flow, r.started_at, r.interval_start,
+        r.interval_end, r.requested_by, r.planned_by, r.place)
+SELECT given.id, given.namespace, given.schedule_id, given.version, given.due_at, given.origin,
     given.trigger, given.queue, given.priority, given.attempt, given.failures, given.losses,
     given.payload, given.created_at, given.ready_at, given.expires_at, given.task,
-    given.parent_run_id, given.step, given.flow, given.place, given.started_at, given.interval_start,
-    given.interval_end, given.requested_by, given.planned_by
+    given.parent_run_id, given.step, given.flow, given.started_at, given.interval_start,
+    given.interval_end, given.requested_by, given.planned_by, given.place,
+    me.node, me.limited, ending.turn IS NOT NULL, (
+        SELECT json_agg(json_build_array(id, schedule_id, lane, exclusive)) FROM taken
+        WHERE (exclusive OR limited) AND turn <= :straight)
 FROM me CROSS JOIN ending LEFT JOIN given ON true
 
 -- name: claim_limited
@@ -653,8 +653,8 @@ WHERE r.id = ranked.id AND r.status || '' = 'queued'
                         AND e.due_at <= :now))) IS NULL)
 RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
     r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
-    r.expires_at, r.task, r.parent_run_id, r.step, r.flow, r.place, r.started_at,
-    r.interval_start, r.interval_end, r.requested_by, r.planned_by
+    r.expires_at, r.task, r.parent_run_id, r.step, r.flow, r.started_at, r.interval_start,
+    r.interval_end, r.requested_by, r.planned_by, r.place
 
 -- name: settle_run
 -- Only the current token ends a run; says also whether others waited for that.

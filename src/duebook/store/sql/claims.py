@@ -166,7 +166,13 @@ class Claims(Part, ABC):
 
     def _claims(self, runs: list[Run], session_id: str) -> list[Claim]:
         pairs = [(run.schedule_id or "", run.version or 0) for run in runs]
-        specs = self._definitions.read([pair for pair in dict.fromkeys(pairs) if pair[0]])
+        distinct = [pair for pair in dict.fromkeys(pairs) if pair[0]]
+        known = self._definitions.read(distinct)
+        specs = {
+            pair: (found.spec, found.owner.user)
+            for pair in distinct
+            if (found := known.get(pair)) is not None
+        }
         steps = self._step_contexts([run.id for run in runs if run.parent_run_id is not None])
         enqueued = [run.id for run in runs if run.schedule_id is None and run.id not in steps]
         options: dict[str, str | None] = (
@@ -175,8 +181,8 @@ class Claims(Part, ABC):
         claims = []
         for run, pair in zip(runs, pairs, strict=True):
             token = Token(run.id, run.attempt, session_id)
-            if pair in specs:
-                claims.append(Claim(run, token, specs[pair].spec, specs[pair].owner.user))
+            if (defined := specs.get(pair)) is not None:
+                claims.append(Claim(run, token, *defined))
             elif run.id in steps:
                 context, user, text = steps[run.id]
                 claims.append(Claim(run, token, step_spec(run.task, text), user, context))

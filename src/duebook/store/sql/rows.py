@@ -35,6 +35,7 @@ __all__ = [
     "MovedState",
     "NewRun",
     "begun_text",
+    "claimed_run",
     "clean",
     "copied",
     "delay_text",
@@ -69,6 +70,11 @@ _MICRO: Final = timedelta(microseconds=1)
 _RUN_TIMES: Final = [place for place, name in enumerate(Run._fields) if name.endswith("_at")]
 _DUE: Final = Run._fields.index("due_at")
 _RUN_JSON: Final = [Run._fields.index(name) for name in ("payload", "output", "output_secrets")]
+
+_NOT_ENDED: Final = (None,) * 4
+"""when it was asked to stop, why and how it ended"""
+_NOT_REPORTED: Final = (None,) * 5
+"""what it returned, and what it tells of itself on the way"""
 
 
 class MovedState(NamedTuple):
@@ -231,7 +237,31 @@ def read_run(row: Sequence[Any], time: Callable[[Any], Any]) -> Run:
         if values[place] is not None:
             values[place] = json.loads(values[place])
     values[-1] = read_interval(values[-1], row[len(values)], values[_DUE], time)
-    return Run(*values)
+    return Run._make(values)
+
+
+def claimed_run(row: Sequence[Any], schedule: str | None, node: str, claimed_at: datetime) -> Run:
+    """What a claim returns of a run, with its instants; the rest is known without a query.
+
+    A worker builds very many, so this one is built from a tuple in the order of its fields, which
+    takes a third of the time.
+    """
+    id_, namespace, schedule_id, version, due_at, origin, trigger, queue, priority = row[:9]
+    attempt, failures, losses, payload, created_at, ready_at, expires_at, task = row[9:17]
+    parent_run_id, step, flow, started_at, start, end, requested_by, planned_by = row[17:25]
+    if payload is not None:
+        payload = json.loads(payload)
+    interval = None if start is None else read_interval(start, end, due_at, _as_it_is)
+    status, unset = "running", None
+    own = id_, namespace, schedule_id, schedule, version, due_at, origin, trigger, queue, priority
+    attempted = status, attempt, failures, losses, payload, created_at, ready_at, claimed_at
+    under_way = started_at, unset, expires_at, node, *_NOT_ENDED, task, *_NOT_REPORTED
+    asked = parent_run_id, step, flow, unset, unset, requested_by, planned_by, interval
+    return Run._make((*own, *attempted, *under_way, *asked))
+
+
+def _as_it_is(instant: datetime) -> datetime:
+    return instant
 
 
 def read_interval(

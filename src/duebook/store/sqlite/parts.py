@@ -5,24 +5,23 @@ from __future__ import annotations
 import json
 from collections import Counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.model.finding import Finding
-from duebook.model.run import Outcome, Run, Token
 from duebook.model.serving import serving_of
 from duebook.store.sql.attempts import Attempts
 from duebook.store.sql.checks import Checks
 from duebook.store.sql.claims import Claims, Taken, Wanted
 from duebook.store.sql.flow_runs import FlowRuns
 from duebook.store.sql.new_runs import NewRuns
-from duebook.store.sql.rows import NewRun, clean, from_micros, inline, moment, read_interval
+from duebook.store.sql.rows import NewRun, claimed_run, clean, from_micros, inline, moment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from duebook.model.flow_run import FlowMove
-    from duebook.store.sql.definitions import Definition
+    from duebook.model.run import Outcome, Token
     from duebook.store.sql.statements import Row, Values
     from duebook.store.sqlite.statements import SqliteStatements
 
@@ -158,7 +157,8 @@ class SqliteClaims(Claims):
                 break
         pairs = {row[3:5]: None for row in claimed if row[3] is not None}
         definitions = self._definitions.read(list(pairs))
-        runs = [_claimed(row, definitions.get(row[3:5]), node, at) for row in claimed]
+        names = {pair: found.name for pair, found in definitions.items()}
+        runs = [claimed_run(_with_times(row), names.get(row[3:5]), node, at) for row in claimed]
         return Taken(runs, is_limited)
 
     def _claim_places(
@@ -173,42 +173,24 @@ class SqliteClaims(Claims):
         return [rows[place] for place in places]
 
 
-def _claimed(row: Row, definition: Definition | None, node: str, at: datetime) -> Run:
-    """A row of `claim_runs`; what is known needs no query: this node, this time, and the
-    schedule's name."""
-    (_, id_, namespace, schedule_id, version, due_at, origin, trigger, queue, priority) = row[:10]
-    attempt, failures, losses, payload, created_at, ready_at, begun_at, expires_at = row[10:18]
-    created, due = moment(created_at), from_micros(due_at)
-    return Run(
-        id_,
-        namespace,
-        schedule_id,
-        definition.name if definition else None,
-        version,
-        due,
-        origin,
-        trigger,
-        queue,
-        priority,
-        "running",
-        attempt,
-        failures,
-        losses,
-        None if payload is None else json.loads(payload),
+def _with_times(row: Row) -> tuple[Any, ...]:
+    """A row of `claim_runs` as `claimed_run` takes it."""
+    created_at, ready_at, expires_at = row[14:17]
+    created = moment(created_at)
+    ready = created if ready_at == created_at else moment(ready_at)
+    begun_at, start, end = map(from_micros, row[21:24])
+    return (
+        *row[1:5],
+        from_micros(row[5]),
+        *row[6:14],
         created,
-        created if ready_at == created_at else moment(ready_at),
-        at,
-        None if begun_at is None else at,
-        None,
+        ready,
         from_micros(expires_at),
-        node,
-        task=row[18],
-        parent_run_id=row[19],
-        step=row[20],
-        flow=row[21],
-        requested_by=row[24],
-        planned_by=row[25],
-        interval=read_interval(row[22], row[23], due, moment),
+        *row[17:21],
+        begun_at,
+        start,
+        end,
+        *row[24:],
     )
 
 

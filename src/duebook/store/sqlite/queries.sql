@@ -236,8 +236,8 @@ SET status = 'running', attempt = attempt + 1, lane = CASE WHEN lane = 2 THEN 1 
     claimed_at = :now, started_at = :begun_at, progress = NULL, progress_text = NULL, beat_at = NULL
 WHERE rowid IN (SELECT value FROM json_each(:places)) AND status || '' = 'queued'
 RETURNING rowid, id, namespace, schedule_id, version, due_at, origin, trigger, queue, priority,
-    attempt, failures, losses, payload, created_at, ready_at, started_at, expires_at,
-    task, parent_run_id, step, flow, interval_start, interval_end, requested_by, planned_by
+    attempt, failures, losses, payload, created_at, ready_at, expires_at,
+    task, parent_run_id, step, flow, started_at, interval_start, interval_end, requested_by, planned_by
 
 -- name: settle_run
 -- Only the current token ends a run; who waits for its end hears of every commit anyway.
