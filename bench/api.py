@@ -17,20 +17,22 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import psycopg
-from tests.support.postgres import Server
 
 from bench.goals import Goals, show
 from bench.pages import AT_ONCE, FEW, LONGEST, MANY, MOST, PAGE, fill
+from bench.server import durable_server
 from duebook.book import Book
 from duebook.store.postgres import PostgresStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tests.support.postgres import Server
 
 CLIENTS: Final = 8
 SECONDS: Final = 3.0
@@ -49,8 +51,7 @@ def main() -> None:
     options = parser.parse_args()
     part = 50 if options.quick else 1
     with ExitStack() as stack:
-        server = stack.enter_context(closing(Server(durable=True)))
-        server.make_template(lambda url: PostgresStore(url).close())
+        server = stack.enter_context(durable_server())
         sys.exit(report(server, stack, MANY // part, SECONDS / part, AT_ONCE // part))
 
 

@@ -20,15 +20,15 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.support.postgres import Server
-
 from bench.drain import Kind, idle_sync, runs_per_second
 from bench.goals import Goals, show
-from duebook.store.postgres import PostgresStore
+from bench.server import durable_server
 from duebook.targets.spawner import Spawner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.support.postgres import Server
 
 COMMAND = "/bin/true"
 SLOTS = 50
@@ -53,12 +53,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="try everything with few commands")
     options = parser.parse_args()
-    server = Server(durable=True)
-    try:
-        server.make_template(lambda url: PostgresStore(url).close())
+    with durable_server() as server:
         sys.exit(report(server, 1, NUMBER // 20) if options.quick else report(server))
-    finally:
-        server.close()
 
 
 def report(server: Server, rounds: int = ROUNDS, number: int = NUMBER) -> int:

@@ -16,17 +16,19 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import psycopg
-from tests.support.postgres import Server
 
 from bench.drain import KINDS, worker
 from bench.due_runs import JOB, Clock, add_schedules, fire
 from bench.goals import show
 from bench.processes import family, processor_seconds
+from bench.server import durable_server
 from duebook.engine.ticker import Ticker
 from duebook.store.postgres import PostgresStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.support.postgres import Server
 
 ROWS: Final = 20_000
 ROUNDS: Final = 5
@@ -51,12 +53,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--quick", action="store_true", help="few rows")
     options = parser.parse_args()
-    server = Server(durable=True)
-    try:
-        server.make_template(lambda url: PostgresStore(url).close())
+    with durable_server() as server:
         report(server, 2_000 if options.quick else options.rows)
-    finally:
-        server.close()
     sys.exit(0)
 
 

@@ -17,17 +17,18 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tests.support.postgres import Server
-
 from bench.drain import KINDS, worker
 from bench.due_runs import JOB, Clock, add_schedules, fire
 from bench.goals import Goals, interleaved, ratios, show
 from bench.peers import SCHEDULERS, available, drained
+from bench.server import durable_server
 from duebook.engine.ticker import Ticker
 from duebook.store.postgres import PostgresStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.support.postgres import Server
 
 CHART: Final = "Due schedules per second"
 OURS: Final = "Duebook"
@@ -44,12 +45,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="try everything with few schedules")
     options = parser.parse_args()
     part, rounds = (20, 1) if options.quick else (1, options.rounds)
-    server = Server(durable=True)
-    try:
-        server.make_template(lambda url: PostgresStore(url).close())
+    with durable_server() as server:
         sys.exit(report(server, rounds, part))
-    finally:
-        server.close()
 
 
 def report(server: Server, rounds: int, part: int) -> int:

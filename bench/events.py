@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.support.kafka import Kafka
-from tests.support.postgres import Server
 
 from bench.fire import BATCH, EXPRESSION, SPEC, Clock
 from bench.goals import Goals, show
+from bench.server import durable_server
 from duebook.book import Book
 from duebook.clock import utc_now
 from duebook.delivery.courier import Courier
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
 
+    from tests.support.postgres import Server
+
     from duebook.model.consumer import Consumer
     from duebook.store.base import Tx
 
@@ -65,12 +67,8 @@ def main() -> None:
     if parser.parse_args().quick:
         globals().update(DUE=BATCH, ROUNDS=2, EVENTS=2_000, SECONDS=3)
     collect_seldom()  # as a node does
-    server = Server(durable=True)
-    try:
-        server.make_template(lambda url: PostgresStore(url).close())
+    with durable_server() as server:
         found = measure(server)
-    finally:
-        server.close()
     runs, events, stamped, kafka, consumed, counted, p50, p99, due_p50, due_p99 = found
     show("due times per second, as runs", [runs])
     show("  as events", [events])

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from croniter import croniter
-from tests.support.postgres import Server
 
 from bench.fire import BATCH, EXPRESSION, ROUNDS, START, Clock, fill
 from bench.goals import Goals, ratios, show
+from bench.server import durable_server
 from duebook.engine.due_cursor import DueCursor
 from duebook.engine.ticker import Ticker
 from duebook.ids import new_id
@@ -33,6 +33,8 @@ from duebook.store.postgres.connection import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.support.postgres import Server
 
 COLUMNS = (
     "id, schedule_id, version, due_at, origin, wakes, created_at, ready_at, namespace, trigger,"
@@ -85,12 +87,8 @@ Fire = Callable[[str, Clock], Step]
 
 
 def main(many: int, rounds: int = 3) -> None:
-    server = Server(durable=True)
-    try:
-        server.make_template(lambda url: PostgresStore(url).close())
+    with durable_server() as server:
         report(server, many, rounds)
-    finally:
-        server.close()
 
 
 def report(server: Server, many: int, rounds: int) -> None:

@@ -19,11 +19,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from tests.support.postgres import Server
-
 from bench.drain import execute
 from bench.goals import Goals
 from bench.nodes import node
+from bench.server import durable_server
 from duebook.book.flow_registry import FlowRegistry
 from duebook.engine.alarm import Alarm
 from duebook.flows.directory_keeper import FlowKeeper
@@ -31,10 +30,11 @@ from duebook.ids import new_id
 from duebook.model.flow import Revision
 from duebook.model.flow_target import FlowTarget
 from duebook.store.opening import open_store
-from duebook.store.postgres import PostgresStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.support.postgres import Server
 
     from duebook.store.base import Store, Tx
 
@@ -64,12 +64,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="try everything with few")
     part = 20 if parser.parse_args().quick else 1
-    server = Server(durable=True)
-    try:
-        server.make_template(lambda url: PostgresStore(url).close())
+    with durable_server() as server:
         sys.exit(report(server, part))
-    finally:
-        server.close()
 
 
 def report(server: Server, part: int) -> int:

@@ -15,17 +15,18 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.support.postgres import Server
-
 from bench.drain import KINDS, LEFT, execute, worker
 from bench.due_runs import JOB, Clock, add_schedules, fire
 from bench.goals import Goals, interleaved, ratios, show
+from bench.server import durable_server
 from duebook.book import Book
 from duebook.model.consumer import new_consumer
 from duebook.store.postgres import PostgresStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.support.postgres import Server
 
     from bench.drain import Kind
     from duebook.targets.context import Context
@@ -102,12 +103,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="try everything with few runs")
     options = parser.parse_args()
     number, rounds = (NUMBER // 20, 1) if options.quick else (NUMBER, options.rounds)
-    server = Server(durable=True)
-    try:
-        server.make_template(lambda url: PostgresStore(url).close())
+    with durable_server() as server:
         sys.exit(report(server, number, rounds))
-    finally:
-        server.close()
 
 
 def report(server: Server, number: int, rounds: int) -> int:

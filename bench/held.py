@@ -19,18 +19,20 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import psycopg
-from tests.support.postgres import Server
 
 from bench.claims import CLAIMED, claimer
 from bench.drain import KINDS, worker
 from bench.due_runs import JOB, Clock, add_schedules, fire
 from bench.goals import Goals, interleaved, ratios, show
+from bench.server import durable_server
 from duebook.engine.ticker import Ticker
 from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.connection import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tests.support.postgres import Server
 
 SCHEDULES: Final = 5_000
 """Each becomes due once in every part of a measurement."""
@@ -50,14 +52,10 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.seconds, options.dead = 10, 10_000
-    server = Server(durable=True)
-    try:
-        server.make_template(lambda url: PostgresStore(url).close())
+    with durable_server() as server:
         goals = Goals()
         compare_claims(server, options.dead, goals)
         hold_open(server, options.seconds, goals)
-    finally:
-        server.close()
     sys.exit(goals.exit_code)
 
 

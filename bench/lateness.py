@@ -13,14 +13,15 @@ import argparse
 import statistics
 import sys
 import time
-from typing import Final
-
-from tests.support.postgres import Server
+from typing import TYPE_CHECKING, Final
 
 from bench.contestants import DUEBOOK, stage
 from bench.goals import Goals, leave_out, show
 from bench.peers import QUEUES, SCHEDULERS, available
-from duebook.store.postgres import PostgresStore
+from bench.server import durable_server
+
+if TYPE_CHECKING:
+    from tests.support.postgres import Server
 
 REST: Final = 1
 LOAD: Final = 200
@@ -36,12 +37,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=30, help="how long each is measured")
     parser.add_argument("--quick", action="store_true", help="try everything for a moment")
     options = parser.parse_args()
-    server = Server(durable=True)
-    try:
-        server.make_template(lambda url: PostgresStore(url).close())
+    with durable_server() as server:
         sys.exit(report(server, 3 if options.quick else options.seconds))
-    finally:
-        server.close()
 
 
 def report(server: Server, seconds: int) -> int:

@@ -13,15 +13,14 @@ import statistics
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.support.postgres import Server
-
 from bench.goals import Goals, show
+from bench.server import durable_server
 from duebook.book import Book
 from duebook.clock import utc_now
 from duebook.ids import new_id
@@ -33,6 +32,8 @@ from duebook.store.values import NewSchedule
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
+
+    from tests.support.postgres import Server
 
     from duebook.store.base import Store, Tx
 
@@ -62,8 +63,7 @@ def main() -> None:
     part = 50 if options.quick else 1
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        server = stack.enter_context(closing(Server(durable=True)))
-        server.make_template(lambda url: PostgresStore(url).close())
+        server = stack.enter_context(durable_server())
         goals = Goals()
         report("SQLite", lambda: SqliteStore(folder / f"{new_id()}.db"), part, goals)
         report("PostgreSQL", lambda: on_postgres(server, stack), part, goals)

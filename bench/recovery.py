@@ -17,14 +17,14 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tests.support.postgres import Server
-
 from bench.contestants import DUEBOOK, stage
 from bench.goals import Goals, leave_out, show
 from bench.peers import QUEUES, SCHEDULERS, available
-from duebook.store.postgres import PostgresStore
+from bench.server import durable_server
 
 if TYPE_CHECKING:
+    from tests.support.postgres import Server
+
     from bench.contestants import Note, Stage
 
 NAMES: Final = (*(name for name in SCHEDULERS if name != "Celery beat"), *QUEUES)
@@ -54,14 +54,10 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.seconds, options.rate = 20, 5
-    server = Server(durable=True)
-    try:
-        server.make_template(lambda url: PostgresStore(url).close())
+    with durable_server() as server:
         patience = 60 if options.quick else PATIENCE
         names = available(server, tuple(options.only))
         sys.exit(report(server, names, options.seconds, options.rate, patience))
-    finally:
-        server.close()
 
 
 def report(server: Server, names: list[str], seconds: float, rate: float, patience: float) -> int:

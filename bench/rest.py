@@ -17,17 +17,17 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from tests.support.postgres import Server
-
 from bench import environments
 from bench.contestants import DUEBOOK, stage
 from bench.goals import Goals, leave_out, show
 from bench.peers import QUEUES, SCHEDULERS, available
 from bench.processes import memory
+from bench.server import durable_server
 from bench.work import statements, statements_at_rest
-from duebook.store.postgres import PostgresStore
 
 if TYPE_CHECKING:
+    from tests.support.postgres import Server
+
     from bench.contestants import Stage
 
 NAMES: Final = (*SCHEDULERS, *QUEUES)
@@ -52,14 +52,10 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.seconds, options.rounds = 3, 1
-    server = Server(durable=True)
-    try:
-        server.make_template(lambda url: PostgresStore(url).close())
+    with durable_server() as server:
         server.execute("ALTER SYSTEM SET log_statement = 'all'")
         server.execute("SELECT pg_reload_conf()")
         sys.exit(report(server, options.seconds, options.rounds))
-    finally:
-        server.close()
 
 
 def report(server: Server, seconds: int, rounds: int) -> int:

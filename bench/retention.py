@@ -17,11 +17,10 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tests.support.postgres import Server
-
 from bench.drain import execute
 from bench.goals import Goals, show
 from bench.nodes import node
+from bench.server import durable_server
 from duebook.book import Book
 from duebook.ids import new_id
 from duebook.store.postgres import PostgresStore
@@ -31,6 +30,8 @@ from duebook.targets.task import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.support.postgres import Server
 
 EACH_SECOND: Final = 2_000
 TIMES_A_SECOND: Final = 10
@@ -76,12 +77,8 @@ def main() -> None:
     options = parser.parse_args()
     rounds = 1 if options.quick else ROUNDS
     old, seconds = (10_000, 3) if options.quick else (options.old, options.seconds)
-    server = Server(durable=True)
-    try:
-        server.make_template(lambda url: PostgresStore(url).close())
+    with durable_server() as server:
         sys.exit(report(partial(measure, server, seconds=seconds), old, seconds, rounds))
-    finally:
-        server.close()
 
 
 def report(measured: Callable[[int], Measured], old: int, seconds: int, rounds: int) -> int:

@@ -20,18 +20,20 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 from psycopg import sql
-from tests.support.postgres import Server
 
 from bench.claims import CLAIMED, claimer
 from bench.drain import KINDS, worker
 from bench.due_runs import JOB, Clock, add_schedules, fire
 from bench.goals import Goals, interleaved, ratios, show
+from bench.server import durable_server
 from duebook.engine.ticker import Ticker
 from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.connection import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from tests.support.postgres import Server
 
 FEW: Final = 1_000
 """Schedules that are due every minute, and of which the others are copies."""
@@ -77,16 +79,12 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.schedules, options.finished = 10_000, 10_000
-    server = Server(durable=True)
-    try:
+    with durable_server() as server:
         server.execute("ALTER SYSTEM SET max_wal_size = '8GB'")  # filled in fewer checkpoints
         server.execute("SELECT pg_reload_conf()")
-        server.make_template(lambda url: PostgresStore(url).close())
         goals = Goals()
         compare_ticks(server, that_fit(server, options.schedules, SCHEDULE_BYTES), goals)
         compare_claims(server, that_fit(server, options.finished, RUN_BYTES), goals)
-    finally:
-        server.close()
     sys.exit(goals.exit_code)
 
 

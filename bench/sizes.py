@@ -16,11 +16,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import psycopg
-from tests.support.postgres import Server
 
 from bench.drain import KINDS, worker
 from bench.due_runs import JOB, Clock, add_schedules, fire
 from bench.goals import show
+from bench.server import durable_server
 from duebook.engine.ticker import Ticker
 from duebook.ids import new_id
 from duebook.model.event import new_draft
@@ -28,6 +28,8 @@ from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.connection import SCHEMA
 
 if TYPE_CHECKING:
+    from tests.support.postgres import Server
+
     from duebook.store.base import Tx
 
 ROWS: Final = 20_000
@@ -43,12 +45,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--quick", action="store_true", help="few rows")
     options = parser.parse_args()
-    server = Server(durable=True)
-    try:
-        server.make_template(lambda url: PostgresStore(url).close())
+    with durable_server() as server:
         report(server, 2_000 if options.quick else options.rows)
-    finally:
-        server.close()
     sys.exit(0)
 
 

@@ -22,12 +22,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import psycopg
-from tests.support.postgres import Server
 from tests.support.waiting import eventually
 
 from bench.drain import execute
 from bench.nodes import node
 from bench.processes import descriptors, memory, threads
+from bench.server import durable_server
 from duebook.clock import utc_now
 from duebook.ids import new_id
 from duebook.model.definition import load_spec
@@ -115,13 +115,8 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=2)
     parser.add_argument("--every", type=float, default=5, help="seconds between two looks")
     options = parser.parse_args()
-    server = Server(durable=True)
-    try:
-        server.make_template(lambda url: PostgresStore(url).close())
-        with server.database() as url:
-            samples = soak(url, options.minutes * 60, options.rate, options.nodes, options.every)
-    finally:
-        server.close()
+    with durable_server() as server, server.database() as url:
+        samples = soak(url, options.minutes * 60, options.rate, options.nodes, options.every)
     sys.exit(verdict(samples, options.rate))
 
 

@@ -15,15 +15,15 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tests.support.postgres import Server
-
 from bench.drain import KINDS, runs_per_second
 from bench.goals import Goals, interleaved, ratios, show
 from bench.peers import QUEUES, available, drained
-from duebook.store.postgres import PostgresStore
+from bench.server import durable_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.support.postgres import Server
 
     from bench.drain import Kind
 
@@ -46,13 +46,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--quick", action="store_true", help="try everything with few runs")
     options = parser.parse_args()
-    server = Server(durable=True)
-    try:
-        server.make_template(lambda url: PostgresStore(url).close())
+    with durable_server() as server:
         part = 40 if options.quick else 1
         sys.exit(report(server, 1 if options.quick else options.rounds, part))
-    finally:
-        server.close()
 
 
 def report(server: Server, rounds: int, part: int) -> int:

@@ -16,17 +16,17 @@ import statistics
 import sys
 import threading
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 import psycopg
-from tests.support.postgres import Server
 
 from bench.api import served
 from bench.goals import Goals, show
 from bench.pages import fill
+from bench.server import durable_server
 from duebook.api.authenticator import BookAuthenticator
 from duebook.book import Book
 from duebook.clock import utc_now
@@ -35,6 +35,8 @@ from duebook.store.postgres import PostgresStore
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.support.postgres import Server
 
     from duebook.store.base import Tx
 
@@ -96,8 +98,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="try everything with little")
     part = 50 if parser.parse_args().quick else 1
     with ExitStack() as stack:
-        server = stack.enter_context(closing(Server(durable=True)))
-        server.make_template(lambda url: PostgresStore(url).close())
+        server = stack.enter_context(durable_server())
         url = stack.enter_context(server.database())
         sessions = prepare(url, SCHEDULES // part, RUNS // part)
         address = stack.enter_context(served(url))

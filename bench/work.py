@@ -19,13 +19,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from tests.support.postgres import Server
 from tests.support.waiting import eventually
 
 from bench.drain import execute
 from bench.goals import Goals, show
 from bench.nodes import node
 from bench.program import STARTS
+from bench.server import durable_server
 from duebook.book import Book
 from duebook.clock import utc_now
 from duebook.ids import new_id
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from tests.support.postgres import Server
+
 SESSIONS = "SELECT count(*) FROM node_sessions"
 NOTED = {"target": {"task": "note_start"}, "overlap": "allow"}
 
@@ -46,13 +48,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=30, help="how long lateness is measured")
     parser.add_argument("--quick", action="store_true", help="try everything with few runs")
     options = parser.parse_args()
-    server = Server(durable=True)
-    try:
-        server.make_template(lambda url: PostgresStore(url).close())
+    with durable_server() as server:
         seconds = 3 if options.quick else options.seconds
         sys.exit(report(server, seconds, 3 if options.quick else max(seconds, 30)))
-    finally:
-        server.close()
 
 
 def report(server: Server, seconds: int, resting: int) -> int:
