@@ -114,7 +114,8 @@ class TargetPerformer:
         known: dict[tuple[object, ...], tuple[Task | None, bool]] = {}
         for claim, stop in begun:
             run = claim.run
-            alike = (id(claim.spec), run.task, run.namespace, run.payload is None)
+            is_step = claim.step_context is not None
+            alike = id(claim.spec), run.task, run.namespace, run.payload is None, is_step
             found = known.get(alike)
             if found is None:
                 found = known[alike] = self._task_in_loop(claim), self._is_filled(claim)

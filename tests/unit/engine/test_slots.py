@@ -395,6 +395,27 @@ def test_async_steps_begin_together_and_one_without_its_values_fails_alone(place
     assert get_run(place.store, run_id).status == "failed"
 
 
+def test_a_step_gets_its_values_though_a_run_of_the_same_task_begins_beside_it(
+    place: Place,
+) -> None:
+    seen = []
+
+    async def greet(name: str = "Ann") -> None:
+        seen.append(name)
+
+    place.tasks.add(greet)
+    Book(place.store).enqueue("greet")
+    steps = "[{name: hi, task: greet, payload: {name: '${WHO}'}}]"
+    put_flow(place.store, f"name: chain\nparams: [WHO: Bob]\nsteps: {steps}")
+    start(place.store)
+    Advancer(place.store, place.flow_cache).step()
+    claims = place.store.transact(lambda tx: tx.claims.claim("node-1", "default", 9, ["greet"]))
+    assert [claim.step_context is None for claim in claims] == [True, False]
+    place.slots.begin(claims)
+    assert {place.ended(one).status for one in claims} == {"succeeded"}
+    assert sorted(seen) == ["Ann", "Bob"]
+
+
 # -- tasks that are only for some namespaces
 
 
