@@ -15,6 +15,7 @@ from duebook.errors import Unavailable
 from duebook.model.run import Outcome
 from duebook.model.serving import ALL
 from duebook.store.postgres.connection import Connection
+from duebook.store.postgres.hints import Herald
 from duebook.store.postgres.prepared import Statement
 from duebook.store.values import FreeWorker
 from tests.support.builders import (
@@ -75,6 +76,8 @@ class Exchanges:
         monkeypatch.setattr(Connection, "wait", count)
         # one that was idle for long, as on a busy machine, would be tried with a message more
         monkeypatch.setattr(Connection, "is_awake", lambda *_: True)
+        # a hint takes the idle connection for a moment, and whoever needs one then connects anew
+        monkeypatch.setattr(Herald, "ring", lambda *_: None)
 
     def of(self, work: Callable[[], object]) -> int:
         self.number = 0
