@@ -54,7 +54,7 @@ def test_a_node_whose_books_are_taken_away_ends_loudly(world: World) -> None:
 def test_a_node_that_a_migration_makes_too_old_ends_loudly(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = world.node(lease=12)  # not lost by a stall
+    node = world.node(lease=3)
     ours = migrate.available()
     newer = migrate.Migration(ours[-1].number + 1, "newer", "CREATE TABLE more (id INTEGER) STRICT")
     monkeypatch.setattr(migrate, "available", lambda: [*ours, newer])

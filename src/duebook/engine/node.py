@@ -114,9 +114,12 @@ class Node:
         away under it or have become too new for it, or tasks hold all of its slots.
         """
         self._prepare()
-        if not self._begin_first_session():
-            self._slots.close()
-            return
+        try:
+            if not self._begin_first_session():
+                return
+        finally:
+            if not self._first_session.is_set():
+                self._slots.close()
         ready()
         roles = self._options.roles
         if "scheduler" in roles:
@@ -260,12 +263,12 @@ class Node:
         lease = options.lease
 
         def begin(tx: Tx) -> None:
-            if former is not None:
-                _refuse_newer(tx)
-                tx.nodes.end_session(former)
+            tx.nodes.begin_session(session, lease)  # first: it may wait for a migration
             notice_since_last_seen(tx, lease)
-            tx.nodes.begin_session(session, lease)
-            if former is not None and (drain := tx.nodes.get_drain(former)) is not None:
+            if former is None:
+                return
+            tx.nodes.end_session(former)
+            if (drain := tx.nodes.get_drain(former)) is not None:
                 tx.nodes.drain(session.id, drain)
 
         self._store.transact(begin)
@@ -519,9 +522,3 @@ class Node:
                 chore.close()
             except DuebookError as error:
                 log.warning("%s: %s", chore.name, error)
-
-
-def _refuse_newer(tx: Tx) -> None:
-    """Raises Conflict when the schema has changed under this node, and does not allow it."""
-    if (why := tx.status.unfit()) is not None:
-        raise Conflict(why)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duebook.engine.node import Node, NodeOptions
-from duebook.errors import Unavailable
+from duebook.errors import Conflict, Unavailable
 from duebook.model.consumer import new_consumer
 from duebook.model.run import Token
-from duebook.store.sqlite import SqliteStore
+from duebook.store.sqlite import SqliteStore, migrate
 from duebook.targets.command_setup import CommandSetup
 
 if TYPE_CHECKING:
@@ -106,6 +106,19 @@ def test_a_node_without_its_first_session_says_that_it_is_starting(node: Node) -
     assert node.trouble == "this node is starting"
     assert node._begin_first_session()
     assert node.trouble is None
+
+
+def test_a_node_under_which_a_migration_was_applied_before_it_began_refuses_to_begin(
+    books: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Node(books, Spawner())  # type: ignore[arg-type]
+    ours = migrate.available()
+    newer = migrate.Migration(ours[-1].number + 1, "newer", "CREATE TABLE more (id INTEGER) STRICT")
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "available", lambda: [*ours, newer])
+        SqliteStore(tmp_path / "book.db").close()
+    with pytest.raises(Conflict, match="supports only"):
+        node.run()
 
 
 def test_a_node_that_is_asked_to_stop_waits_for_no_books(node: Node, books: Store) -> None:

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     from duebook.store.postgres.connection import Connection
 
-__all__ = ["SchemaOf", "applied", "available", "migrate", "schema_of"]
+__all__ = ["LOCK", "SchemaOf", "applied", "available", "migrate", "schema_of"]
 
-_LOCK: Final = 0x44756542
+LOCK: Final = 0x44756542
+"""The advisory lock of whoever migrates; nodes that begin share it."""
 _TABLES: Final = f"""
 CREATE SCHEMA IF NOT EXISTS {SCHEMA};
 CREATE TABLE IF NOT EXISTS migrations (
@@ -98,7 +99,7 @@ def migrate(connection: Connection) -> list[Migration]:
         return []
     connection.patience = None  # others may be at it, and an index takes its time
     with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
         connection.execute(f"SET LOCAL search_path TO {SCHEMA}")
         connection.execute(_TABLES)
         missing = _missing(connection, ours)

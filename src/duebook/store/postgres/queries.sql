@@ -266,6 +266,10 @@ FROM unnest(:ids::text[], :counts::integer[]) AS v (id, count)
 WHERE st.schedule_id = v.id
 RETURNING st.schedule_id, st.emitted
 
+-- name: hold_schema
+-- No migration is applied until the transaction ends.
+SELECT pg_advisory_xact_lock_shared(:key)
+
 -- name: lock_log
 -- One sequencer at a time; the others leave it the work.
 SELECT pg_try_advisory_xact_lock(:key)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.clock import utc_now
 from duebook.store.postgres.arrays import array_text
-from duebook.store.postgres.migrate import available
+from duebook.store.postgres.migrate import LOCK, available
 from duebook.store.postgres.prepared import prepared
 from duebook.store.postgres.transaction import Transaction
 from duebook.store.queries import load_queries, names_of, percent_named
@@ -151,6 +151,9 @@ class PostgresStatements(Statements):
     @property
     def newest_schema(self) -> int:
         return available()[-1].number
+
+    def hold_schema(self) -> None:
+        self.run("hold_schema", key=LOCK)
 
     @cached_property
     def now(self) -> datetime:

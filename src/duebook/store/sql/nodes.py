@@ -12,6 +12,7 @@ from duebook.model.node import Drain, LiveNode
 from duebook.model.serving import ALL, Serving, StrandedTask, serving_of, unserved
 from duebook.store.sql.consumers import read_consumer
 from duebook.store.sql.rows import clean
+from duebook.store.sql.schema import refuse_unfit
 from duebook.store.sql.statements import Part, Row, Statements, Values
 from duebook.store.values import Abilities, Neighbour, News, Pulse, SessionInfo, SessionSpan
 
@@ -41,6 +42,8 @@ class Nodes(Part):
         self._flow_runs = flow_runs
 
     def begin_session(self, session: SessionInfo, lease: timedelta) -> None:
+        """Raises Conflict if the schema has become too new for this version."""
+        refuse_unfit(self._db)
         self._db.run(
             "insert_session",
             id=session.id,

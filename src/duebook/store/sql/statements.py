@@ -87,6 +87,11 @@ class Statements(ABC):
     def newest_schema(self) -> int:
         """The newest one that this Duebook knows."""
 
+    @abstractmethod
+    def hold_schema(self) -> None:
+        """Until the transaction ends, no migration is applied; one that is under way is waited
+        for."""
+
     @property
     @abstractmethod
     def now(self) -> datetime: ...

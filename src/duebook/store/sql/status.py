@@ -19,7 +19,7 @@ from duebook.store.health_values import (
     WaitingPlace,
     WrongFile,
 )
-from duebook.store.migrations import too_new
+from duebook.store.sql.schema import unfit
 from duebook.store.sql.statements import Part, Statements, Values
 from duebook.store.values import Broken
 
@@ -197,11 +197,7 @@ class Status(Part):
 
     def unfit(self) -> str | None:
         """Why this Duebook should not use the schema; None: it may."""
-        # a schema that does not say whom it suits suits nobody older than itself
-        have, least = self._db.all("get_schema")[0]
-        ours = self._db.newest_schema
-        fits = have <= ours or (least is not None and least <= ours)
-        return None if fits else str(too_new(have, ours))
+        return unfit(self._db)
 
     def inventory(self) -> Inventory:
         """What is in the books, who works on them, and what waits."""

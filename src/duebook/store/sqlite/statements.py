@@ -59,6 +59,9 @@ class SqliteStatements(Statements):
     def newest_schema(self) -> int:
         return available()[-1].number
 
+    def hold_schema(self) -> None:
+        """One writes at a time, a migration as well."""
+
     @cached_property
     def now(self) -> datetime:
         """The machine's clock, but never earlier than anybody has seen in this file."""

@@ -23,11 +23,15 @@ from duebook.store.migrations import Migration
 from duebook.store.postgres import PostgresStore, migrate
 from duebook.store.postgres.connection import SCHEMA
 from duebook.store.postgres.migrate import applied, available
+from duebook.store.values import SessionInfo
 from tests.support.builders import LEASE, begin
 from tests.support.postgres import Server
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from duebook.store.base import Tx
 
 GOLDEN: Final = Path(__file__).with_name("golden_schema.txt")
 TABLES: Final = """
@@ -228,7 +232,35 @@ def test_an_older_node_is_told_to_stop_by_a_migration_that_does_not_allow_it(
     unfit = running.read(lambda tx: tx.status.unfit())
     assert unfit is not None
     assert "upgrade Duebook" in unfit
+    with pytest.raises(Conflict, match="upgrade Duebook"):
+        begin(running, "node-2")
     running.close()
+
+
+def test_a_session_that_begins_beside_a_migration_is_ended_by_it(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = PostgresStore(postgres_url)
+    sql = "CREATE TABLE more (id integer);"
+    migration = threading.Thread(target=upgrade, args=(postgres_url, sql, monkeypatch))
+
+    session = SessionInfo("node-1", "host", 1, "worker", "0", "2026a")
+
+    def begin_beside(tx: Tx) -> None:
+        tx.nodes.begin_session(session, LEASE)
+        migration.start()
+        eventually(lambda: waits_for_lock(postgres_url))
+
+    running.transact(begin_beside)
+    migration.join(PATIENCE)
+    assert not running.pulse(session.id, LEASE, ()).alive
+    running.close()
+
+
+def waits_for_lock(url: str) -> bool:
+    sql = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    with psycopg.connect(url) as connection:
+        return bool(connection.execute(sql).fetchall())
 
 
 RUN: Final = {

@@ -148,6 +148,8 @@ def test_a_node_that_runs_is_told_to_stop_by_a_new_migration(
     monkeypatch.undo()
     assert not running.pulse("node-1", LEASE, ()).alive
     assert "upgrade Duebook" in (running.read(lambda tx: tx.status.unfit()) or "")
+    with pytest.raises(Conflict, match="upgrade Duebook"):
+        begin(running, "node-2")
     running.close()
 
 
