@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from duebook.cli import main
+from duebook.cli import exit_codes, main
 from duebook.cli.commands import GLOBAL, summary_of
 from duebook.cli.hints import HINTS
 from duebook.model.schedule import POLICIES
@@ -239,3 +239,10 @@ def test_retries_on_the_wrong_side_are_answered_with_what_each_counts(
         )
     file.write_text("steps: [{name: a, command: b, tmieout_sec: 3}]\n")
     assert "at most 4 times" not in cli("flow", "check", str(file)).stdout
+
+
+def test_the_help_lists_every_exit_code() -> None:
+    told = re.findall(r"^  +(\d+)  +\w", help_of("duebook"), re.MULTILINE)
+    assert told == [str(code) for code in exit_codes.MEANINGS]
+    ends = {value for value in vars(exit_codes).values() if isinstance(value, int)}
+    assert {0, *ends} == set(exit_codes.MEANINGS)

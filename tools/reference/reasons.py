@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final, get_args
 
+from duebook.cli.exit_codes import MEANINGS
 from duebook.explain.explanation import Verdict
 from duebook.model.plan import Reason
 from tools.reference.writing import NOTE, SOURCE, members, table
@@ -53,15 +54,6 @@ _VERDICTS: Final = {
     "unknown": "History does not reach that far back.",
     "done": "A stop or restart of a flow took effect.",
 }
-_EXITS: Final = (
-    ("0", "Success."),
-    ("1", "Failure; `status` and `db check` found a problem."),
-    ("2", "Wrong usage, or invalid input."),
-    ("3", "The named thing does not exist."),
-    ("4", "The database or the server cannot be reached."),
-    ("5", "The run that was waited for failed."),
-    ("130", "Interrupted with Ctrl-C."),
-)
 
 
 def reasons_page() -> Iterator[str]:
@@ -85,7 +77,12 @@ def reasons_page() -> Iterator[str]:
     )
     yield from table(("reason", "meaning"), _rows(_FAILURES, set(_failures()), "failure"))
     yield from ("## Exit codes", "")
-    yield from table(("code", "meaning"), ((f"`{code}`", text) for code, text in _EXITS))
+    yield from table(("code", "meaning"), _exit_codes())
+
+
+def _exit_codes() -> Iterator[tuple[str, str]]:
+    for code, meaning in MEANINGS.items():
+        yield f"`{code}`", f"{meaning[0].upper()}{meaning[1:]}."
 
 
 def _sentence(text: str) -> str:

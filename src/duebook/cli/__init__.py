@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from duebook.cli.commands import GLOBAL
+from duebook.cli.exit_codes import in_help
 from duebook.cli.group import DuebookGroup
 from duebook.version import __version__
 
@@ -17,6 +18,7 @@ __all__ = ["main"]
 
 
 @click.group(
+    help=f"A durable scheduler: every due time is accounted for.\n\n{in_help()}",
     cls=DuebookGroup,
     commands_of={
         "Run it": {
@@ -92,18 +94,7 @@ __all__ = ["main"]
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; may also follow the command.")
 @click.pass_context
 def main(ctx: click.Context, /, as_json: bool, **_: Any) -> None:
-    """A durable scheduler: every due time is accounted for.
-
-    \b
-    Exit codes:
-      0  success
-      1  failure
-      2  wrong usage or invalid input
-      3  not found
-      4  the database or server cannot be reached
-      5  the run that was waited for did not succeed
-      7  the run that was waited for has not ended in time
-    """
+    """Runs before every command."""
     ctx.obj = {**(ctx.obj or {}), "as_json": as_json}
 
 

@@ -13,10 +13,11 @@ import click
 from duebook.cli.arguments import name_argument
 from duebook.cli.commands import command
 from duebook.cli.due_times import zone_of
+from duebook.cli.exit_codes import INTERRUPTED
 from duebook.cli.instants import read_past
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, when
-from duebook.cli.run import INTERRUPTED, exit_by
+from duebook.cli.run import exit_by
 from duebook.errors import counted
 from duebook.model.acted import BackfillProgress, Withdrawn
 from duebook.model.codec import encode

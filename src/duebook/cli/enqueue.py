@@ -151,8 +151,9 @@ def _told(run: EnqueuedRun, key: str | None) -> str:
 def wait_command(runs: tuple[str, ...], timeout: str | None, as_json: bool) -> None:
     """Wait until runs have ended, and print what they returned.
 
-    NAME means its latest run. The exit code is 5 if a run did not succeed, and 7
-    if one has not ended in time. With several runs, each is printed with its id.
+    NAME means its latest run. The exit code is 5 if a run did not succeed, 6 if a
+    flow continued after a failure, and 7 if a run has not ended in time. With several
+    runs, each is printed with its id.
 
     \b
     Examples:

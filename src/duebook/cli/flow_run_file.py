@@ -12,12 +12,13 @@ import click
 
 from duebook.cli.arguments import read_pair
 from duebook.cli.commands import command
+from duebook.cli.exit_codes import INTERRUPTED
 from duebook.cli.flow_runs import print_end, watch
 from duebook.cli.loading import load_app
 from duebook.cli.log_reader import LogPrinter, RunLog
 from duebook.cli.opening import settings_of
 from duebook.cli.output import json_option, print_json, print_problem, wrapped
-from duebook.cli.run import INTERRUPTED, exit_by
+from duebook.cli.run import exit_by
 from duebook.errors import Conflict, Invalid, printable, shorten
 from duebook.flows.build import Built, build
 from duebook.flows.files import Content, default_name, find, read

@@ -9,6 +9,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
+from duebook.cli import exit_codes
 from duebook.cli.commands import Group
 from duebook.errors import (
     DuebookError,
@@ -23,10 +24,10 @@ from duebook.errors import (
 __all__ = ["DuebookGroup"]
 
 _EXIT_CODES: Final[dict[type[DuebookError], int]] = {
-    Invalid: 2,
-    NotFound: 3,
-    Unavailable: 4,
-    WaitTimeout: 7,
+    Invalid: exit_codes.INVALID,
+    NotFound: exit_codes.NOT_FOUND,
+    Unavailable: exit_codes.UNREACHABLE,
+    WaitTimeout: exit_codes.NOT_ENDED,
 }
 
 MOST_PROBLEMS: Final = 5

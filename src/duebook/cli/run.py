@@ -11,6 +11,7 @@ import click
 
 from duebook.cli.arguments import name_argument, read_object
 from duebook.cli.commands import command
+from duebook.cli.exit_codes import INTERRUPTED, RUN_FAILED, RUN_PARTIAL
 from duebook.cli.log_reader import LogPrinter, RunLog
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_pairs, when
@@ -27,16 +28,11 @@ if TYPE_CHECKING:
     from duebook.client import Client
     from duebook.model.run import Run, RunStatus
 
-__all__ = ["INTERRUPTED", "exit_by", "run_command", "until_interrupted"]
+__all__ = ["exit_by", "run_command", "until_interrupted"]
 
 POLL: Final = 0.1
 HINT_AFTER: Final = 2.0
 """Seconds that a run waits before a hint why."""
-RUN_FAILED: Final = 5
-"""The exit code when a run that was waited for did not succeed."""
-RUN_PARTIAL: Final = 6
-"""The exit code when it ended partial: a flow that continued after a failure."""
-INTERRUPTED: Final = 130
 
 
 @command("run")
