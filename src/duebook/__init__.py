@@ -43,7 +43,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """What needs a database is imported when it is asked for: triggers alone stay quick."""
+    """Import the modules that need a database on first use, so that triggers import quickly."""
     if name in _LATER:
         return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Lets `python -m duebook` stand for the duebook command."""
+"""Makes `python -m duebook` run the duebook command."""
 
 from duebook.cli import main
 

@@ -1,4 +1,4 @@
-"""A program and its books: the tasks that it declares, their schedules, and a node to run them."""
+"""A program and its database: its tasks, their schedules, and a node to run them."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ log = logging.getLogger(__name__)
 F = TypeVar("F", bound="Callable[..., Any]")
 MOST_SLOTS: Final = 10_000
 MOVED: Final = "DUEBOOK_MOVED_BOOKS"
-"""The variable by which the process of a task knows that its program uses other books."""
+"""The variable that tells a task's process that its program uses another database."""
 
 
 class Duebook(Book):
     """A Duebook database: `postgresql://…`, `sqlite:///path/duebook.db` or a path.
 
     `memory://` is a database in the memory of this process, for notebooks, tests and small
-    services; it is lost when the process ends. Each such book has its own, unless they share a
-    name: `memory://NAME`.
+    services; it is lost when the process ends. Each is separate unless it shares a name:
+    `memory://NAME`.
 
     Without `database_url`, the setting of that name is used; its default is the file
     .duebook/duebook.db. The database is opened at its first use, so declaring tasks needs none.
@@ -169,7 +169,7 @@ class Duebook(Book):
         Sync functions run in threads, async functions in one event loop, and functions with
         `isolation="process"` in separate processes, which can be killed. `schedule` also declares
         a schedule of the same name, with the policies given here. `schedules` declares several, by
-        name: each has a `trigger`, and a `payload` and policies of its own, which go before those
+        name: each has a `trigger`, and a `payload` and policies of its own, which override those
         given here. `namespaces` restricts which namespaces may run the task: other runs are
         rejected, or fail with reason `fenced`.
 
@@ -355,7 +355,7 @@ class Duebook(Book):
 
         _refuse_unsafe(self.database_url)
         if spawner.setup.user is not None and is_file(self.database_url):
-            self.store.read(lambda _: None)  # its file is there from now on
+            self.store.read(lambda _: None)  # creates the file, so that it can be checked
             refuse_readable(database_path(self.database_url), spawner.setup.user.name)
         if is_task_process():
             raise Conflict(
@@ -379,7 +379,7 @@ class Duebook(Book):
                 self._node = None
 
     def _flow_keeper(self, roots: Sequence[Path]) -> FlowKeeper:
-        from duebook.book.flow_registry import FlowRegistry  # most nodes have no such directory
+        from duebook.book.flow_registry import FlowRegistry  # most nodes have no flow directory
         from duebook.flows.directory_keeper import FlowKeeper
 
         return FlowKeeper(roots, FlowRegistry(self.store, self.namespace))
@@ -396,7 +396,7 @@ class Duebook(Book):
 
 
 def _refuse_unsafe(database_url: str) -> None:
-    """Whoever can write in the directory of the books could say what the node runs."""
+    """Anyone who can write to the database's directory could decide what the node runs."""
     if not is_file(database_url):
         return
     folder = database_path(database_url).parent
@@ -419,7 +419,7 @@ def _place(settings: Settings) -> list[str]:
 
 
 def _followed(settings: Settings) -> Settings:
-    """The settings of a program; those of its node, when that has moved to other books."""
+    """The settings of a program, or those of its node if that has moved to another database."""
     former, place = json.loads(os.environ.get(MOVED, "[null, null]"))
     if former != _place(settings):
         return settings
@@ -439,7 +439,7 @@ def _names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _warn_unserved(tasks: Tasks, options: NodeOptions) -> None:
-    """Whoever forgets to serve a queue would wonder why nothing runs."""
+    """Explain why nothing runs when a queue of the program's tasks is not served."""
     waiting: dict[str, list[str]] = {}
     for task in tasks:
         queue = task.policies.get("queue") or "default"
@@ -467,7 +467,7 @@ def _warn_unserved_namespace(namespace: str, options: NodeOptions) -> None:
 
 @contextmanager
 def _signals(node: Node) -> Iterator[None]:
-    """SIGTERM, SIGINT and SIGHUP end the node, if this is the thread that handles signals."""
+    """Stop the node at SIGTERM, SIGINT or SIGHUP, if this is the thread that handles signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

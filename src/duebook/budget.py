@@ -1,4 +1,4 @@
-"""How much processor time one question may take; counts that of the thread which asks."""
+"""How much processor time one request may take; counts only the thread that serves it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 __all__ = ["Budget"]
 
 LOOK_EVERY: Final = 16
-"""Steps between two looks at the clock, which costs as much as a step."""
+"""Steps between two checks of the clock, which cost as much as a step."""
 REMEDY: Final = "request fewer due times, or a shorter range"
 
 
 class Budget:
-    """Used by the thread that made it. Other work on the machine uses none of it up."""
+    """Used by the thread that created it. Other work on the machine does not use it up."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.thread_time) -> None:
         self._seconds = seconds
@@ -27,7 +27,7 @@ class Budget:
         self._steps = 0
 
     def spend(self, remedy: str = REMEDY) -> None:
-        """One more step of work; raises OverBudget when the time is used up."""
+        """Count one more step of work; raises OverBudget when the time is used up."""
         self._steps += 1
         if self._steps % LOOK_EVERY == 0 and self._clock() > self._until:
             raise OverBudget(
@@ -36,5 +36,5 @@ class Budget:
 
     @property
     def is_spent(self) -> bool:
-        """For work that may end early."""
+        """For work that may stop early."""
         return self._clock() > self._until

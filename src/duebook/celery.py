@@ -1,4 +1,4 @@
-"""What `celery beat` is started with: `celery -A proj beat -S duebook.celery:Scheduler`."""
+"""The scheduler class for `celery beat`: `celery -A proj beat -S duebook.celery:Scheduler`."""
 
 from __future__ import annotations
 

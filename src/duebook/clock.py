@@ -1,4 +1,4 @@
-"""The only reader of the machine's clock; everything else is handed its time."""
+"""The only reader of the machine's clock; all other code is given the time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def utc_now() -> datetime:
 
 
 class Ratchet:
-    """A clock that never runs backwards, whatever happens to the one it reads."""
+    """A clock that never runs backwards, even if the one it reads does."""
 
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self._clock = clock
@@ -29,9 +29,9 @@ class Ratchet:
         return self._latest
 
     def machine(self) -> datetime:
-        """What the clock that it reads says, though that may have been set back."""
+        """The time of the underlying clock, which may have been set back."""
         return self._clock()
 
     def behind(self, now: datetime) -> timedelta:
-        """How far the clock that it reads is behind `now`."""
+        """How far the underlying clock is behind `now`."""
         return max(now - self._clock(), timedelta())

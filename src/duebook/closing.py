@@ -1,4 +1,4 @@
-"""What has a `close()` can stand in a `with` statement."""
+"""Lets objects that have a `close()` be used in a `with` statement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Closing"]
 
 
 class Closing:
-    """Closed at the end of the statement, however that ends."""
+    """Closed at the end of the `with` block, also after an exception."""
 
     __slots__ = ()
 

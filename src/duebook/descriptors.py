@@ -1,4 +1,4 @@
-"""How many files and sockets this process may have open, and asking the machine for more."""
+"""How many files and sockets this process may open, and raising that limit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def allow_descriptors(wanted: int) -> int:
     """Raise the soft limit to `wanted` if it is lower, as far as the hard limit allows; returns the
     soft limit in force.
 
-    No higher than that: commands inherit the limit, and some programs walk through every
-    descriptor that they might have.
+    Not higher: commands inherit the limit, and some programs loop over every descriptor number
+    up to it.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:

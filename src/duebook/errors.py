@@ -11,7 +11,7 @@ DuebookError
 │   └── QuotaReached   a quota of the namespace is used up
 ├── Forbidden          the caller is known, but may not do this
 ├── Unavailable        worth retrying later
-└── WaitTimeout        a run had not ended when the time to wait for it was up
+└── WaitTimeout        a run did not end within the given time
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 MOST_NAMED: Final = 20
-"""Unknown keys that an error names."""
+"""How many unknown keys an error lists."""
 
 
 class DuebookError(Exception):
@@ -137,7 +137,7 @@ def shorten(value: object, limit: int = 60) -> str:
 
 
 def _as_written(value: object) -> str:
-    """Objects and lists as JSON has them, as files and requests do."""
+    """Objects and lists as JSON, as in files and requests."""
     if isinstance(value, dict | list):
         try:
             return json.dumps(value, ensure_ascii=False)
@@ -147,7 +147,7 @@ def _as_written(value: object) -> str:
 
 
 def json_problem(error: Exception) -> str:
-    """Why a text is not JSON, in words that are not Python's."""
+    """Why a text is not valid JSON, without Python's terms."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, UnicodeDecodeError):
@@ -156,7 +156,7 @@ def json_problem(error: Exception) -> str:
 
 
 def quoted(value: object) -> str:
-    """As `shorten`, and a text in quotes, so that "3" and 3 look different."""
+    """As `shorten`, with text in quotes, so that "3" and 3 look different."""
     return f'"{shorten(value)}"' if isinstance(value, str) else shorten(value)
 
 
@@ -168,8 +168,8 @@ def counted(number: int, noun: str) -> str:
 def refuse_keys(
     given: Iterable[object], known: Container[object], told: Callable[[str], str]
 ) -> dict[str, str]:
-    """What is wrong with keys that are unknown: a sentence for each of the first few, and how many
-    more there are. A caller may send a million of them."""
+    """Describe unknown keys: a sentence for each of the first few, and how many more there are.
+    A caller may send a million of them."""
     unknown = [key for key in given if key not in known]
     problems = {shorten(key): told(shorten(key)) for key in unknown[:MOST_NAMED]}
     if (more := len(unknown) - MOST_NAMED) > 0:

@@ -1,4 +1,4 @@
-"""Makes ids: uuid7 texts that sort roughly by the node's clock (never rely on that order)."""
+"""Creates ids: uuid7 texts that sort roughly by the node's clock (never rely on that order)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ __all__ = ["SHORT_ID", "check_name", "is_name", "looks_like_id", "looks_like_pre
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
 SHORTEST_PREFIX: Final = 8
 SHORT_ID: Final = 13
-"""Characters of an id that tell its millisecond; several runs of one need some more."""
+"""Characters of an id that hold its millisecond; ids of the same millisecond need more."""
 _AN_ID: Final = "00000000-0000-0000-0000-000000000000"
 _ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 def new_id() -> str:
-    # told the time, it does not count on from the id before: two of a millisecond differ early
+    # without an explicit time, uuid7 counts up from the previous id; with it, two ids of the same
+    # millisecond differ in earlier characters
     return str(uuid7(nanoseconds=time_ns()))
 
 
@@ -30,7 +31,7 @@ def looks_like_id(text: str) -> bool:
 
 
 def looks_like_prefix(text: str) -> bool:
-    """Whether it may be the beginning of an id, long enough to mean one."""
+    """Whether it may be the beginning of an id, and is long enough to identify one."""
     return len(text) >= SHORTEST_PREFIX and _ID.fullmatch(text + _AN_ID[len(text) :]) is not None
 
 
@@ -39,7 +40,7 @@ def is_name(text: object) -> bool:
 
 
 def check_name(name: object, what: str = "name") -> str:
-    """A name as it stands; raises Invalid unless it is one (an id never is)."""
+    """Return a valid name unchanged; raises Invalid for anything else, ids included."""
     if isinstance(name, str) and is_name(name):
         return name
     if name is None:

@@ -1,5 +1,5 @@
-"""Dataclasses whose methods are compiled when they are first used: a process needs few of the
-hundreds of classes that it imports, and compiling all was half of its start. Knows only Python."""
+"""Dataclasses whose methods are compiled at first use: a process needs few of the hundreds of
+classes that it imports, and compiling all of them took half of its start. Knows only Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls=None, /, *, frozen=False, slots=False, eq=True, order=False):
-        """As `dataclasses.dataclass`, for classes without InitVar and slots for weak references."""
+        """Like `dataclasses.dataclass`, but without InitVar and slots for weak references."""
 
         def decorate(kind):
             return _built(kind, frozen, slots, eq, order)
@@ -32,7 +32,7 @@ _SIGNS: Final = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
 
 
 class _LeftOut:
-    """The default of a field whose value is made for each instance."""
+    """The default of a field whose value is created for each instance."""
 
     def __repr__(self) -> str:
         return "<factory>"
@@ -42,7 +42,7 @@ _LEFT_OUT: Final = _LeftOut()
 
 
 class _Later:
-    """Compiles a method as soon as it is looked up, and gives it its own place in the class."""
+    """Compiles a method when it is first looked up, then replaces itself with it in the class."""
 
     def __init__(self, owner: type, name: str, compiled: Callable[[type], Any]) -> None:
         self._owner, self._name, self._compiled = owner, name, compiled
@@ -52,7 +52,7 @@ class _Later:
         method.__name__ = self._name
         method.__qualname__ = f"{self._owner.__qualname__}.{self._name}"
         method.__module__ = self._owner.__module__
-        if vars(self._owner).get(self._name) is self:  # else another has been set meanwhile
+        if vars(self._owner).get(self._name) is self:  # else it has been replaced meanwhile
             setattr(self._owner, self._name, method)
         return method.__get__(instance, kind)
 
@@ -60,7 +60,7 @@ class _Later:
 def _built(kind: type, frozen: bool, slots: bool, eq: bool, order: bool) -> type:
     own = {*vars(kind)}
     if vars(kind).get("__hash__", _LEFT_OUT) is None and "__eq__" in own:
-        own.remove("__hash__")  # Python has set it, not the author
+        own.remove("__hash__")  # set by Python, not by the author
     kind.__doc__ = kind.__doc__ or kind.__name__  # dataclasses would compile a signature for it
     built: type = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(kind)
     methods: dict[str, Any] = {"__init__": _frozen_init if frozen else _init, "__repr__": _repr}
@@ -76,11 +76,12 @@ def _built(kind: type, frozen: bool, slots: bool, eq: bool, order: bool) -> type
     return built
 
 
-# ------------------------------------------------------------ methods in Python's own words
+# ------------------------------------------------------------ generated methods
 
 
 def _compile(owner: type, text: str, names: Mapping[str, Any] = MappingProxyType({})) -> Any:
-    """A method that knows these names and those of its class's module, as type checkers ask."""
+    """Compile a method that sees these names and those of its class's module, as type checkers
+    expect."""
     around, made = vars(sys.modules.get(owner.__module__, dataclasses)), dict[str, Any]()
     text = f"def made({', '.join(names)}):\n{indent(text, ' ')}\n return method"
     exec(text, around, made)  # noqa: S102 - of our own classes, as dataclasses does
@@ -114,7 +115,7 @@ def _init_by(owner: type, assignment: str) -> Any:
 
 
 def _parameter(field: dataclasses.Field[Any], names: dict[str, Any]) -> tuple[str, str]:
-    """How a field stands among the parameters, and where its value comes from."""
+    """A field as a parameter, and the expression for its value."""
     name, default = field.name, f"_{field.name}_default"
     if field.default_factory is not dataclasses.MISSING:
         names[default] = field.default_factory
@@ -164,7 +165,7 @@ def _values(of: str, names: Iterable[str]) -> str:
     return f"({''.join(f'{of}.{name}, ' for name in names)})"
 
 
-# ------------------------------------------------------------ what never changes
+# ------------------------------------------------------------ frozen instances
 
 
 def _freeze(built: Any, own: set[str], slots: bool) -> None:

@@ -1,6 +1,6 @@
-"""Which process of which machine this is, and whether another one there is gone, as /proc tells.
+"""Identifies this process and machine, and detects from /proc whether another process is gone.
 
-Where there is no /proc, or one of other processes, nobody is told apart and nobody is gone.
+Without a /proc that shows the other processes, a process has no id and none counts as gone.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ __all__ = [
 
 _PROC: Final = Path("/proc")
 _NAMESPACES: Final = ("pid", "time")
-"""Those that give a pid, and the instant at which its process began, their meaning."""
+"""The namespaces that a pid and the start time of its process depend on."""
 _STATE, _THREADS, _STARTED = 0, 17, 19
-"""Places in what follows the name of the program in /proc/PID/stat."""
+"""Indexes of the fields after the program's name in /proc/PID/stat."""
 
 
 _PR_SET_DUMPABLE: Final = 4
 
 
 def hide_memory() -> None:
-    """Let no other process but root's read the memory and the environment of this one.
+    """Prevent other processes, except root's, from reading the memory and environment of this one.
 
-    Otherwise every process of the same user can, also a command, in /proc/PID/environ and
-    /proc/PID/mem. Debuggers and profilers of that user cannot either, and there is no core dump.
-    Only Linux has this; it ends with exec.
+    Otherwise every process of the same user, commands included, can read /proc/PID/environ and
+    /proc/PID/mem. This also stops that user's debuggers and profilers, and disables core dumps.
+    Works only on Linux; exec resets it.
     """
     if sys.platform == "linux":
         zero = ctypes.c_ulong(0)
@@ -45,33 +45,33 @@ def hide_memory() -> None:
 
 
 class ProcessId(NamedTuple):
-    """Names one process for as long as its machine is up; another may get its pid later."""
+    """Identifies one process until its machine restarts; its pid may be reused."""
 
     machine: str
-    """the boot and the namespaces in which the others mean something"""
+    """the boot and the namespaces in which the other fields are valid"""
     pid: int
     started: int
-    """in ticks since the boot"""
+    """in ticks since boot"""
 
 
 class Seen(NamedTuple):
-    """What there is under a pid."""
+    """What /proc shows for a pid."""
 
     exists: bool
     started: int | None = None
-    """None: not to be seen"""
+    """None: not visible"""
     is_zombie: bool = False
-    """it has ended, with all of its threads, and its parent has not noticed"""
+    """it has ended, with all of its threads, but its parent has not reaped it"""
     helpers: bool = False
-    """whether any process is left that it started commands with"""
+    """whether any of the helper processes that start its commands is left"""
 
 
 def this_process() -> ProcessId | None:
-    """None where that cannot be told."""
+    """None if it cannot be determined."""
     pid = os.getpid()
     try:
         if Path(_PROC / "self").readlink() != Path(str(pid)):
-            return None  # of another namespace
+            return None  # belongs to another namespace
         boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
         spaces = [_PROC / "self/ns" / name for name in _NAMESPACES]
         names = [str(space.readlink()) for space in spaces if space.is_symlink()]
@@ -84,10 +84,10 @@ def this_process() -> ProcessId | None:
 
 
 def is_gone(started: int, seen: Seen) -> bool:
-    """Whether the process that began then is over, going by what there is under its pid now.
+    """Whether the process that started then has ended, judging by what its pid shows now.
 
-    One that is stopped is there. One that cannot be seen may be, and so may its commands while
-    anybody is left to end them.
+    A stopped process has not ended. One that is not visible may be running, and so may its
+    commands while a helper is left to stop them.
     """
     if seen.helpers:
         return False
@@ -97,12 +97,12 @@ def is_gone(started: int, seen: Seen) -> bool:
 
 
 def process_is_gone(pid: int, started: int) -> bool:
-    """Of a process of this machine, whose `ProcessId.machine` is this one's."""
+    """For a process of this machine, one with the same `ProcessId.machine`."""
     if pid <= 0 or started <= 0:
         return False
     try:
         seen = _look(pid)
-        if is_gone(started, seen):  # only then is it worth to look at all processes
+        if is_gone(started, seen):  # look at all processes only then
             seen = seen._replace(helpers=_has_helpers(pid, started))
     except (OSError, OverflowError):
         return False
@@ -110,7 +110,7 @@ def process_is_gone(pid: int, started: int) -> bool:
 
 
 def helper_mark(process: ProcessId) -> str:
-    """What stands on the command line of its helpers, and of processes that they fork."""
+    """An argument on the command line of its helpers and of the processes that they fork."""
     return f"duebook-helper-of-{process.pid}-{process.started}"
 
 
@@ -126,13 +126,13 @@ def _look(pid: int) -> Seen:
         fields = text[text.rindex(")") + 1 :].split()
         is_zombie = fields[_STATE] in "ZX" and int(fields[_THREADS]) <= 1
         return Seen(exists=True, started=int(fields[_STARTED]), is_zombie=is_zombie)
-    except (OSError, ValueError, IndexError):  # hidden from this user, or gone just now
+    except (OSError, ValueError, IndexError):  # not visible to this user, or just ended
         return Seen(exists=True)
 
 
 def _has_helpers(pid: int, started: int) -> bool:
     if not (_PROC / "1").exists():
-        return True  # /proc hides processes (hidepid), those of helpers too
+        return True  # /proc hides processes (hidepid), helpers included
     mark = helper_mark(ProcessId("", pid, started)).encode()
     for place in _PROC.iterdir():
         if place.name.isdecimal():

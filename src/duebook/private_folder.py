@@ -1,4 +1,4 @@
-"""Refuses a `.duebook` that others can change: what is in it decides who gets in and what runs."""
+"""Rejects a `.duebook` that others can change: its contents decide who has access and what runs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def refuse_writable(folder: Path) -> None:
-    """Raises Invalid for a directory that its group or everybody can write, or that belongs to
-    somebody else than this user and root. One that does not exist yet is fine.
+    """Raises Invalid for a directory that is writable by its group or by everyone, or that belongs
+    to a user other than this one and root. A directory that does not exist yet is accepted.
 
-    Root may use a directory of anybody: in a container the owner of a volume is often another.
+    Root may use any user's directory: in a container a volume often belongs to another user.
     """
     try:
         found = folder.stat()
@@ -41,8 +41,8 @@ def refuse_writable(folder: Path) -> None:
 
 
 def refuse_readable(file: Path, user: str) -> None:
-    """Raises Invalid unless a file, or the directory that it is in, is closed to all others, among
-    them `user`, as whom commands run."""
+    """Raises Invalid unless a file, or its directory, is inaccessible to all other users, including
+    `user`, as whom commands run."""
     mode, around = (stat.S_IMODE(path.stat().st_mode) for path in (file, file.absolute().parent))
     if mode & _OTHERS and around & _OTHERS:
         folder = file.parent if file.parent.name == FOLDER else None

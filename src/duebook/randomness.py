@@ -1,4 +1,4 @@
-"""Numbers that are as good as random, and the same for the same seed."""
+"""Pseudo-random numbers that are the same for the same seed."""
 
 from __future__ import annotations
 

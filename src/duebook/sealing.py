@@ -1,7 +1,7 @@
-"""Seals short texts so that nobody without the key can read, make up or change one; pure.
+"""Encrypts short texts, so that only holders of the key can read, forge or change one; pure.
 
 A synthetic IV (the pattern of RFC 5297) from the standard library alone: the tag is a MAC of the
-text, and the tag with the key yields the stream that hides it.
+text, and the tag and the key yield the stream that hides it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Final
 __all__ = ["seal", "unseal"]
 
 TAG: Final = 16
-"""Bytes."""
+"""In bytes."""
 STEP: Final = 32
-"""Texts are filled up to a multiple of so many bytes: their length tells little."""
+"""Texts are padded to a multiple of this many bytes, so that their length reveals little."""
 
 
 def seal(key: bytes, text: str) -> str:
-    """Equal texts give equal results; spaces at the end are lost."""
+    """Equal texts give equal results; trailing spaces are lost."""
     plain = text.encode()
     plain = plain.ljust(-(-len(plain) // STEP) * STEP)
     tag = _tag(key, plain)

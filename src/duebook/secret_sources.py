@@ -1,4 +1,4 @@
-"""Where a node finds its secrets: the setting `secrets`, read and checked; fetches nothing."""
+"""Where a node finds its secrets: reads and checks the setting `secrets`; fetches nothing."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class SecretSource:
     place: tuple[str, ...]
     """a variable, a path, or a program with its arguments"""
     pass_env: tuple[str, ...] = ()
-    """variables of the node that the program gets besides the usual ones"""
+    """variables of the node that the program receives in addition to the usual ones"""
 
 
 Sources = dict[str, dict[str, SecretSource]]
-"""By namespace and name. A namespace that is not there has no secrets."""
+"""By namespace and name. A namespace that is missing has no secrets."""
 
 
 def is_secret_name(name: object) -> bool:
@@ -43,7 +43,7 @@ def is_secret_name(name: object) -> bool:
 
 
 def read_sources(text: str) -> Sources:
-    """The sources that a node has, from JSON; raises Invalid that names the part."""
+    """Parse a node's sources from JSON; raises Invalid that names the wrong part."""
     if not text.strip():
         return {}
     try:
@@ -80,7 +80,7 @@ def _source(at: str, name: str, form: Any) -> SecretSource:
         )
     kinds = [kind for kind in _READERS if isinstance(form, dict) and kind in form]
     if not isinstance(form, dict) or len(kinds) != 1:
-        raise Invalid(f"{at} is not one of {_FORM}")  # what stands there may be the secret itself
+        raise Invalid(f"{at} is not one of {_FORM}")  # the value may be the secret itself
     (kind,) = kinds
     others = sorted(set(form) - {kind} - ({"pass_env"} if kind == "command" else set()))
     if others:

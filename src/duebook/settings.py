@@ -38,14 +38,14 @@ LOG_FORMATS: Final = ("text", "json")
 """How a node writes its log."""
 TRACING: Final = ("off", "on")
 ROLES: Final = ("scheduler", "worker", "relay")
-"""What a node can do: plan, work, pass events on."""
+"""What a node can do: plan, execute runs, publish events."""
 RETENTION: Final = timedelta(days=90)
-"""How long runs, events and ledger entries are kept."""
+"""How long runs, events and ledger entries are kept by default."""
 MOST_CONNECTIONS: Final = 100_000
 MEMORY: Final = "memory://"
-"""The URL of a database in the memory of the process; a name behind it is shared in the process."""
+"""URL of a database in the memory of the process; `memory://NAME` is shared within the process."""
 KEYS_KEPT: Final = timedelta(hours=24)
-"""How long the answer to a request with an idempotency key is kept."""
+"""How long the response to a request with an idempotency key is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,11 @@ class Settings:
     token: str | None = field(default=None, repr=False)
     """The token for that server."""
     listen_url: str | None = None
-    """Where hints of other nodes arrive if `database_url` leads through a pooler."""
+    """The database URL for notifications, if `database_url` goes through a pooler."""
     coordination: str = "all"
-    """Who plans: `all` schedulers together, or one `leader` at a time."""
+    """Which schedulers plan: `all` together, or one `leader` at a time."""
     http_allow: str = ""
-    """Networks that are not public but that requests may reach, such as `127.0.0.0/8, fd00::/8`."""
+    """Non-public networks that HTTP requests may reach, such as `127.0.0.0/8, fd00::/8`."""
 
     celery_app: str = ""
     """The Celery app to whose workers this node sends tasks, such as `proj.celery:app`."""
@@ -76,15 +76,15 @@ class Settings:
     """The mail server of this node, such as `smtp://user:password@host:587?from=ops@example.com`."""
 
     public_url: str | None = None
-    """Where people find the dashboard, such as `https://duebook.example.com`; alerts link there."""
+    """The dashboard's public URL, such as `https://duebook.example.com`; alerts link to it."""
 
     pass_env: str = ""
-    """Variables of the node that commands get besides the usual ones, such as `EDITOR, AWS_*`."""
+    """Variables of the node that commands receive besides the usual ones, e.g. `EDITOR, AWS_*`."""
     run_as: str | None = None
-    """The user that commands run as; by default that of the node. Needs root."""
+    """The user that commands run as; by default the node's user. Requires root."""
 
     stop_within: str = "10s"
-    """How long a node waits for its runs when it stops, before it hands them back."""
+    """How long a stopping node waits for its runs before it hands them back."""
     lease: str = "30s"
     """How long a node may be out of touch with the database before others take over its runs."""
     secrets: str = ""
@@ -92,27 +92,27 @@ class Settings:
     See [Use secrets](../how-to/secrets.md)."""
 
     host: str = "127.0.0.1"
-    """The address that the API listens on; beyond loopback only once a token exists."""
+    """The address that the API listens on; non-loopback addresses require that a token exists."""
     port: str = ""
-    """The port of the API; by default 7420, or the next one that is free."""
+    """The port of the API; by default 7420, or the next free one."""
     allowed_hosts: str = ""
-    """Names by which the API may be called, besides addresses and the machine's own name."""
+    """Host names that the API accepts, besides addresses and the machine's own name."""
     cors_origins: str = ""
-    """Other sites whose pages may use the API, such as `https://board.example.com`."""
+    """Other origins whose pages may use the API, such as `https://board.example.com`."""
 
     max_connections: str = ""
-    """Connections that the API keeps open at once; by default 1,000, or as many as descriptors
-    allow."""
+    """Connections that the API keeps open at once; by default 1,000, or as many as the limit on
+    descriptors allows."""
 
     log_format: str = "text"
     """how a node writes its log: `text` or `json`"""
 
     tracing: str = "off"
-    """`on`: write OpenTelemetry spans of runs; the variables `OTEL_…` say where to. Needs the extra
-    `otel`. See [Trace runs](../how-to/tracing.md)."""
+    """`on`: write OpenTelemetry spans of runs; the variables `OTEL_…` configure where. Needs the
+    extra `otel`. See [Trace runs](../how-to/tracing.md)."""
 
     given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
-    """the names of those that are not left to their defaults"""
+    """the names of the settings that are not left to their defaults"""
 
     def __post_init__(self) -> None:
         if self.port and not (self.port.isascii() and self.port.isdecimal() and len(self.port) < 6):
@@ -136,7 +136,7 @@ class Settings:
             raise Invalid("public_url must start with http:// or https://")
         if self.listen_url is not None and not is_postgres(self.listen_url):
             raise Invalid("listen_url must start with postgresql://, like database_url")
-        read_sources(self.secrets)  # so that mistakes are reported now
+        read_sources(self.secrets)  # reports mistakes now
 
 
 def _is_count(text: str) -> bool:
@@ -144,7 +144,7 @@ def _is_count(text: str) -> bool:
 
 
 NAMES: Final = tuple(name for name in Settings.__dataclass_fields__ if name != "given")
-"""The settings there are."""
+"""The names of all settings."""
 
 
 def load_settings(
@@ -163,7 +163,7 @@ def load_settings(
 
 
 def _flat(found: Any) -> str:
-    """A value as a variable of the environment would have it."""
+    """A value as text, as an environment variable would hold it."""
     if isinstance(found, dict):
         return json.dumps(found, default=str)
     return ",".join(map(str, found)) if isinstance(found, list) else str(found)

@@ -40,7 +40,7 @@ def parse_instant(value: str | datetime) -> datetime:
     """An aware datetime in UTC, from ISO 8601 text with an offset or an aware datetime.
 
     Raises InvalidTime for anything else, naive times included: a wall time without its zone
-    is no instant.
+    is not an instant.
     """
     if isinstance(value, datetime):
         moment = value
@@ -63,7 +63,7 @@ def parse_instant(value: str | datetime) -> datetime:
 
 
 def parse_date(value: str | date) -> date:
-    """A calendar date, from text like 2026-01-31 or a date (no datetime)."""
+    """A calendar date, from text like 2026-01-31 or a date (not a datetime)."""
     if isinstance(value, date) and not isinstance(value, datetime):
         return value
     if isinstance(value, str) and _DATE.fullmatch(value):
@@ -125,10 +125,10 @@ def _from_iso(text: str, read: Callable[[str], T]) -> T:
 
 
 def format_instant(moment: datetime) -> str:
-    """ISO 8601 in UTC with a Z; fractions of a second only where there are any."""
+    """ISO 8601 in UTC with a Z; fractions of a second only if they are not zero."""
     if moment.tzinfo is not UTC:
         moment = moment.astimezone(UTC)
-    return moment.isoformat()[:-6] + "Z"  # rather than +00:00
+    return moment.isoformat()[:-6] + "Z"  # drop +00:00
 
 
 def format_time(clock: time) -> str:

@@ -1,4 +1,4 @@
-"""Which Duebook this is."""
+"""The version of Duebook, and the header in which servers report it."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ __all__ = ["API_HEADER", "__version__"]
 
 __version__ = "0.1.0.dev0"
 API_HEADER: Final = "Duebook-Api"
-"""In every answer of a server, so that who asks knows whom they speak to."""
+"""A header of every response, which identifies a Duebook server to its clients."""
