@@ -73,9 +73,9 @@ class Book(Closing):
 
     `tasks` are the tasks whose payloads can be checked here. `by` identifies the user, such as
     `token:ci` or `cli:alice`, and is recorded with every object that is created or changed.
-    `budget` limits the processor time of previews and explanations, which raise OverBudget beyond
-    it. `sees` are the namespaces whose work is shown for nodes and queues, which all namespaces
-    share. `role` decides which targets may be defined.
+    `budget` limits the processor time of previews and explanations, which raise OverBudget when
+    it is used up. Nodes and queues are shared by all namespaces; `sees` are the namespaces whose
+    work is shown for them. `role` decides which targets may be defined.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Book(Closing):
 
     @cached_property
     def flows(self) -> Flows:
-        from duebook.book.flows import Flows  # most programs have none, and start quicker
+        from duebook.book.flows import Flows  # most programs have no flows, and start faster
 
         return Flows(self.store, self.namespace, self.by)
 
@@ -170,7 +170,7 @@ class Book(Closing):
 
     @cached_property
     def doctor(self) -> Doctor:
-        from duebook.book.doctor import Doctor  # few programs ask for it
+        from duebook.book.doctor import Doctor  # few programs need it
 
         return Doctor(self.store, self.by, self.budget)
 
@@ -201,14 +201,13 @@ class Book(Closing):
 
         While a run of the task has the `key`, other calls with that key return it: until a worker
         claims it (`unique="pending"`), until it ends (`"active"`), for a time (`"1h"`), or always
-        (`"forever"`, the default). With `debounce` or `throttle`, they replace its payload as long
-        as it has not started. `result` of the returned run says what happened to the call, and its
-        `wait` waits until it has ended.
+        (`"forever"`, the default). With `debounce` or `throttle`, they also replace its payload
+        until it starts. `result` of the returned run says what the call did, and its `wait` waits
+        until the run has ended.
 
-        Policies that are not given are those that the task was declared with, if this program
-        knows it. With `connection` (psycopg, sqlite3, Django's, or SQLAlchemy's connection or
-        session, to the same database), the run exists if and only if the caller's transaction
-        commits.
+        Policies that are not given are those declared with the task, if this program knows it.
+        With `connection` (psycopg, sqlite3, Django's, or SQLAlchemy's connection or session, to the
+        same database), the run exists if and only if the caller's transaction commits.
 
         >>> import tempfile
         >>> from duebook import Duebook
@@ -262,12 +261,12 @@ class Book(Closing):
     ) -> SimulationReport:
         """Simulate the schedules of the namespace from `start` (now) on, and change nothing.
 
-        The planner decides about every due time, on a virtual clock. Runs take as long as past runs
-        did (the median, or another `percentile`), or as `takes` says, by schedule; `"*"` is for
-        those without past runs, by default a minute. At most `workers` run at the same time.
-        `schedules` are definitions to simulate as well; with `only`, nothing else. `calendars` are
-        definitions, each with its `name`, which replace those that are stored. `progress` is called
-        with the part that is done and the number of due times.
+        The planner decides every due time, on a virtual clock. Runs take as long as past runs did
+        (the median, or another `percentile`), or as long as `takes` says, by schedule; its key
+        `"*"` is for schedules without past runs, by default a minute. At most `workers` run at the
+        same time. `schedules` are additional definitions to simulate; with `only`, they are the
+        only ones. `calendars` are definitions, each with its `name`, which replace those that are
+        stored. `progress` is called with the completed fraction and the number of due times.
 
         >>> import tempfile
         >>> from duebook import Duebook, cron
@@ -296,8 +295,8 @@ class Book(Closing):
     ) -> SpreadProposal:
         """Propose minutes for schedules that may move, so that fewer runs start together.
 
-        Those may move that are in `names`, have the `label`, or have `H` as their minute; only the
-        minute changes. The other arguments are those of `simulate`. Nothing is changed.
+        The schedules in `names`, those with the `label`, and those with `H` as their minute may
+        move; only the minute changes. The other arguments are those of `simulate`. Changes nothing.
         """
         asked = Outlay(days, start, workers, takes, percentile, schedules, False, calendars)
         return self._foresight().spread(asked, read_label(label), names)
@@ -306,7 +305,7 @@ class Book(Closing):
         return Foresight(lambda: self.store, self.namespace, self.tasks, self.budget)
 
     def problems(self) -> list[str]:
-        """What prevents queued runs of this namespace from starting, in words; usually empty."""
+        """What prevents queued runs of this namespace from starting; usually empty."""
         return unable(self.readiness(namespace=self.namespace))
 
     def readiness(self, grace: timedelta | str = GRACE, namespace: str | None = None) -> Readiness:

@@ -1,4 +1,4 @@
-"""What is done to schedules, one or many, in a transaction: pause, resume, trigger, skip the next
+"""Actions on one or many schedules, in a transaction: pause, resume, trigger, skip the next
 due time, delete."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["STATES", "act", "delete_all", "refuse_past_end"]
 
 
 def refuse_past_end(tx: Tx, pause: Pause) -> None:
-    """Raises Invalid for a pause that would be over already."""
+    """Raises Invalid for a pause that would already be over."""
     if pause.until is not None and pause.until <= tx.now:
         raise Invalid(f"until {format_instant(pause.until)} is in the past")
 
@@ -42,7 +42,7 @@ STATES: Final[dict[str, Any]] = {"pause": "active", "resume": "paused", "skip_ne
 
 
 def act(tx: Tx, audit: ScheduleAudit, action: Action, ids: Sequence[str], pause: Pause) -> set[str]:
-    """Do it to schedules; returns those that it could be done to."""
+    """Apply the action to schedules; returns those that it changed."""
     if action == "delete":
         return delete_all(tx, audit, ids)
     state = STATES.get(action)
@@ -63,7 +63,7 @@ def act(tx: Tx, audit: ScheduleAudit, action: Action, ids: Sequence[str], pause:
 def _unreadable(
     tx: Tx, ids: Sequence[str], read: Sequence[Snapshot], state: str | None
 ) -> list[Salvaged]:
-    """Those in the state whose definitions cannot be read."""
+    """Schedules with this status whose definitions cannot be read."""
     if len(read) == len(ids):
         return []
     return [salvaged for salvaged in tx.plans.salvage(ids) if salvaged.snapshot.status == state]
@@ -116,10 +116,10 @@ def _skip_next(tx: Tx, audit: ScheduleAudit, snapshots: Sequence[Snapshot]) -> s
 
 
 def delete_all(tx: Tx, audit: ScheduleAudit, ids: Sequence[str]) -> set[str]:
-    """Delete schedules, whatever they do; returns those that had not been."""
+    """Delete schedules in any state; returns those that were not deleted before."""
     snapshots = {snapshot.schedule_id: snapshot for snapshot in tx.plans.snapshots(ids)}
     ended = [
-        # what nobody here can read has due times that nobody here can count
+        # due times of a definition that cannot be read cannot be counted
         (schedule, plan_end(snapshots[schedule.id], tx.now) if schedule.id in snapshots else ())
         for schedule in tx.schedules.get_schedules(ids)
     ]

@@ -1,4 +1,4 @@
-"""What people do with alerts: define rules, silence and test them, and look at what they found."""
+"""Use cases of alerts: define rules, silence and test them, list the problems they found."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ __all__ = ["Alerts"]
 
 MOST_LISTED: Final = 1_000
 MOST_OWN_CHANNELS: Final = 100
-"""Of a namespace."""
+"""In a namespace."""
 TIMED: Final = ("late", "running", "slow", "no_success", "unattended")
-"""Conditions that follow from time: somebody has to look."""
+"""Conditions that depend on time: they have to be checked regularly."""
 
 
 class Alerts:
@@ -102,13 +102,13 @@ class Alerts:
         enabled: bool = True,
         with_schedule: bool = False,
     ) -> AlertRule:
-        """Create a rule, or replace one; relays find its problems from now on.
+        """Create a rule, or replace one; relays detect its problems from now on.
 
         `on` are conditions such as `failure` or `late:10m`; `to` are channels: URLs, or objects
-        with a `kind`. A rule that exists keeps its channels if none are given. `with_schedule`
+        with a `kind`. An existing rule keeps its channels if none are given. `with_schedule`
         deletes the rule together with its schedule. Raises Invalid that names the field, NotFound
         for an unknown schedule, Forbidden for channels that the role may not define, and Conflict
-        for a rule of one schedule that would concern others.
+        if a rule that belongs to one schedule would apply to others.
         """
         form: dict[str, Any] = {
             "on": on,
@@ -124,7 +124,7 @@ class Alerts:
     def _save(
         self, tx: Tx, wanted: AlertRule, to: Sequence[Any] | str | None, with_schedule: bool
     ) -> AlertRule:
-        tx.consumers.lock_consumer(self._namespace, ALERTS)  # no channel goes meanwhile
+        tx.consumers.lock_consumer(self._namespace, ALERTS)  # no channel is deleted meanwhile
         channels = _Channels(tx, self._namespace)
         rules = tx.alerts.list_rules(self._namespace)
         former = next((rule for rule in rules if rule.name == wanted.name), None)
@@ -152,7 +152,7 @@ class Alerts:
         former: AlertRule | None,
         to: Sequence[Any] | str | None,
     ) -> tuple[str, ...]:
-        """The names of what delivers to the given channels; without any, to those of before."""
+        """The names of the consumers of these channels; if none are given, of the previous ones."""
         before = [] if former is None else channels.of(former)
         found = before if to is None else _read_channels(to, before)
         if not found:
@@ -162,7 +162,7 @@ class Alerts:
         return tuple(dict.fromkeys(names))
 
     def _save_channel(self, tx: Tx, channels: _Channels, channel: Channel) -> str:
-        """The name of the consumer that delivers to a channel, which equal channels share."""
+        """The name of the consumer that delivers to a channel; equal channels share one."""
         text = json.dumps(channel.to_json(), sort_keys=True)
         digest = hmac.new(self._store.cursor_key(), text.encode(), "sha256").hexdigest()[:12]
         name = f"{ALERTS}.{digest}"
@@ -178,7 +178,7 @@ class Alerts:
         return name
 
     def _tidy(self, tx: Tx) -> None:
-        """Somebody evaluates rules while there are any, and no channel is served in vain."""
+        """Evaluate rules only while there are any, and delete channels that no rule uses."""
         rules = tx.alerts.list_rules(self._namespace)
         used = {name for rule in rules for name in rule.to}
         for name in sorted(_Channels(tx, self._namespace).known.keys() - used):
@@ -204,8 +204,8 @@ class Alerts:
         self._store.transact(work)
 
     def silence(self, name: str, until: str | datetime | None = None) -> AlertRule:
-        """Send no problems of a rule until then; None ends a silence. Raises NotFound, and Invalid
-        for a time that is over."""
+        """Send no alerts of a rule until then; None ends a silence. Raises NotFound, and Invalid
+        for a time in the past."""
         moment = None if until is None else read_instant("until", until)
 
         def work(tx: Tx) -> AlertRule:
@@ -224,8 +224,8 @@ class Alerts:
         return self._store.transact(work)
 
     def test(self, name: str) -> AlertTest:
-        """Send a test message to all channels of a rule, as its alerts are sent; `delivery` tells
-        whether it arrived. Raises NotFound."""
+        """Send a test message to all channels of a rule, in the same way as its alerts; `delivery`
+        shows whether it arrived. Raises NotFound."""
 
         def work(tx: Tx) -> AlertTest:
             rule = tx.alerts.get_rule(self._namespace, name)
@@ -237,7 +237,7 @@ class Alerts:
         return self._store.transact(work)
 
     def delivery(self, event_id: str) -> AlertTest:
-        """Return which channels have accepted a message, by the id of its event; raises
+        """Return which channels have accepted a message, identified by its event; raises
         NotFound."""
 
         def work(tx: Tx) -> AlertTest:
@@ -261,7 +261,7 @@ class Alerts:
         only_open: bool = False,
         cursor: str | None = None,
     ) -> Listing[Alert]:
-        """Return problems, newest first: of one rule, or only those that are not over.
+        """Return problems, newest first: of one rule, or only open ones.
 
         Raises BadCursor.
         """
@@ -277,7 +277,7 @@ class Alerts:
         return self._store.read(work)
 
     def _note(self, tx: Tx, former: AlertRule | None, made: AlertRule | None) -> None:
-        """Secrets are not shown."""
+        """Record a change of a rule, without its secrets."""
         forms = [None if rule is None else _audited(rule) for rule in (former, made)]
         before, after = forms
         if before is not None and after is not None:
@@ -289,7 +289,7 @@ class Alerts:
 
 
 def _timed(rules: Iterable[AlertRule]) -> bool | str:
-    """Whether rules follow from time, and if so, whether each run that runs may concern one."""
+    """Whether any rule depends on time; if so, whether each running run may matter to one."""
     kinds = {each.kind for rule in rules if rule.enabled for each in rule.conditions}
     return "runs" if "slow" in kinds else not kinds.isdisjoint(TIMED)
 
@@ -311,13 +311,13 @@ class _Channels:
         return [load_channel(one.options["channel"]) for one in found if one is not None]
 
     def shown(self, rule: AlertRule) -> AlertRule:
-        """A rule as it may be shown, with the state of its channels."""
+        """A rule without its secrets, with the state of its channels."""
         shown = tuple(show_channel(channel) for channel in self.of(rule))
         states = tuple(self.state(name) for name in rule.to if name in self.known)
         return replace(rule, to=shown, channels=states)
 
     def with_deliveries(self, alerts: Sequence[Alert]) -> list[Alert]:
-        """Problems, with what became of the last message about each."""
+        """Problems, each with the delivery of its latest message."""
         ids = {alert.event_id for alert in alerts if alert.event_id is not None}
         found = self.deliveries(ids)
         return [
@@ -332,7 +332,7 @@ class _Channels:
         ]
 
     def deliveries(self, event_ids: Collection[str]) -> dict[str, list[AlertDelivery]]:
-        """How messages stand with their channels, by the ids of their events."""
+        """The deliveries of messages to their channels, by the ids of their events."""
         found = self._tx.alerts.deliveries(self._namespace, event_ids)
         return {id_: [self._delivery(one) for one in rows] for id_, rows in found.items()}
 
@@ -360,8 +360,8 @@ class _Channels:
 
 
 def _refuse_other(former: AlertRule | None, wanted: AlertRule, with_schedule: bool) -> None:
-    """Raises Conflict: a rule that is deleted with its schedule concerns no other, before or
-    after."""
+    """Raises Conflict if a rule that is deleted with its schedule applies to another schedule,
+    before or after the change."""
     if former is None or former.schedule == wanted.schedule:
         return
     if former.schedule_id is not None:
@@ -377,7 +377,7 @@ def _refuse_other(former: AlertRule | None, wanted: AlertRule, with_schedule: bo
 
 
 def _make_room(rules: Iterable[AlertRule], namespace: str) -> None:
-    """Raises Conflict if there are too many rules, but for those of single schedules."""
+    """Raises Conflict if there are too many rules; rules of single schedules do not count."""
     if sum(rule.schedule_id is None for rule in rules) >= MOST_RULES:
         raise Conflict(
             f"namespace {namespace} already has {MOST_RULES} alert rules; delete one, or let one "
@@ -386,7 +386,7 @@ def _make_room(rules: Iterable[AlertRule], namespace: str) -> None:
 
 
 def _read_channels(value: object, former: Sequence[Channel]) -> list[Channel]:
-    """Channels from their forms; what is hidden in one stays as it was. Raises Invalid."""
+    """Channels from their forms; a hidden value stays as it was. Raises Invalid."""
     items = value if isinstance(value, list | tuple) else [value]
     if len(items) > MOST_CHANNELS:
         raise Invalid(f"to has {len(items)} channels; at most {MOST_CHANNELS} are allowed")

@@ -1,4 +1,4 @@
-"""What people ask of the audit, and how every use case that writes leaves its entry there."""
+"""Lists the audit log, and writes the entry of every use case that changes something."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ LONGEST: Final = 200
 MOST_LISTED: Final = 10_000
 SCHEDULE: Final = "schedule"
 PEOPLE: Final = ("token:", "cli:")
-"""How those are named who come from outside, and not as a program of the books."""
+"""How the names of remote and command-line users start; programs have other names."""
 SHARED: Final = ""
-"""The namespace of what all share."""
+"""The namespace of objects that all namespaces share."""
 
 
 class Auditor:
-    """Writes down who did what, in the transaction that does it."""
+    """Records who did what, in the transaction that does it."""
 
     def __init__(self, namespace: str, by: str) -> None:
         self.namespace = namespace
@@ -51,13 +51,13 @@ class Auditor:
         after: dict[str, Any] | None = None,
         by: str = "",
     ) -> None:
-        """One entry; `before` and `after` are JSON without secrets."""
+        """Write one entry; `before` and `after` are JSON without secrets."""
         made = by or self.by, self.namespace, action, kind, subject, subject_id
         tx.audit.record([Change(0, tx.now, *made, before, after)])
 
 
 class ScheduleAudit(Auditor):
-    """What is written down about schedules."""
+    """Writes the audit entries of schedules."""
 
     def created(self, tx: Tx, made: Sequence[NewSchedule], by: str) -> None:
         common = tx.now, by or self.by, self.namespace, "create", SCHEDULE
@@ -66,7 +66,7 @@ class ScheduleAudit(Auditor):
         )
 
     def edited(self, tx: Tx, edits: Sequence[tuple[Schedule, ScheduleSpec, ScheduleSpec]]) -> None:
-        """Schedules with the definitions that they had and have."""
+        """Record schedules with their former and new definitions."""
         common = tx.now, self.by, self.namespace, "update", SCHEDULE
         tx.audit.record(
             [
@@ -76,7 +76,7 @@ class ScheduleAudit(Auditor):
         )
 
     def adopted(self, tx: Tx, schedules: Sequence[Schedule], owner: str) -> None:
-        """They are declared by another owner from now on."""
+        """Record that another owner declares them from now on."""
         common, after = (tx.now, self.by, self.namespace, "adopt", SCHEDULE), {"owner": owner}
         tx.audit.record(
             [Change(0, *common, s.name, s.id, {"owner": s.owner}, after) for s in schedules]
@@ -94,7 +94,7 @@ class ScheduleAudit(Auditor):
     def acted_on(
         self, tx: Tx, action: str, done: Sequence[tuple[Snapshot, str]], **more: Any
     ) -> None:
-        """Their status changed: each with the one that it has now."""
+        """Record a change of status; each schedule is given with its new one."""
         common = tx.now, self.by, self.namespace, action, SCHEDULE
         given = _given(more)
         tx.audit.record(
@@ -117,14 +117,14 @@ class ScheduleAudit(Auditor):
     def moved(
         self, tx: Tx, action: str, snapshot: Snapshot, was: datetime, is_now: datetime | None
     ) -> None:
-        """Its next due time changed."""
+        """Record a change of its next due time."""
         before = {"next_due_at": format_instant(was)}
         after = {"next_due_at": is_now and format_instant(is_now)}
         self.note(tx, action, SCHEDULE, snapshot.name, snapshot.schedule_id, before, after)
 
 
 class Audit:
-    """Who changed what in a namespace, kept as long as the history of runs."""
+    """Who changed what in a namespace; kept as long as runs."""
 
     def __init__(self, store: Store, namespace: str) -> None:
         self._store = store
@@ -141,10 +141,11 @@ class Audit:
         limit: int = 100,
         everywhere: bool = False,
     ) -> Changes:
-        """The newest first; `everywhere` also those of other namespaces, and of what all share.
+        """Return entries, newest first; `everywhere` includes those of other namespaces and of
+        shared objects.
 
-        `next_cursor` leads to the next page; one may be short while there is a next. Raises
-        Invalid, and BadCursor for a cursor of another question.
+        Pass `next_cursor` for the next page; a page may be short and still be followed by another.
+        Raises Invalid, and BadCursor for a cursor of another query.
         """
         whole(1, MOST_LISTED)("limit", limit)
         if kind is not None and kind not in KINDS:
@@ -165,7 +166,7 @@ class Audit:
 
 
 def _given(more: dict[str, Any]) -> dict[str, Any]:
-    """What is not None, as JSON."""
+    """The values that are not None, as JSON."""
     return {
         key: format_instant(value) if isinstance(value, datetime) else value
         for key, value in more.items()

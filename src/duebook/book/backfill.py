@@ -1,5 +1,5 @@
-"""Which past due times a backfill runs: those without a run, and the runs to open again; how they
-are queued, and which of them can still be taken back."""
+"""Which past due times a backfill runs (those without a run, and existing runs to retry), how
+they are queued, and which of them can still be withdrawn."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_BACKFILLED: Final = 10_000
 def find_missing(
     tx: Tx, snapshot: Snapshot, since: datetime, until: datetime, reprocess: str | None
 ) -> tuple[list[datetime], list[Run]]:
-    """The due times of a range without a run, and the runs that shall be opened again."""
+    """The due times of a range without a run, and the existing runs to start again."""
     if until > tx.now:
         raise Invalid(f"end {format_instant(until)} is in the future")
     _refuse_forgotten(tx, snapshot.schedule_id, since)
@@ -51,13 +51,13 @@ def find_missing(
         for at in due.among(instant_before(since), decided)
         if at not in have and not any(one.covers(at) for one in held)
     ]
-    # again, after a look at the runs: who deletes some puts down before that they are forgotten
+    # check again after reading the runs: retention records a deletion before it deletes runs
     _refuse_forgotten(tx, snapshot.schedule_id, since)
     return missing, [run for run in runs if _shall_run_again(run, reprocess)]
 
 
 def _refuse_forgotten(tx: Tx, schedule_id: str, since: datetime) -> None:
-    """A due time whose run may have been deleted must not run again."""
+    """Raises Invalid: a due time whose run may have been deleted must not run again."""
     history = tx.history.of(schedule_id)
     horizon = history.since(tx.now)
     if since < horizon or since == history.forgotten_until:
@@ -70,7 +70,7 @@ def _refuse_forgotten(tx: Tx, schedule_id: str, since: datetime) -> None:
 def read_filling(
     spec: ScheduleSpec, concurrency: int | None, beside: bool, requested_by: str
 ) -> Filling:
-    """How the runs of a backfill begin; raises Invalid for what the schedule does not allow."""
+    """How the runs of a backfill start; raises Invalid for what the schedule does not allow."""
     if concurrency is not None:
         whole(1, MOST_BACKFILLED)("concurrency", concurrency)
     allowed = beside or spec.overlap == "allow" or spec.instant
@@ -92,7 +92,7 @@ def fill(
     how: Filling,
     origin: Origin = "backfill",
 ) -> list[str]:
-    """The ids of the runs that are made and opened again for them."""
+    """Queue the backfill; returns the ids of the runs that are created and started again."""
     fires = [new_fire(snapshot, at, origin) for at in missing]
     if snapshot.spec.instant:
         ended = [ended_fire(fire, snapshot, tx.now) for fire in fires]
@@ -107,8 +107,8 @@ def fill(
 def find_queued(
     tx: Tx, schedule_id: str, since: datetime, until: datetime, queued_at: datetime
 ) -> tuple[list[str], int]:
-    """The runs that the backfill of that instant queued and nobody has begun; how many of the
-    others were begun, and not cancelled since."""
+    """The queued runs of the backfill at `queued_at` that have not started, and how many others
+    have started and were not cancelled since."""
     runs = tx.runs.list_runs_due(schedule_id, since, until, 2 * MOST_BACKFILLED)
     its = [run for run in runs if _is_of(run, queued_at)]
     idle = [run.id for run in its if _is_idle(run, queued_at)]
@@ -117,12 +117,12 @@ def find_queued(
 
 
 def _is_idle(run: Run, queued_at: datetime) -> bool:
-    """One that was lost has begun, though it kept its place in the queue."""
+    """A lost run has started, though it kept its place in the queue."""
     return run.status == "queued" and run.ready_at == queued_at and not run.losses
 
 
 def _is_of(run: Run, queued_at: datetime) -> bool:
-    """Whether it was made by the backfill, or the approval, of that instant, or opened again."""
+    """Whether it was created, or started again, by the backfill or approval at that instant."""
     if run.origin in ("backfill", "catchup") and run.created_at == queued_at:
         return True
     return run.created_at < queued_at == run.ready_at

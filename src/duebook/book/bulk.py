@@ -1,5 +1,4 @@
-"""Many schedules at once: definitions that are made together, and what is done to all that a
-filter finds."""
+"""Many schedules at once: creates definitions together, and acts on all that match a filter."""
 
 from __future__ import annotations
 
@@ -60,30 +59,30 @@ __all__ = [
 
 MOST_AT_ONCE: Final = 10_000
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""Of all definitions that are made at once, as JSON, with what their templates give."""
+"""Of all definitions that are created together, as JSON, with their templates applied."""
 MOST_PROBLEMS: Final = 100
 MOST_COUNTED: Final = 1_000
-"""Problems after which the rest is not looked at."""
+"""Problems after which the rest is not checked."""
 BATCH: Final = 200
 """Schedules that one transaction acts on."""
 COUNTED: Final = 2_000
-"""Schedules that one look counts."""
+"""Schedules that one query counts."""
 MOST_NAMED: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A schedule that somebody defines, under its name."""
+    """A schedule to create, under its name."""
 
     name: str
     spec: ScheduleSpec
     enabled: bool = True
     template_target: Target | None = None
-    """what its template gives, if it has one"""
+    """the target from its template, if it has one"""
 
 
 class Problems:
-    """What is wrong with items of a list, by `schedules[17].trigger`; up to a number of them."""
+    """Problems of items in a list, by path such as `schedules[17].trigger`; up to a limit."""
 
     def __init__(self) -> None:
         self._named: dict[str, str] = {}
@@ -117,7 +116,7 @@ def read_all(
     namespace: str,
     least: int = 1,
 ) -> list[Wanted]:
-    """Definitions with their names; raises InvalidSchedule with what is wrong with any of them."""
+    """Definitions with their names; raises InvalidSchedule with the problems of all of them."""
     if not isinstance(definitions, Iterable) or isinstance(definitions, str | bytes | dict):
         raise Invalid(f"schedules {shorten(definitions)} is not a list of definitions")
     forms = list(definitions)
@@ -145,8 +144,8 @@ def read_all(
 
 
 class Room:
-    """How much the definitions of a request may still hold. It is counted after templates are
-    applied: a short request can ask for a large template ten thousand times."""
+    """How much more the definitions of a request may hold. Counted after templates are applied: a
+    short request can use a large template ten thousand times."""
 
     def __init__(self) -> None:
         self._left = MOST_BYTES
@@ -197,7 +196,7 @@ def first_state(
     owner: str = "",
     windows: Sequence[MaintenanceWindow] = (),
 ) -> NewSchedule:
-    """A schedule that is made now; raises InvalidSchedule when it would never be due.
+    """The state of a new schedule; raises InvalidSchedule when it would never be due.
 
     `windows` are the maintenance windows of the namespace.
     """
@@ -222,7 +221,7 @@ def create_all(
     by: str,
     owner: str = "",
 ) -> list[Schedule]:
-    """All or none, as of one instant; all that takes time is done before the transaction."""
+    """All or none, at one instant; all slow work is done before the transaction."""
     namespace, maker = audit.namespace, by or audit.by
     specs = [one.spec for one in wanted]
     now, known, windows = store.read(
@@ -257,7 +256,7 @@ def create_all(
 
 
 def _refuse_others(tx: Tx, namespace: str, made: Sequence[NewSchedule]) -> None:
-    """What only the books show: names that are taken, and circles."""
+    """Reject names that are taken, and circles, which only the database shows."""
     problems = Problems()
     taken = tx.schedules.list_taken(namespace, [new.name for new in made])
     known = {new.name: [d.schedule for d in new.spec.depends_on] for new in made}
@@ -273,7 +272,7 @@ def _refuse_others(tx: Tx, namespace: str, made: Sequence[NewSchedule]) -> None:
 
 
 def as_made(new: NewSchedule, now: datetime, by: str) -> Schedule:
-    """A schedule that was created just now, as it would be read."""
+    """A newly created schedule, as it would be read."""
     return Schedule(
         id=new.id,
         namespace=new.namespace,
@@ -299,9 +298,9 @@ def act_on(
     dry_run: bool,
     pause: Pause,
 ) -> Acted:
-    """Do it to all that a filter finds and that are in the state for it, a batch at a time.
+    """Apply it to all schedules that match a filter and are in the state for it, in batches.
 
-    What changes meanwhile is looked at under the lock of each schedule: none is done twice.
+    Each schedule is checked again under its lock, because it may have changed: none is done twice.
     """
     if pause.until is not None:
         store.read(lambda tx: refuse_past_end(tx, pause))
@@ -319,8 +318,8 @@ def act_on(
 def act_on_named(
     store: Store, audit: ScheduleAudit, action: Action, names: Sequence[str], pause: Pause
 ) -> list[str]:
-    """Do it to those of these names that are in the state for it, in one transaction; returns
-    their names."""
+    """Apply it to the named schedules that are in the state for it, in one transaction; returns
+    the names of those that changed."""
 
     def work(tx: Tx) -> list[str]:
         ids = tx.schedules.list_taken(audit.namespace, names)
@@ -337,7 +336,7 @@ def count_for(
     action: Action,
     wanted: ScheduleFilter,
 ) -> Acted:
-    """To how many it would be done."""
+    """How many schedules it would be applied to."""
     count = 0
     names: list[str] = []
     for found in _batches(store, namespace, action, wanted, COUNTED):
@@ -349,7 +348,7 @@ def count_for(
 def _batches(
     store: Store, namespace: str, action: Action, wanted: ScheduleFilter, size: int = BATCH
 ) -> Iterator[dict[str, str]]:
-    """The names of those in the state for it, by their id."""
+    """The names of the schedules that are in the state for it, by id."""
     state = STATES.get(action, wanted.status)
     if wanted.status not in (None, state):
         return

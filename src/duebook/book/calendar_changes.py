@@ -1,5 +1,5 @@
-"""Changes calendars, one that is saved or several that are declared: which get other days, in which
-order and under which versions, and the schedules that follow."""
+"""Changes calendars, one that is saved or several that are declared: determines whose days
+change, in which order, the new versions, and the schedules that follow."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ __all__ = [
 ]
 
 MOST_CALENDARS: Final = 200
-"""Of a namespace."""
+"""In a namespace."""
 MOST_FOLLOWING: Final = 10_000
 """Schedules that follow calendars in one transaction."""
 AT_ONCE: Final = 100
-"""Schedules that are read and changed together: a database ends a transaction in which nothing
-happens for some seconds."""
+"""Schedules that are read and changed together: a database ends a transaction that is idle for
+some seconds."""
 
 
 class CalendarsMoved(Exception):
-    """Somebody changed a calendar, or what uses it, after the days were resolved."""
+    """A calendar, or an object that uses it, was changed after the days were resolved."""
 
 
 class CalendarChange(NamedTuple):
-    """A calendar that is created, or gets another version."""
+    """A calendar that is created, or gets a new version."""
 
     calendar: Calendar
     """as it will be stored"""
@@ -71,7 +71,7 @@ class CalendarChange(NamedTuple):
 
 
 def read_calendar(name: Any, definition: dict[str, Any]) -> CalendarRule:
-    """Raises Invalid."""
+    """Parse a calendar's definition; raises Invalid."""
     check_name(name, "calendar")
     rule = load_rule(definition)
     for days in (*rule.days.dates, *rule.without.dates):
@@ -83,7 +83,7 @@ def read_calendar(name: Any, definition: dict[str, Any]) -> CalendarRule:
 
 
 def read_known(tx: Tx, namespace: str, names: Iterable[str]) -> dict[str, Calendar]:
-    """The calendars of the namespace; only these, and all that refer to them, with the texts of
+    """The calendars of the namespace; or only these and all that refer to them, with the texts of
     iCal files."""
     known = {found.name: found for found in tx.calendars.outline_calendars(namespace)}
     refers = {other: set(referred(found.definition)) for other, found in known.items()}
@@ -106,10 +106,10 @@ def change_calendars(
     *,
     afresh: bool = False,
 ) -> dict[str, CalendarChange]:
-    """What giving calendars these definitions changes, in an order in which they can be saved.
+    """The changes that these definitions cause, in an order in which they can be saved.
 
-    A calendar that keeps its definition, as do those that it refers to, keeps its days; with
-    `afresh`, those that are given are resolved again: public holidays may have changed. Raises
+    A calendar keeps its days if its definition and those that it refers to are unchanged. With
+    `afresh`, the given ones are resolved again, because public holidays may have changed. Raises
     Invalid, and OverBudget if resolving the days takes longer than `budget`.
     """
     _refuse_many(namespace, known, given)
@@ -170,7 +170,7 @@ def _resolve(
         raise Invalid(f'calendar "{name}": {error}') from None
 
 
-# -- in the transaction that changes them
+# -- in the transaction of the change
 
 
 def list_following(tx: Tx, namespace: str, changes: Mapping[str, CalendarChange]) -> list[str]:
@@ -193,9 +193,9 @@ def store_changes(
     locked: Collection[str],
     by: str = "",
 ) -> None:
-    """Store the new versions. The states of the schedules that follow are `locked` before, as by
-    all who edit schedules. Raises CalendarsMoved if any calendar is not the version in `bases` any
-    more, or other schedules use them by now."""
+    """Store the new versions. The caller has `locked` the states of the schedules that follow, as
+    for any edit. Raises CalendarsMoved if a calendar no longer has the version in `bases`, or if
+    other schedules use them by now."""
     namespace, maker = audit.namespace, by or audit.by
     tx.calendars.lock(namespace)
     if tx.calendars.latest_versions(namespace) != bases:
@@ -206,7 +206,7 @@ def store_changes(
         form, days = calendar.definition, calendar.days
         try:
             tx.calendars.save_calendar(namespace, name, calendar.version, form, days, maker)
-        except Conflict:  # somebody else saved it just now
+        except Conflict:  # saved by another transaction just now
             raise CalendarsMoved from None
         if is_declared:
             action, before = ("update", former.definition) if former else ("create", None)
@@ -217,13 +217,13 @@ def store_changes(
 
 
 class Prepared(NamedTuple):
-    """An edit of a schedule that was planned before the transaction that makes it."""
+    """An edit of a schedule that was planned before its transaction."""
 
     snapshot: Snapshot
     spec: ScheduleSpec
     plan: Plan
     until: datetime
-    """up to here, without it, nothing becomes due, and the plan is right"""
+    """until then nothing becomes due, and the plan stays right"""
 
 
 def prepare(
@@ -259,8 +259,8 @@ def follow(
     by: str,
     prepared: Mapping[str, Prepared],
 ) -> None:
-    """Give schedules the new days of their calendars, by the same rule as an edit. What was
-    `prepared` is planned again only for those that are not as they were, or are due by now."""
+    """Give schedules the new days of their calendars, by the same rule as an edit. Edits in
+    `prepared` are planned again only for schedules that have changed or become due since."""
     for part in _parts(ids):
         schedules = {one.id: one for one in tx.schedules.get_schedules(part)}
         edits = []
@@ -278,14 +278,14 @@ def follow(
 
 
 def _parts(ids: Sequence[str]) -> Iterator[list[str]]:
-    """In the order in which everybody locks them."""
+    """In the order in which all writers lock them."""
     found = sorted(ids)
     for first in range(0, len(found), AT_ONCE):
         yield found[first : first + AT_ONCE]
 
 
 def renewed(spec: ScheduleSpec, changes: Mapping[str, CalendarChange]) -> ScheduleSpec:
-    """A stored definition with the days that its calendar gets."""
+    """A stored definition with the new days of its calendar."""
     use = spec.calendar
     if use is None or use.name not in changes:
         return spec

@@ -1,5 +1,5 @@
-"""The days that a calendar stands for: dates, weekdays, rules, public holidays, iCal files and
-other calendars. Only here does anybody ask the `holidays` package."""
+"""Resolves the days of a calendar: dates, weekdays, rules, public holidays, iCal files and other
+calendars. The only user of the `holidays` package."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _REMEDY: Final = "use fewer recurring events and rules, or end them with UNTIL"
 
 
 def resolve(rule: CalendarRule, others: Mapping[str, DaySet]) -> DaySet:
-    """The days of one calendar, as a Resolver finds them."""
+    """The days of one calendar, resolved by a Resolver."""
     return Resolver().resolve(rule, others)
 
 
 class Resolver:
-    """Resolves calendars that are saved together. What it does is bounded for all of them, and by
-    `budget`, beyond which it raises OverBudget."""
+    """Resolves calendars that are saved together. One limit covers the work for all of them, and
+    one `budget`; raises OverBudget when it is used up."""
 
     def __init__(self, budget: Budget | None = None) -> None:
         self._budget = budget
@@ -90,7 +90,7 @@ class Resolver:
             yield day
 
     def _mark_events(self, text: str, marks: _Marks) -> None:
-        """The days of the events of an iCal file (RFC 5545), recurring ones too."""
+        """Mark the days of the events of an iCal file (RFC 5545), including recurring ones."""
         number = 0
         for number, event in enumerate(_read_events(text), 1):
             if number > MOST_EVENTS:
@@ -121,14 +121,14 @@ class Resolver:
 
 
 class _Marks:
-    """Stretches of days; each costs the same, however long it is."""
+    """Ranges of days; each costs the same, however long it is."""
 
     def __init__(self) -> None:
         self._changes = [0] * (MOST_DAYS + 1)
-        """how many stretches begin on a day, less those that ended the day before"""
+        """how many ranges start on a day, less those that ended the day before"""
 
     def add(self, first: int, last: int) -> None:
-        """By ordinals; what is outside the hundred years is left out."""
+        """Days as ordinals; those outside the hundred years are ignored."""
         if last >= _FIRST and first <= _LAST:
             self._changes[max(first, _FIRST) - _FIRST] += 1
             self._changes[min(last, _LAST) - _FIRST + 1] -= 1
@@ -185,7 +185,7 @@ def _read_events(text: str) -> Iterator[dict[str, list[str]]]:
 
 
 def _more_days(start: str, duration: str) -> int:
-    """Days after the first one on which an event goes on, by its length such as P3D or PT36H."""
+    """Days after the first one that an event lasts, given a length such as P3D or PT36H."""
     found = _DURATION.match(duration.upper())
     if found is None or not any(found.groups()):
         raise Invalid(f'ical: DURATION "{shorten(duration)}" is not a length such as P3D or PT2H')
@@ -201,8 +201,8 @@ def _split(values: Iterable[str]) -> Iterator[str]:
 
 
 def _may_be(exception: str, start: str) -> bool:
-    """Whether an exception may be a recurrence that starts at the time of `start`: it is not if
-    both have a time, by the same clock, and another one."""
+    """Whether an exception may refer to a recurrence that starts at the time of `start`. It does
+    not if both have a time, by the same clock, and the times differ."""
     times = exception[8:], start[8:]
     same_clock = exception.endswith("Z") == start.endswith("Z")
     return not all(times) or not same_clock or times[0] == times[1]

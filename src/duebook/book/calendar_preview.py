@@ -1,4 +1,4 @@
-"""What other days of a calendar do to the due times of schedules that use it; pure."""
+"""How other days of a calendar change the due times of schedules that use it; pure."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
 __all__ = ["END", "Compared", "compare_all"]
 
 MOST_LOOKED_AT: Final = 100_000
-"""Stretches of days and due times that are looked at for all schedules,"""
+"""Ranges of days and due times that are compared for all schedules,"""
 LEAST_LOOKED_AT: Final = 500
-"""and for each of them, however many there are."""
+"""and at least for each of them, however many there are."""
 MOST_LISTED: Final = 500
 END: Final = day_start(LAST_DAY, "UTC")
 _DAY: Final = timedelta(days=1)
 
 
 class Compared(NamedTuple):
-    """What becomes of the due times of all schedules."""
+    """The changed due times of all schedules."""
 
     moved: tuple[MovedDueTimes, ...]
     number: int
     """how many schedules were compared"""
     until: datetime
-    """how far"""
+    """the instant up to which due times were compared"""
 
 
 def compare_all(
@@ -57,7 +57,7 @@ def compare_all(
     now: datetime,
     budget: Budget | None,
 ) -> Compared:
-    """As long as the budget lasts; `renew` gives definitions the other days."""
+    """Compare until the budget is used up; `renew` gives definitions the other days."""
     most = max(MOST_LOOKED_AT // max(len(snapshots), 1), LEAST_LOOKED_AT)
     moved: list[MovedDueTimes] = []
     number, until = 0, END
@@ -76,8 +76,8 @@ def compare_all(
 def _compare(
     snapshot: Snapshot, renewed: ScheduleSpec, now: datetime, most: int, budget: Budget | None
 ) -> tuple[MovedDueTimes, datetime]:
-    """The due times that go and come, and how far they were compared: only near days that the
-    calendar gains or loses."""
+    """The due times that disappear and appear, and the instant up to which they were compared;
+    looks only near days that the calendar gains or loses."""
     spec = count_edit(snapshot, renewed, now)
     carried = (e for e in plan_edit(snapshot, spec, now).said if e.kind == "moved_here")
     after = replace(snapshot, spec=spec, exceptions=(*snapshot.exceptions, *carried))
@@ -102,7 +102,7 @@ def _compare(
 def _stretches(
     was: ScheduleSpec, becomes: ScheduleSpec, now: datetime
 ) -> Iterator[tuple[datetime, datetime]]:
-    """From when until when due times may differ, in order."""
+    """The spans in which due times may differ, in order."""
     use, other = was.calendar, becomes.calendar
     if use is None or other is None or use.days is None or other.days is None:
         return
@@ -128,7 +128,8 @@ def _stretches(
 def _both_open(
     spec: ScheduleSpec, use: CalendarUse, other: DaySet, day: date, step: timedelta
 ) -> date:
-    """The next day beyond `day` on which due times land, before and after: none rolls over it."""
+    """The next day beyond `day` on which due times are kept, before and after the change: no due
+    time rolls over it."""
     is_open, days = use.mode == "only", use.days
     for _ in range(ROLL_REACH):
         day += step

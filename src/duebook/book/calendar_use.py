@@ -18,19 +18,19 @@ __all__ = ["are_current", "calendars_of", "look_up", "put_to_use", "resolved"]
 
 
 def calendars_of(tx: Tx, namespace: str, specs: Iterable[ScheduleSpec]) -> dict[str, Calendar]:
-    """The calendars that any of these definitions names, as far as they exist."""
+    """The calendars that any of these definitions names, if they exist."""
     names = {spec.calendar.name for spec in specs if spec.calendar is not None}
     return tx.calendars.find_calendars(namespace, sorted(names)) if names else {}
 
 
 def look_up(tx: Tx, namespace: str, spec: ScheduleSpec) -> ScheduleSpec:
-    """The definition with the days of its calendar; raises InvalidSchedule if there is none."""
+    """The definition with the days of its calendar; raises InvalidSchedule if it does not exist."""
     return resolved(spec, calendars_of(tx, namespace, [spec]))
 
 
 def put_to_use(tx: Tx, namespace: str, spec: ScheduleSpec) -> ScheduleSpec:
-    """As `look_up`, of a definition that comes into force with this transaction: whoever changes
-    the calendar does so before, or finds the schedule among those that follow."""
+    """As `look_up`, for a definition that comes into force with this transaction. A concurrent
+    change of the calendar commits before, or finds the schedule among those that follow."""
     if spec.calendar is not None:
         tx.calendars.hold(namespace, [spec.calendar.name])
     return look_up(tx, namespace, spec)
@@ -49,7 +49,7 @@ def are_current(tx: Tx, namespace: str, specs: Iterable[ScheduleSpec]) -> bool:
 
 
 def resolved(spec: ScheduleSpec, known: dict[str, Calendar]) -> ScheduleSpec:
-    """As `look_up`, with calendars that were read before."""
+    """As `look_up`, with calendars that have already been read."""
     use = spec.calendar
     if use is None:
         return spec

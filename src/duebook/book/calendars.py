@@ -1,4 +1,4 @@
-"""What people do with calendars: save, look at, compare and remove them."""
+"""Use cases of calendars: save, show, compare and remove them."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ class Calendars:
     def _following(
         self, tx: Tx, name: str, changes: Mapping[str, CalendarChange]
     ) -> tuple[int, int, SnapshotList]:
-        """How many schedules use the calendar, directly or not; those that follow, and of how many
-        of these nothing more is read."""
+        """The number of schedules that use the calendar, directly or not; those that follow, and
+        how many of these are beyond the limit and not read."""
         users = tx.calendars.list_users(self._namespace, [name, *changes])
         ids = list_following(tx, self._namespace, changes)
         most = min(len(ids), MOST_PREVIEWED)
@@ -155,7 +155,7 @@ class Calendars:
         bases: Mapping[str, int],
         by: str,
     ) -> Calendar:
-        """Raises CalendarsMoved if anything is no longer what the days were resolved with."""
+        """Raises CalendarsMoved if anything has changed since the days were resolved."""
         ids = self._store.read(lambda tx: list_following(tx, self._namespace, changes))
         prepared = prepare(self._store, ids, changes)
 

@@ -1,4 +1,4 @@
-"""What people do with missed due times that wait for them: list, approve, reject."""
+"""Use cases of held due times: list, approve, reject."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ __all__ = ["MOST_APPROVED", "Catchup"]
 MOST_APPROVED: Final = 10_000
 """Due times that one approval takes."""
 MOST_TOLD: Final = 20
-"""Schedules and problems that a decision about many names."""
+"""Schedules and problems that a decision about many of them names."""
 PAGE: Final = 1_000
 _EVER: Final = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 
 
 class Catchup:
-    """Missed due times that `catchup_approval` set aside. They wait until somebody approves or
-    rejects them; nothing expires meanwhile, and later due times go on."""
+    """Missed due times that `catchup_approval` set aside. They wait until they are approved or
+    rejected; they do not expire, and later due times are not affected."""
 
     def __init__(self, store: Store, namespace: str, by: str = "") -> None:
         self._store = store
@@ -147,11 +147,11 @@ class Catchup:
         reject_rest: bool = False,
         dry_run: bool = False,
     ) -> BulkDecision:
-        """Approve or reject the held due times of all schedules that have all of `labels`; of all
-        schedules, without.
+        """Approve or reject the held due times of all schedules that have all of `labels`; without
+        labels, of all schedules.
 
-        Each schedule is decided in a transaction of its own, as by `approve` and `reject`. Those
-        that refuse it are counted, and stay as they are.
+        Each schedule is decided in its own transaction, as by `approve` and `reject`. Schedules for
+        which that fails are counted, and stay unchanged.
         """
         if decision not in get_args(DecisionKind):
             raise Invalid(f"decision {shorten(decision)} is not approve or reject")
@@ -203,7 +203,7 @@ class Catchup:
         return list(dict.fromkeys(names))
 
     def _held(self, tx: Tx, name: str) -> tuple[Snapshot, HeldList]:
-        """A schedule, locked, with what is held of it; raises Conflict when that is nothing."""
+        """Lock a schedule and return it with what is held of it; raises Conflict if nothing is."""
         snapshot = tx.plans.snapshot(self._find(tx, name))
         held = held_of(tx, snapshot.schedule_id)
         if not held:
@@ -238,7 +238,7 @@ def _choose(snapshot: Snapshot, held: list[Held], start: datetime, end: datetime
 
 
 def _approvable(snapshot: Snapshot, chosen: Chosen) -> list[datetime]:
-    """The due times to run; raises Conflict and Invalid when these are too many."""
+    """The due times to run; raises Conflict or Invalid if there are too many."""
     every = (at for one in chosen.inside for at in one.among())
     due_times = sorted(islice(every, MOST_APPROVED + 1))
     if len(due_times) > MOST_APPROVED:
@@ -259,7 +259,7 @@ def _run(tx: Tx, snapshot: Snapshot, due_times: list[datetime], approved_by: str
     """Queue their runs; with the last that max_runs allows, the schedule completes."""
     runs = fill(tx, snapshot, due_times, (), Filling(approved_by or None), "catchup")
     tx.held.note_approved(snapshot.schedule_id, len(runs))
-    if not snapshot.spec.instant:  # of those it is told how they ended
+    if not snapshot.spec.instant:  # their outcome is reported instead
         tx.lifecycle.record_run_events(runs, "run.late")
     if snapshot.spec.max_runs is not None and snapshot.status == "active":
         tx.plans.commit([plan(tx.plans.snapshot(snapshot.schedule_id), tx.now)], None)

@@ -1,4 +1,4 @@
-"""What is refused of schedules that a definition alone does not show: names, circles, the past."""
+"""Checks of schedules that need more than the definition: names, circles, the past."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ MOST_FOLLOWED: Final = 1_000
 
 
 def named_spec(name: str, definition: dict[str, Any], key: str | None = None) -> ScheduleSpec:
-    """A definition and its name; raises InvalidSchedule with all that is wrong with either.
+    """A definition and its name; raises InvalidSchedule with all problems of either.
 
-    `key` stands for the name in the definition, when that is not the schedule's.
+    `key` is the name in the definition if it is not the schedule's.
     """
     problems: dict[str, str] = {}
     try:
@@ -61,7 +61,7 @@ def check_definition(
     wrong: dict[str, str],
     namespace: str,
 ) -> ScheduleSpec:
-    """As `named_spec`, and as `refuse_payload`; `wrong` is what is known to be wrong already."""
+    """Apply `named_spec` and `refuse_payload`; `wrong` are the problems that are already known."""
     try:
         spec = named_spec(name, definition)
         refuse_payload(tasks, spec, namespace)
@@ -73,14 +73,14 @@ def check_definition(
 
 
 def refuse_templates(spec: ScheduleSpec) -> None:
-    """Templates that no run could render; raises InvalidSchedule."""
+    """Raises InvalidSchedule for templates that can never be rendered."""
     if problems := check_templates(spec):
         raise InvalidSchedule(problems)
 
 
 def refuse_payload(tasks: Tasks, spec: ScheduleSpec, namespace: str) -> None:
-    """A task that is declared here takes only what its signature says, and is only for the
-    namespaces that it names; raises InvalidSchedule."""
+    """Raises InvalidSchedule if a task that is declared here would not accept the payload, or does
+    not allow the namespace."""
     try:
         tasks.refuse_fenced(spec.target, namespace)
     except Invalid as error:
@@ -98,9 +98,9 @@ def refuse_circle(
     spec: ScheduleSpec,
     upstreams: dict[str, list[str]] | None = None,
 ) -> None:
-    """Schedules that wait for each other would never run; raises InvalidSchedule.
+    """Raises InvalidSchedule for schedules that wait for each other and so would never run.
 
-    `upstreams` are those of schedules that are known; others are looked up and added.
+    `upstreams` are those of known schedules; others are looked up and added.
     """
     known: set[str] = set()
     upstreams = {} if upstreams is None else upstreams
@@ -120,7 +120,7 @@ def refuse_circle(
 def _depends_on(tx: Tx, namespace: str, name: str) -> list[str]:
     try:
         spec = tx.schedules.get_schedule(tx.schedules.find_schedule(namespace, name)).spec
-    except NotFound:  # it may be added later, and is looked at then
+    except NotFound:  # it may be added later, and is checked then
         return []
     return [dependency.schedule for dependency in spec.depends_on] if spec else []
 
@@ -134,12 +134,12 @@ def never_due(spec: ScheduleSpec, now: datetime) -> InvalidSchedule:
 
 
 def refuse_decided(tx: Tx, snapshot: Snapshot, moment: datetime) -> None:
-    """What was decided stays decided: only a backfill revives it."""
+    """Raises Conflict for a due time that has been decided: only a backfill can still run it."""
     decided = tx.runs.list_runs_due(snapshot.schedule_id, moment, moment, 1) or any(
         moment in (entry.due_from, entry.due_to)
         for entry in tx.ledger.list_ledger_between(snapshot.schedule_id, moment, moment, 10)
     )
-    forgotten = tx.history.of(snapshot.schedule_id).forgotten_until  # after a look for its run
+    forgotten = tx.history.of(snapshot.schedule_id).forgotten_until  # after the lookup of its run
     if forgotten is not None and moment <= forgotten:
         raise Conflict(
             f"the due time {format_instant(moment)} may have run before, and its history is "

@@ -1,4 +1,4 @@
-"""Events in the hands of a program: a loop over them, each settled as the loop goes on."""
+"""Delivers events to a program's loop; each is settled when the loop continues."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Received:
         self._settles = False
         self.event: Final = delivery.event
         self.replay: Final = delivery.replay
-        """whether it was delivered before, and somebody wanted it again"""
+        """whether it was delivered before, and a replay was requested"""
         self.is_done = False
 
     @property
@@ -116,7 +116,7 @@ class Received:
         self.is_done = True
 
     def is_settled(self) -> bool:
-        """Whether it needs not be delivered again, also if the loop is left now."""
+        """Whether it will not be delivered again, even if the loop is left now."""
         return self.is_done or (self._settles and self._store.read(self._is_settled))
 
     def _is_settled(self, tx: Tx) -> bool:
@@ -130,7 +130,7 @@ class Received:
 def received(
     store: Store, consumer: Consumer, batch: int, lease: timedelta, follow: bool
 ) -> Iterator[Received]:
-    """The events of a group's member, one after another; without `follow` until there are none."""
+    """The events of a group's member, in order; without `follow`, ends when there are no more."""
     courier, seen, failures = Courier(store, consumer, batch=batch, lease=lease), 0, 0
     courier.begin_beating()
     try:
@@ -147,7 +147,7 @@ def received(
                         return
                     seen = store.wait_for_log(seen, courier.rest)
                 failures = 0
-            except Unavailable as error:  # the books are, for what a loop raises is not raised here
+            except Unavailable as error:  # of the database, not of the loop's body
                 if not follow:
                     raise
                 failures += 1

@@ -1,4 +1,4 @@
-"""The plan of a declaration: what it does to which schedule, and to their due times; pure."""
+"""The plan of a declaration: how it changes each schedule, and their due times; pure."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ DAYS: Final = 7
 MOST_LOOKED_AT: Final = 100_000
 """Due times that one declaration computes for its comparison."""
 LEAST_COMPARED: Final = 400
-"""Of them, for each schedule that changes, however many these are."""
+"""Of these, the minimum for each changed schedule, however many there are."""
 
 
 class Asked(NamedTuple):
-    """How schedules are declared."""
+    """The options of a declaration."""
 
     owner: str
     prune: bool = False
@@ -51,7 +51,7 @@ class Asked(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """A schedule that gets another definition, or another owner."""
+    """A schedule that gets a new definition, or a new owner."""
 
     number: int
     """its place in the list"""
@@ -67,13 +67,13 @@ class Changed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What there is against what is wanted."""
+    """The difference between the stored and the wanted schedules."""
 
     now: datetime
     created: list[tuple[int, Wanted, NewSchedule]]
     changed: list[Changed]
     gone: list[Schedule]
-    """of the owner, and no longer wanted"""
+    """schedules of the owner that are no longer wanted"""
     unchanged: list[str]
     windows: Sequence[MaintenanceWindow] = ()
     """of the namespace"""
@@ -82,7 +82,7 @@ class Difference:
     bases: dict[str, int] = field(default_factory=dict)
     """the versions of all calendars, if any are declared"""
     following: list[Schedule] = field(default_factory=list)
-    """otherwise unchanged, with calendars whose days change"""
+    """schedules that are otherwise unchanged, but whose calendars get other days"""
 
     @property
     def edits(self) -> list[Changed]:
@@ -90,19 +90,19 @@ class Difference:
 
 
 class Facts(NamedTuple):
-    """What else is read for a plan."""
+    """What is read besides to make a plan."""
 
     snapshots: Mapping[str, Snapshot]
     """of schedules that change or end, by id"""
     notes: Mapping[str, Note]
-    """by name: the due times that a change would have kept"""
+    """by name: the missed due times that the new definition would have kept"""
 
 
 def plan_declaration(
     namespace: str, asked: Asked, difference: Difference, facts: Facts, budget: Budget
 ) -> Declaration:
-    """What declaring does, with the fingerprint by which it can be asked for again; due times are
-    compared as long as the budget lasts."""
+    """What the declaration changes, with the fingerprint that lets a later call apply exactly that;
+    due times are compared until the budget is used up."""
     until = difference.now + timedelta(days=asked.days)
     seen = _foresee(difference, facts, until, budget) if asked.days else ({}, True)
     foreseen, compared = seen
@@ -128,7 +128,7 @@ def plan_declaration(
 
 
 def whose(schedule: Schedule) -> str:
-    """Who declares a schedule, or made it."""
+    """The owner that declares a schedule, or its creator."""
     if schedule.owner:
         return f'is declared by "{schedule.owner}"'
     return (
@@ -139,7 +139,7 @@ def whose(schedule: Schedule) -> str:
 def _foresee(
     difference: Difference, facts: Facts, until: datetime, budget: Budget
 ) -> tuple[dict[str, Foreseen], bool]:
-    """What becomes of due times, by the names of schedules, and whether all were compared."""
+    """Changed due times, by schedule name, and whether all schedules were compared."""
     looked_at, found, everything = 0, dict[str, Foreseen](), True
     for name, look in _looks(difference, facts, until, budget):
         if looked_at > MOST_LOOKED_AT:
@@ -158,7 +158,7 @@ def _foresee(
 def _looks(
     difference: Difference, facts: Facts, until: datetime, budget: Budget
 ) -> Iterator[tuple[str, Callable[[], Foreseen]]]:
-    """The changes first, which matter most, then what is removed and what is new."""
+    """Changes first, because they matter most, then removed and new schedules."""
     how, snapshots = (difference.now, until, budget), facts.snapshots
     share = MOST_LOOKED_AT // max(len(difference.edits) + len(difference.following), 1)
     change = partial(foresee_change, most=min(max(share, LEAST_COMPARED), MOST_COMPARED))
@@ -168,7 +168,7 @@ def _looks(
     def windows(spec: ScheduleSpec) -> tuple[WindowSpan, ...]:
         return spans_for(coming, dict(spec.labels))
 
-    for one in difference.edits:  # one that cannot be read has no snapshot
+    for one in difference.edits:  # an unreadable one has no snapshot
         if (found := snapshots.get(one.schedule.id)) is not None:
             yield one.wanted.name, partial(change, found, one.spec, *how, windows(one.spec))
     for schedule in difference.following:
@@ -222,7 +222,7 @@ def _following(schedule: Schedule, foreseen: Mapping[str, Foreseen]) -> Declared
 
 
 def _fingerprint(namespace: str, asked: Asked, found: Difference) -> str:
-    """Of what is done, and to which versions."""
+    """A hash of the changes and of the versions that they apply to."""
     rows: list[Any] = [["create", one.name, one.spec.to_json()] for _, one, _ in found.created]
     rows += [
         ["change", one.wanted.name, *_basis(one.schedule), one.wanted.spec.to_json()]

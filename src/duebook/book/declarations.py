@@ -1,5 +1,4 @@
-"""The schedules that tasks declare in code: what is refused at once, and how they come on the
-books."""
+"""Declares the schedules of tasks in code: what is rejected at once, and how they are stored."""
 
 from __future__ import annotations
 
@@ -29,19 +28,19 @@ log = logging.getLogger("duebook.app")
 
 @dataclass(frozen=True, slots=True)
 class Declarations:
-    """What became of the schedules that code declares, by their names."""
+    """The results of declaring the schedules in code, by name."""
 
     created: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    """no longer declared; deleted when that was asked for, otherwise still in force"""
+    """no longer declared; deleted if that was requested, otherwise still in force"""
     refused: tuple[tuple[str, str], ...] = ()
-    """with the reason of each; whatever was in force stays"""
+    """each with its reason; the definition in force, if any, stays"""
 
 
 def declare_schedules(book: Book, by: str, prune: bool) -> Declarations:
-    """Put the schedules of the book's tasks in force; one that is refused holds up no other."""
+    """Put the schedules of the book's tasks in force; a rejected one does not affect the others."""
     found: dict[Declared, list[str]] = {"created": [], "changed": [], "unchanged": []}
     refused: list[tuple[str, str]] = []
     declared: dict[str, str] = {}
@@ -97,7 +96,8 @@ def refuse_declaration(
     policies: Mapping[str, Any],
     namespace: str,
 ) -> None:
-    """What could only fail later: raises Invalid, and InvalidSchedule for policies and payload."""
+    """Reject now what would fail later: raises Invalid, or InvalidSchedule for policies and
+    payload."""
     for field, instead in (("target", "the task itself runs"), ("trigger", "use schedule")):
         if field in policies:
             raise Invalid(f"a task does not take {field}: {instead}")

@@ -1,4 +1,4 @@
-"""Calendars that are declared together with schedules: reads them, and says what changes."""
+"""Calendars that are declared together with schedules: reads them, and describes changes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _read(form: Any) -> tuple[str, CalendarRule]:
 
 
 def tell_calendar(change: CalendarChange, now: datetime) -> DeclaredCalendar:
-    """What a change does, for people."""
+    """Describe a change for people."""
     calendar, former, is_declared = change
     was, becomes = former.definition if former else {}, calendar.definition
     fields = tuple(

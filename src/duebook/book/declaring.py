@@ -1,5 +1,5 @@
-"""Declares many schedules at once: compares what is wanted with what there is, says what would
-change, and changes it in one transaction."""
+"""Declares many schedules at once: compares the wanted ones with the stored ones, reports the
+changes, and applies them in one transaction."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ __all__ = ["MOST_DAYS", "Declaring", "check_owner", "read_days"]
 
 MOST_DAYS: Final = 366
 MOST_WIDENED: Final = 100
-"""Changes for which due times that were recorded as missed are looked for."""
+"""Changed schedules that are searched for due times that were recorded as missed."""
 TRIES: Final = 3
 LONGEST: Final = 5.0
-"""Seconds of processor time for comparing due times, in all tries."""
+"""Seconds of processor time for comparing due times, over all tries."""
 NO_CALENDARS: Final[Mapping[str, CalendarRule]] = MappingProxyType({})
 AT_ONCE: Final = 500
 """Schedules that one statement reads."""
@@ -78,16 +78,16 @@ FLOWS: Final = "flows:"
 
 
 class _Moved(Exception):
-    """Somebody changed a schedule after it was compared."""
+    """A schedule was changed after it was compared."""
 
 
 def check_owner(owner: str) -> str:
-    """Raises Invalid."""
+    """Return a valid owner; raises Invalid."""
     return check_name(owner, "owner")
 
 
 def read_days(days: Any) -> int:
-    """Raises Invalid."""
+    """Return a valid number of days; raises Invalid."""
     if isinstance(days, int) and not isinstance(days, bool) and 0 <= days <= MOST_DAYS:
         return days
     raise Invalid(f"days {quoted(days)} is not a number from 0 to {MOST_DAYS}")
@@ -118,7 +118,7 @@ class Declaring:
         self._namespace = audit.namespace
 
     def with_hidden(self, definitions: Iterable[Mapping[str, Any]]) -> list[Any]:
-        """What a definition hides, as `***`, stays as it is in the schedule of that name."""
+        """Replace each `***` in a definition by the hidden value of the schedule of that name."""
         if not isinstance(definitions, Iterable) or isinstance(definitions, str | bytes | dict):
             raise Invalid(f"schedules {shorten(definitions)} is not a list of definitions")
         forms: list[Any] = list(definitions)
@@ -135,7 +135,7 @@ class Declaring:
     def declare(
         self, wanted: Sequence[Wanted], calendars: Mapping[str, CalendarRule] = NO_CALENDARS
     ) -> Declaration:
-        """Say what changes, and change it unless only that was asked for."""
+        """Return the changes, and apply them unless it is a dry run."""
         budget = Budget(LONGEST)
         for _ in range(TRIES):
             try:
@@ -164,12 +164,12 @@ class Declaring:
             self._store.transact(lambda tx: self._apply(tx, difference, prepared))
         return replace(told, applied=True)
 
-    # -- what would change: nothing is computed while a transaction is open
+    # -- the changes: nothing is computed while a transaction is open
 
     def _compare(
         self, wanted: Sequence[Wanted], declared: Mapping[str, CalendarRule]
     ) -> Difference:
-        """Raises InvalidSchedule for what nobody could put in force."""
+        """Raises InvalidSchedule for definitions that can never be put in force."""
         owner = self._asked.owner
         (now, known, gone, calendars), windows = self._store.read(
             lambda tx: (
@@ -209,7 +209,7 @@ class Declaring:
         return found
 
     def _read_following(self, tx: Tx, found: Difference) -> list[Schedule]:
-        """Schedules whose calendars get other days, and that are not changed or deleted."""
+        """Schedules whose calendars get other days, and that do not change otherwise."""
         users = list_following(tx, self._namespace, found.calendars)
         others = {one.schedule.id for one in found.edits}
         others |= {one.id for one in found.gone} if self._asked.prune else set()
@@ -218,8 +218,8 @@ class Declaring:
     def _read_known(
         self, tx: Tx, wanted: Sequence[Wanted], declared: Mapping[str, CalendarRule]
     ) -> tuple[datetime, dict[str, Schedule], list[Schedule], dict[str, Calendar]]:
-        """The time, the schedules of these names, those of the owner that have other names, and the
-        calendars that are used; all of them, if some are declared."""
+        """The time, the schedules with these names, the owner's other schedules, and the calendars
+        that are used; all calendars, if some are declared."""
         known = self._named(tx, [one.name for one in wanted])
         owned = tx.schedules.list_owned(self._namespace, self._asked.owner)
         names = {one.name for one in wanted}
@@ -272,7 +272,7 @@ class Declaring:
         problems.refuse()
 
     def _refuse_others(self, difference: Difference) -> None:
-        """Raises Conflict for schedules that are not this owner's to change."""
+        """Raises Conflict for schedules that this owner may not change."""
         others = [
             one.schedule for one in difference.changed if one.schedule.owner != self._asked.owner
         ]
@@ -289,12 +289,12 @@ class Declaring:
                 f'"{self._asked.owner}": {names}; to take over, use adopt'
             )
 
-    # -- the change itself
+    # -- applying the changes
 
     def _apply(self, tx: Tx, found: Difference, prepared: Mapping[str, Prepared]) -> None:
-        """In parts: a database ends a transaction in which nothing happens for some seconds.
+        """In parts: a database ends a transaction that is idle for some seconds.
 
-        Raises _Moved when a schedule is no longer what it was compared with, and CalendarsMoved.
+        Raises _Moved if a schedule has changed since it was compared, and CalendarsMoved.
         """
         gone = found.gone if self._asked.prune else []
         following = {one.id: one for one in found.following}
@@ -332,12 +332,12 @@ class Declaring:
     def _create(self, tx: Tx, made: Sequence[NewSchedule], now: datetime) -> None:
         try:
             tx.schedules.create_schedules(made, self._audit.by, now)
-        except Conflict:  # somebody else created one of them just now
+        except Conflict:  # another transaction created one of them just now
             raise _Moved from None
         self._audit.created(tx, made, self._audit.by)
 
     def _refuse_moved(self, tx: Tx, found: Difference, touched: Sequence[Schedule]) -> None:
-        """The states of what there is are locked: nobody changes them from now on."""
+        """Lock the states of the existing schedules, so that they cannot change from now on."""
         names = [one.name for _, one, _ in found.created]
         if names and tx.schedules.list_taken(self._namespace, names):
             raise _Moved
@@ -352,12 +352,12 @@ class Declaring:
     def _edit(
         self, tx: Tx, edits: Sequence[Changed]
     ) -> list[tuple[str, ScheduleSpec, ScheduleSpec | None]]:
-        """Put other definitions in force; returns them with those that were, for quotas."""
+        """Put new definitions in force; returns them with the former ones, for quotas."""
         snapshots = _snapshots(tx, [one.schedule.id for one in edits])
         paused = _paused(tx, snapshots)
         planned: list[Edit] = []
         for one in edits:
-            if (snapshot := snapshots.get(one.schedule.id)) is None:  # it is repaired by itself
+            if (snapshot := snapshots.get(one.schedule.id)) is None:  # it is repaired on its own
                 put_in_force(tx, one.schedule, one.spec, Tasks(), self._rights, self._audit)
                 continue
             schedule = paused.get(one.schedule.id, one.schedule)
@@ -373,7 +373,7 @@ class Declaring:
 
 
 def _parts(ids: Sequence[str]) -> Iterator[list[str]]:
-    """In the order in which everybody locks them."""
+    """In the order in which all writers lock them."""
     found = sorted(ids)
     for first in range(0, len(found), AT_ONCE):
         yield found[first : first + AT_ONCE]
@@ -384,18 +384,18 @@ def _schedules(tx: Tx, ids: Sequence[str]) -> list[Schedule]:
 
 
 def _snapshots(tx: Tx, ids: Sequence[str]) -> dict[str, Snapshot]:
-    """Schedules as the planner sees them, by id; without those that cannot be read."""
+    """Snapshots of schedules, by id; without those that cannot be read."""
     return {one.schedule_id: one for part in _parts(ids) for one in tx.plans.snapshots(part)}
 
 
 def _paused(tx: Tx, snapshots: Mapping[str, Snapshot]) -> dict[str, Schedule]:
-    """Those that are paused, perhaps since a moment ago."""
+    """The schedules that are paused now, perhaps only since a moment ago."""
     held = [id_ for id_, snapshot in snapshots.items() if snapshot.status == "paused"]
     return {one.id: one for one in tx.schedules.get_schedules(held)} if held else {}
 
 
 def _targets(difference: Difference) -> Iterator[tuple[Any, Any]]:
-    """The targets that are put in force, each with one that may be anyway."""
+    """The targets that come into force, each with one that is always permitted."""
     for _, one, _ in difference.created:
         yield one.spec.target, one.template_target
     for changed in difference.edits:
@@ -405,7 +405,7 @@ def _targets(difference: Difference) -> Iterator[tuple[Any, Any]]:
 
 
 def _widened(edits: Sequence[Changed]) -> list[Changed]:
-    """Those whose catch-up keeps more than before; not too many of them."""
+    """Changes that make catch-up keep more than before; up to a limit."""
     found = (e for e in edits if e.schedule.spec and widens(e.schedule.spec, e.spec))
     return list(islice(found, MOST_WIDENED))
 

@@ -1,4 +1,4 @@
-"""How people define schedules: create, change, replace and declare them."""
+"""Use cases that define schedules: create, change, replace and declare them."""
 
 from __future__ import annotations
 
@@ -123,12 +123,12 @@ class ScheduleDefiner(ScheduleReader):
         return self._again_if_taken(work)
 
     def _named(self, tx: Tx, name: str) -> Schedule | None:
-        """The schedule of a name, if there is one."""
+        """The schedule of this name, if it exists."""
         found = tx.schedules.list_taken(self._namespace, [name])
         return tx.schedules.get_schedule(found[name]) if found else None
 
     def _again_if_taken(self, work: Callable[[Tx], T]) -> T:
-        """Perhaps somebody else created it just now."""
+        """Try again in case another transaction created it just now."""
         try:
             return self._store.transact(work)
         except Conflict:
@@ -184,7 +184,7 @@ class ScheduleDefiner(ScheduleReader):
         return Listing(made)
 
     def _templates(self) -> Callable[[str], ScheduleTemplate]:
-        """Finds templates, each once."""
+        """Looks up templates, each once."""
         return cache(
             lambda name: self._store.read(lambda tx: find_template(tx, self._namespace, name))
         )
@@ -201,17 +201,18 @@ class ScheduleDefiner(ScheduleReader):
         by: str = "",
         calendars: Iterable[Mapping[str, Any]] = (),
     ) -> Declaration:
-        """Make the schedules of `owner` what `definitions` say, all or none; returns what changed.
+        """Make the schedules of `owner` match `definitions`, all or none; returns what changed.
 
-        Definitions are those of `create_many`, up to 10,000. Schedules that are already so stay
-        as they are; pauses, skips and moves stay too. With `prune`, schedules of the same owner
-        that are not among them are deleted. A schedule of another owner, or of nobody, is changed
-        only with `adopt`. `calendars` are definitions as `calendars.save` takes them, each with a
-        `name`; those that differ are created or changed for all schedules that use them, whoever
-        owns these, and none is deleted. With `dry_run` nothing changes. The result lists which due
-        times of the next `days` appear, disappear or move; pass its `fingerprint` as `expect` to
-        apply exactly that. Raises InvalidSchedule with every wrong field, such as
-        `schedules[17].trigger`, and Conflict if `expect` no longer fits, or if `adopt` is missing.
+        Definitions are those of `create_many`, up to 10,000. Schedules that already match stay
+        unchanged; pauses, skips and moves are kept. With `prune`, the owner's schedules that are
+        not among them are deleted. A schedule that has another owner or no owner is changed only
+        with `adopt`. `calendars` are definitions as for `calendars.save`, each with a `name`; those
+        that differ are created or changed for all schedules that use them, regardless of their
+        owner; calendars are never deleted. With `dry_run` nothing changes. The result lists which
+        due times of the next `days` appear, disappear or move; pass its `fingerprint` as `expect`
+        to apply exactly that. Raises InvalidSchedule with every wrong field, such as
+        `schedules[17].trigger`, and Conflict if `expect` no longer matches, or if `adopt` is
+        missing.
         """
         how = Asked(check_owner(owner), prune, adopt, dry_run, expect, read_days(days))
         maker = ScheduleAudit(self._namespace, by) if by else self._audit
@@ -299,14 +300,14 @@ class ScheduleDefiner(ScheduleReader):
         form: dict[str, Any],
         by: str,
     ) -> Schedule:
-        """Put a form in force, and switch the schedule on or off if it says so."""
+        """Put a form in force, and pause or resume the schedule if it says so."""
         spec, enabled = read_edit(form, current, schedule.name)
         edited = self._edit(tx, schedule, spec, by)
         switched = edited if enabled is None else self._switch(tx, edited, enabled)
         return with_latest(tx, replaced(switched, notes=edited.notes))
 
     def _switch(self, tx: Tx, schedule: Schedule, enabled: bool) -> Schedule:
-        """Pause or resume, unless it is so already."""
+        """Pause or resume it, unless it already is in that state."""
         if enabled == (schedule.status != "paused"):
             return schedule
         if enabled:
@@ -314,7 +315,7 @@ class ScheduleDefiner(ScheduleReader):
         return self._do(tx, "pause", schedule) if schedule.status == "active" else schedule
 
     def _do(self, tx: Tx, action: Action, schedule: Schedule, pause: Pause = NO_PAUSE) -> Schedule:
-        """Raises Conflict when it is not in the state for it."""
+        """Raises Conflict if it is not in the state for the action."""
         if not act(tx, self._audit, action, [schedule.id], pause):
             status = tx.schedules.get_schedule(schedule.id).status
             refuse_state(schedule.name, status, STATES[action])

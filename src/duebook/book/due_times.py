@@ -1,4 +1,4 @@
-"""What people say about single due times, in a transaction: move the next one, skip it, undo it."""
+"""Exceptions for single due times, in a transaction: move or skip the next one, or undo that."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = ["reschedule", "restore", "skip_next"]
 def reschedule(
     tx: Tx, audit: ScheduleAudit, snapshot: Snapshot, moment: datetime, meant: datetime | None
 ) -> Schedule:
-    """Move the next due time to `moment`; raises Conflict when it is not the one that was meant."""
+    """Move the next due time to `moment`; raises Conflict if it is not the one in `meant`."""
     next_due_at = _next(tx, snapshot, meant)
-    if moment <= tx.now:  # behind the watermark it is due at once, and not missed
+    if moment <= tx.now:  # behind the watermark it is due at once, not missed
         tx.plans.commit([plan(snapshot, tx.now)], None)
     refuse_decided(tx, snapshot, moment)
     moved = {_where_from(snapshot, next_due_at)}
@@ -34,7 +34,7 @@ def reschedule(
         former = DueException(next_due_at, "moved_here")
         tx.schedules.remove_exception(snapshot.schedule_id, former)
         if DueTimes.of(snapshot, tx.now).yields_itself(next_due_at):
-            moved.add(next_due_at)  # it had been moved onto another one: both move on
+            moved.add(next_due_at)  # it had been moved onto another one: both are moved
     away = [DueException(at, "moved_away", moment) for at in sorted(moved)]
     here = DueException(moment, "moved_here", moved_from=max(moved))
     said = _say(tx, snapshot, *away, here)
@@ -45,7 +45,7 @@ def reschedule(
 def skip_next(
     tx: Tx, audit: ScheduleAudit, snapshot: Snapshot, meant: datetime | None
 ) -> tuple[Schedule, datetime]:
-    """Leave the next due time out; raises Conflict when it is not the one that was meant."""
+    """Skip the next due time; raises Conflict if it is not the one in `meant`."""
     next_due_at = _next(tx, snapshot, meant)
     said = _say(tx, snapshot, DueException(next_due_at, "skip"))
     audit.moved(tx, "skip_next", snapshot, next_due_at, said.next_due_at)
@@ -53,7 +53,7 @@ def skip_next(
 
 
 def restore(tx: Tx, audit: ScheduleAudit, snapshot: Snapshot, moment: datetime) -> Schedule:
-    """Take back what was said about a due time to come; raises Conflict when nothing was."""
+    """Undo a skip or a move of a future due time; raises Conflict if there was none."""
     next_due_at = next(upcoming(snapshot, tx.now), None)
     said = [e for e in tx.schedules.list_exceptions(snapshot.schedule_id) if e.due_at == moment]
     taken = [e for e in said if e.kind in ("skip", "moved_away")]
@@ -72,7 +72,7 @@ def restore(tx: Tx, audit: ScheduleAudit, snapshot: Snapshot, moment: datetime) 
 
 
 def _next(tx: Tx, snapshot: Snapshot, meant: datetime | None) -> datetime:
-    """Who looked at one due time does not act on another."""
+    """The next due time; raises Conflict if it is not the one that the caller saw."""
     found = next(upcoming(snapshot, tx.now), None)
     if found is None:
         raise Conflict(f'schedule "{snapshot.name}" has no next due time')
@@ -85,7 +85,7 @@ def _next(tx: Tx, snapshot: Snapshot, meant: datetime | None) -> datetime:
 
 
 def _say(tx: Tx, snapshot: Snapshot, *exceptions: DueException) -> Schedule:
-    """Record what a person said about due times, and plan anew with it."""
+    """Record exceptions for due times, and plan again with them."""
     for exception in exceptions:
         tx.schedules.add_exception(snapshot.schedule_id, exception)
     tx.plans.commit([plan(tx.plans.snapshot(snapshot.schedule_id), tx.now)], None)
@@ -93,6 +93,6 @@ def _say(tx: Tx, snapshot: Snapshot, *exceptions: DueException) -> Schedule:
 
 
 def _where_from(snapshot: Snapshot, due_at: datetime) -> datetime:
-    """The trigger's own due time that was moved to `due_at`; itself when it was not moved."""
+    """The trigger's own due time that was moved to `due_at`; `due_at` if it was not moved."""
     here = (e.moved_from for e in snapshot.exceptions if e.due_at == due_at)
     return next((at for at in here if at is not None), due_at)

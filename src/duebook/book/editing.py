@@ -1,4 +1,4 @@
-"""An edit: the definition in force, or what can be read of it, and the one that replaces it."""
+"""An edit: the definition in force, or its readable fields, and the one that replaces it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ __all__ = ["current_spec", "find_unreadable", "form_after", "put_in_force", "tar
 
 
 def find_unreadable(tx: Tx, schedule: Schedule) -> Salvaged | None:
-    """The schedule with what can be read of it; None when all can."""
+    """The schedule with its readable fields; None if all can be read."""
     if schedule.spec is not None:
         return None
     return next(iter(tx.plans.salvage([schedule.id])), None)
 
 
 def current_spec(tx: Tx, schedule: Schedule) -> ScheduleSpec:
-    """The definition in force; the fields that cannot be read are at their defaults."""
+    """The definition in force; fields that cannot be read have their defaults."""
     salvaged = find_unreadable(tx, schedule)
     return tx.plans.snapshot(schedule.id).spec if salvaged is None else salvaged.snapshot.spec
 
@@ -56,7 +56,7 @@ def form_after(
     """The definition in force, and its form after the changes.
 
     Raises InvalidSchedule with the fields that cannot be read and that the changes do not set;
-    None, for the default, does.
+    None, for the default, counts as setting one.
     """
     salvaged = find_unreadable(tx, schedule)
     if salvaged is None:
@@ -83,9 +83,9 @@ def put_in_force(
     audit: ScheduleAudit,
     template_target: Target | None = None,
 ) -> Schedule:
-    """Put a definition in force by the edit rule; what says nothing new changes nothing.
+    """Put a definition in force by the edit rule; an unchanged one has no effect.
 
-    What its template gives as the target may be put in force by anybody.
+    Any role may use the target that its template supplies.
     """
     salvaged = find_unreadable(tx, schedule)
     snapshot = tx.plans.snapshot(schedule.id) if salvaged is None else salvaged.snapshot

@@ -1,4 +1,4 @@
-"""What people do with the log of events itself: publish, and look at a page of it."""
+"""Use cases of the event log itself: publish events, and list a page of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["EventLog"]
 
 MOST_LISTED: Final = 10_000
 LOOKS: Final = 20
-"""Stretches of the log that one page goes through."""
+"""Parts of the log that one page reads through."""
 ENOUGH: Final = 4_000_000
 """Bytes of data after which a page ends."""
 
@@ -125,10 +125,10 @@ class EventLog(EventReader):
         newest: bool = False,
         cursor: str | None = None,
     ) -> EventPage:
-        """Like `list`, for a part of the log: a page may be short or empty, and still have a next
-        one.
+        """Like `list`, but for a part of the log: a page may be short or empty and still have a
+        next one.
 
-        `newest` starts at the end of the log and goes back to that position. Raises Invalid, and
+        `newest` lists backwards from the end of the log to that position. Raises Invalid, and
         BadCursor for a cursor of another query.
         """
         whole(1, MOST_LISTED)("limit", limit)
@@ -172,7 +172,7 @@ def _collect(
     seal: bytes,
     asked: Any,
 ) -> EventPage:
-    """Look at one stretch of the log after another, until there is enough for a page."""
+    """Read one part of the log after another, until there is enough for a page."""
     found: Listed = []
     place, size = begin, 0
     for _ in range(LOOKS):

@@ -1,4 +1,4 @@
-"""Lists and follows the log of events, a page at a time; of a database or of a server alike."""
+"""Lists and follows the event log, a page at a time; for a database or a server alike."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["MOST_LOOKED_AT", "EventReader"]
 
 POLL: Final = 0.2
-"""Seconds between two looks of somebody who follows the log."""
+"""Seconds between two checks of a follower for new events."""
 MOST_LOOKED_AT: Final = 50_000
-"""Positions that are looked through for the latest events, and for topics."""
+"""Positions that are searched for the latest events, and for topics."""
 
 
 class EventReader(Protocol):
-    """Lists of events, from the pages of the log."""
+    """Lists events from the pages of the log."""
 
     def position(self, since: str | datetime | None = None) -> int: ...
 
@@ -94,7 +94,7 @@ class EventReader(Protocol):
         type: str | None = None,  # noqa: A002 - as it is called everywhere
         key: str | None = None,
     ) -> Iterator[Event]:
-        """Like `list`, then new events for ever; by default from the end of the log on."""
+        """Like `list`, then new events forever; by default from the end of the log on."""
         place = self.position(since) if after is None else after
         cursor = None
         while True:

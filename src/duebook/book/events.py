@@ -1,4 +1,4 @@
-"""What programs do with events: all of `listeners`, and getting them as members of a group."""
+"""Use cases of events: those of `listeners`, and receiving them as members of a group."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LONGEST_END: Final = 10.0
 MOST_AT_ONCE: Final = 10_000
 SHORTEST_LEASE: Final = timedelta(seconds=1)
 LOOK_EVERY: Final = 0.2
-"""Seconds between two looks whether a thread has ended."""
+"""Seconds between two checks whether a thread has ended."""
 
 
 class Events(Listeners):
@@ -54,16 +54,16 @@ class Events(Listeners):
         lease: str | timedelta = LEASE,
         follow: bool = True,
     ) -> Iterator[Received]:
-        """Iterate over the events of a topic for ever, sharing them with the rest of the group.
+        """Iterate over the events of a topic forever, sharing them with the rest of the group.
 
-        Events of one key arrive in order, and at one member at a time. An event is done when the
-        loop asks for the next one. This is stored after each `batch`, so events of a killed process
-        are delivered again, under the same id. `event.settle_in(connection)` makes it part of the
-        caller's own transaction instead: then each event counts exactly once. If the loop is left,
-        its current event is not done, unless `event.done()` was called; after this many `attempts`
-        the event becomes a dead letter. A new group starts at `start`: `beginning`, `end`, or after
-        a position. If a member sends no heartbeat for a `lease`, another one takes over. Without
-        `follow`, the loop ends when there are no more events.
+        Events with one key arrive in order, and at one member at a time. An event is done when the
+        loop asks for the next one. This is stored after each `batch`, so events of a killed
+        process are delivered again, with the same id. `event.settle_in(connection)` stores it in
+        the caller's own transaction instead: then each event counts exactly once. If the loop is
+        left, its current event is not done, unless `event.done()` was called; after this many
+        `attempts` the event becomes a dead letter. A new group starts at `start`: `beginning`,
+        `end`, or after a position. If a member sends no heartbeat for a `lease`, another one takes
+        over. Without `follow`, the loop ends when there are no more events.
 
         >>> import tempfile
         >>> from duebook import Duebook
@@ -101,11 +101,11 @@ class Events(Listeners):
         partitions: int = PARTITIONS,
         lease: str | timedelta = LEASE,
     ) -> Callable[[F], F]:
-        """Declare a function that receives the events of a topic, as a member of a group, while
+        """Declare a function that receives the events of a topic as a member of a group, while
         `serve` runs.
 
-        It takes the event; or the event and a psycopg connection to the database, in whose
-        transaction the event is also marked as done, so that what the function writes counts
+        It takes the event, or the event and a psycopg connection to the database. The transaction
+        of that connection also marks the event as done, so that what the function writes counts
         exactly once. If the function raises, its writes are rolled back to a savepoint, and the
         event is retried later; after this many `attempts` it becomes a dead letter. The function
         may be called again for events whose writes were rolled back because another event of the
@@ -157,7 +157,7 @@ class Events(Listeners):
 
 
 def _pace(batch: object, lease: str | timedelta) -> tuple[int, timedelta]:
-    """How many events at a time, and for how long without a sign of life; raises Invalid."""
+    """How many events at a time, and the longest time without a heartbeat; raises Invalid."""
     length = parse_duration(lease)
     if length < SHORTEST_LEASE:
         raise Invalid(f"lease {quoted(lease)} is shorter than 1s")

@@ -1,5 +1,4 @@
-"""What people do with feeds, and the iCal file that a feed opens: due times to come, and
-maintenance windows."""
+"""Use cases of feeds, and the iCal file of a feed: future due times, and maintenance windows."""
 
 from __future__ import annotations
 
@@ -37,9 +36,9 @@ __all__ = ["Feeds", "find_feed", "write_feed"]
 
 AHEAD: Final = timedelta(days=60)
 BUSIEST: Final = 24
-"""Due times in a day, beyond which a schedule is not shown: nobody could read the rest."""
+"""Schedules with more due times in a day are not shown, because the rest would be unreadable."""
 MOST_FEEDS: Final = 100
-"""Of a namespace."""
+"""In a namespace."""
 MOST_EACH: Final = 200
 MOST_SCHEDULES: Final = 1_000
 MOST_EVENTS: Final = 10_000
@@ -96,7 +95,7 @@ class Feeds:
 
 
 def find_feed(store: Store, token: str) -> Feed | None:
-    """The feed that a token opens; None: it opens none."""
+    """The feed of a token; None if the token is not valid."""
     parts = split_secret(token)
     if parts is None:
         return None
@@ -106,17 +105,17 @@ def find_feed(store: Store, token: str) -> Feed | None:
 
 
 def write_feed(store: Store, feed: Feed, budget: Budget | None = None) -> str:
-    """The iCal file of a feed: windows, and the first due times to come of all its schedules.
+    """The iCal file of a feed: windows, and the first future due times of all its schedules.
 
     Raises OverBudget when `budget` is used up.
     """
-    facts = store.read(lambda tx: _read(tx, feed))  # nothing is computed in a transaction
+    facts = store.read(lambda tx: _read(tx, feed))  # compute nothing in a transaction
     return "".join(f"{_folded(line)}\r\n" for line in _file(facts, budget))
 
 
 @dataclass(frozen=True)
 class _Facts:
-    """What is read for a feed."""
+    """The data of a feed."""
 
     feed: Feed
     now: datetime
@@ -124,11 +123,11 @@ class _Facts:
     schedules: Sequence[Schedule]
     said: Mapping[str, Sequence[DueException]]
     are_all: bool
-    """whether it has no more schedules than these"""
+    """whether these are all schedules of the feed"""
 
 
 def _read(tx: Tx, feed: Feed) -> _Facts:
-    """The active schedules with the labels of a feed, by name, and what they heed."""
+    """The active schedules with the feed's labels, by name, with windows and exceptions."""
     wanted = load_schedule_filter({"status": "active", "label": feed.labels or None})
     page = tx.lists.find_schedules(feed.namespace, wanted, "name", None, MOST_SCHEDULES)
     ids = [id_ for id_, _ in page.rows]
@@ -162,7 +161,7 @@ def _file(facts: _Facts, budget: Budget | None) -> Iterator[str]:
 def _due_times(
     facts: _Facts, schedule: Schedule, budget: Budget | None
 ) -> Iterator[tuple[datetime, str, str, str]]:
-    """When a schedule is due, with its id, its title and what it is."""
+    """The due times of a schedule, each with the schedule's id, its title and its kind."""
     if (spec := schedule.spec) is None:
         return
     now, said = facts.now, facts.said.get(schedule.id, ())
@@ -196,14 +195,14 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text as RFC 5545 has it: nothing in it can begin a line."""
+    """Text escaped as in RFC 5545, so that nothing in it can start a line."""
     for character in "\\;,":
         text = text.replace(character, f"\\{character}")
     return "".join("\\n" if c == "\n" else c for c in text if c == "\n" or c.isprintable())
 
 
 def _folded(line: str) -> str:
-    """In pieces of up to 75 bytes, of which all but the first begin with a space."""
+    """Split into pieces of up to 75 bytes; all but the first start with a space."""
     if len(line) <= 74 and line.isascii():
         return line
     pieces, piece = [], ""

@@ -1,4 +1,4 @@
-"""Keeps the flows of files in the books, each with the schedule that starts it."""
+"""Stores the flows of files in the database, each with the schedule that starts it."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ log = logging.getLogger(__name__)
 
 LEASE: Final = timedelta(minutes=1)
 AT_ONCE: Final = 200
-"""Changes that share a transaction: others must not wait for ten thousand of them."""
+"""Changes in one transaction: others must not wait for ten thousand of them."""
 LONGEST_TEXT: Final = 200_000
-"""Characters that are kept of a file with which something is wrong."""
+"""Characters that are stored of a file that has problems."""
 RETURNED: Final = (
     "flows: after a takeover, %s has an earlier revision; check that this node's copy of "
     "directory %s is current"
 )
 PREFIX: Final = "flows:"
-"""How the schedules of flows say who made them."""
+"""The prefix of the creator of flows' schedules."""
 
 
 class _Made(NamedTuple):
-    """A schedule of the name of a flow."""
+    """A schedule with the name of a flow."""
 
     id: str
     maker: str
@@ -68,15 +68,15 @@ class FlowRegistry:
         self._flow_cache = FlowCache()
         self._session_id = new_id()
         self._terms: dict[str, int] = {}
-        """of the directories that this node attends"""
+        """of the directories that this node holds"""
         self._scanned: dict[str, int] = {}
-        """the terms in which it read them"""
+        """the terms in which it scanned them"""
         self._refused: dict[str, Problem] = {}
-        """by place: schedules that could not be made just now"""
+        """by place: schedules that could not be created just now"""
 
     def owned_by(self, session_id: str) -> None:
         if session_id != self._session_id:
-            self._terms = {}  # another thread may still use the former ones: the books refuse them
+            self._terms = {}  # if another thread still uses the former, the database rejects them
             self._session_id = session_id
 
     def hold(self, roots: Collection[str]) -> tuple[set[str], float]:
@@ -87,9 +87,9 @@ class FlowRegistry:
         return set(held), min(others.values(), default=self._lease.total_seconds())
 
     def _others(self, roots: Collection[str]) -> dict[str, float]:
-        """Those that other nodes look after, and in how many seconds that could be over.
+        """Directories that other nodes hold, and in how many seconds that could end.
 
-        They are only asked about: most of the time the others go on with them.
+        They are only read, not taken: most of the time the other nodes keep them.
         """
 
         def work(tx: Tx) -> dict[str, float]:
@@ -106,7 +106,7 @@ class FlowRegistry:
         )
 
     def _keep(self, tx: Tx, roots: Collection[str]) -> None:
-        """Go on with directories; raises Conflict when another node has taken one over."""
+        """Renew the leases of directories; raises Conflict if another node has taken one over."""
         for root in sorted(roots):
             term = self._terms.get(root, 0)
             tx.directories.keep_directory(
@@ -114,7 +114,7 @@ class FlowRegistry:
             )
 
     def scanned(self, roots: Collection[str]) -> None:
-        """The first scan under a term wakes the schedules that waited for it."""
+        """The first scan in a term wakes the schedules that waited for it."""
 
         def work(tx: Tx, root: str, term: int) -> None:
             is_first = self._scanned.get(root) != term
@@ -145,8 +145,8 @@ class FlowRegistry:
         return self._store.read(work)
 
     def forget(self, tx: Tx, root: str) -> list[str]:
-        """Delete the flows of a directory that no node attends, with their schedules; their
-        names. Raises Conflict when one does."""
+        """Delete the flows of a directory that no node holds, with their schedules; returns their
+        names. Raises Conflict if a node holds it."""
         if (
             tx.directories.take_directory(self._namespace, root, self._session_id, timedelta())
             is None
@@ -170,7 +170,7 @@ class FlowRegistry:
         return self._store.read(self._kept)
 
     def _kept(self, tx: Tx) -> list[Kept]:
-        """A flow without its calendar has no schedule of its own yet: it may exist next time."""
+        """The stored flows. One without its calendar has no schedule yet, and is tried again."""
         flows, files = (
             tx.flows.list_flows(self._namespace),
             tx.flows.list_flow_problems(self._namespace),
@@ -191,7 +191,7 @@ class FlowRegistry:
         ]
 
     def apply(self, found: Reconciled, roots: Collection[str]) -> None:
-        """Large changes are done in parts, each flow as a whole: what is left comes next time."""
+        """Split large changes into parts, each flow as a whole; the rest is applied next time."""
         changes = found.changes
         for first in range(0, len(changes), AT_ONCE):
             part = changes[first : first + AT_ONCE]
@@ -204,7 +204,7 @@ class FlowRegistry:
     def _broken(
         self, tx: Tx, found: Reconciled, roots: Collection[str]
     ) -> tuple[dict[str, BrokenFile], dict[str, BrokenFile]]:
-        """What the books say is wrong, on which nodes agree, and what is wrong now."""
+        """The problems in the database, which nodes agree on, and the current ones."""
         digests = {flow.place: flow.digest for flow, _ in tx.flows.list_flows(self._namespace)}
         known = {
             place: file
@@ -213,7 +213,7 @@ class FlowRegistry:
         }
         changed = {change.place for change in found.changes}
         files = {
-            place: file  # its schedule was refused, and it is still the same
+            place: file  # its schedule was rejected, and it is unchanged
             for place, file in known.items()
             if place not in changed and digests.get(place) == file.digest
         }
@@ -260,8 +260,8 @@ class FlowRegistry:
         )
 
     def _note_returned(self, tx: Tx, revisions: Sequence[Revision]) -> None:
-        """Flows of which a takeover brings back an earlier revision: perhaps this node's copy of
-        the directory is an old one. A later change of such a flow ends that."""
+        """Note flows that a takeover sets back to an earlier revision: this node's copy of the
+        directory may be outdated. A later change of such a flow clears the note."""
         known = tx.flows.flow_revisions(
             self._namespace, [(revision.flow, revision.digest) for revision in revisions]
         )
@@ -280,7 +280,7 @@ class FlowRegistry:
     def _schedule(
         self, tx: Tx, flows: Mapping[str, tuple[Flow, str]], made: Mapping[str, _Made]
     ) -> None:
-        """The new ones of each directory together, unless one of them is refused."""
+        """Create the new ones of each directory together; one by one if any of them is rejected."""
         fresh: dict[str, list[tuple[Flow, str]]] = defaultdict(list)
         for name, (flow, place) in flows.items():
             found = made.get(name)
@@ -303,7 +303,7 @@ class FlowRegistry:
                     self._declare(tx, flow, place, PREFIX + root)
 
     def _made(self, tx: Tx, names: Sequence[str]) -> dict[str, _Made]:
-        """The schedules of these names that there are, all of them locked in one order."""
+        """The existing schedules with these names, all of them locked in one order."""
         taken = tx.schedules.list_taken(self._namespace, names)
         ids = sorted(taken.values())
         found = tx.plans.snapshots(ids)
@@ -313,7 +313,7 @@ class FlowRegistry:
         return {name: _Made(id_, users[id_]) for name, id_ in taken.items() if id_ in users}
 
     def _declare(self, tx: Tx, flow: Flow, place: str, by: str) -> None:
-        """`by` is who made it, perhaps for another directory where its file was before."""
+        """`by` is its creator, perhaps for another directory that its file was in before."""
         try:
             schedules = self._schedules(tx, by)
             schedule, _ = schedules.declare_one(flow.name, by, **(flow.schedule_form() or {}))
@@ -332,12 +332,12 @@ class FlowRegistry:
         return Schedules(JoinedStore(tx), self._namespace, by=by)
 
     def _unschedule(self, tx: Tx, made: Mapping[str, _Made]) -> None:
-        """Only what flows made: a schedule of somebody else stays."""
+        """Delete schedules, but only those that flows created."""
         ours = [found.id for found in made.values() if found.is_ours]
         if ours:
             delete_all(tx, ScheduleAudit(self._namespace, "flows"), ours)
 
 
 def _shown(source: str) -> str:
-    """A text that nobody runs, without its secrets."""
+    """A text that is not valid, without its secrets."""
     return "\n".join(show_source(source[:LONGEST_TEXT]))

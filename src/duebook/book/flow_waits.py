@@ -1,4 +1,4 @@
-"""What runs of flows and their steps wait for, as the books have it."""
+"""What runs of flows and their steps are waiting for, according to the database."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_TOLD: Final = 3
 
 
 def waits_of(tx: Tx, flow_cache: FlowCache, run: Run | None) -> tuple[str, ...]:
-    """Why a run does not begin, for others, or steps of it, for others or for want of a worker."""
+    """Why a run or its steps do not start: because of other runs, a person, or a missing worker."""
     if run is None or not run.is_active:
         return ()
     runs = [run, *tx.flow_runs.list_steps_of(run.id)]
@@ -51,7 +51,7 @@ def waits_of(tx: Tx, flow_cache: FlowCache, run: Run | None) -> tuple[str, ...]:
 
 
 def standing_of(tx: Tx, flow_cache: FlowCache, flow: Flow, run: Run) -> FlowStanding:
-    """What there is to know about a run; of one that has ended, only what is left of it."""
+    """Everything known about a run; if it has ended, only what is still stored."""
     steps = {
         step.step: step for step in tx.flow_runs.list_steps_of(run.id) if step.step is not None
     }
@@ -63,7 +63,7 @@ def standing_of(tx: Tx, flow_cache: FlowCache, flow: Flow, run: Run) -> FlowStan
 
 
 def stopping(tx: Tx, run: Run) -> str:
-    """Since when a run of a flow is stopping, and what it waits for."""
+    """Since when a run of a flow has been stopping, and what it waits for."""
     since = run.cancel_requested_at or tx.now
     active = [step for step in tx.flow_runs.list_steps_of(run.id) if step.is_active]
     steps = ", ".join(f'"{s.step}" ({s.status}{_where(s)})' for s in active[:MOST_TOLD])
@@ -78,7 +78,7 @@ def _where(run: Run) -> str:
 
 
 def _held_up(tx: Tx, flow_cache: FlowCache, runs: list[Run]) -> dict[str, str]:
-    """Of runs of flows that could begin, why they do not: for other runs."""
+    """Why flow runs that are ready do not start, by id: because of other runs."""
     waiting = [r for r in runs if r.status == "queued" and r.ready_at <= tx.now]
     found = {run.id: _why(tx, flow_cache, run) for run in waiting if run.queue == FLOW_QUEUE}
     return {id_: why for id_, why in found.items() if why is not None}
@@ -98,7 +98,7 @@ def _why(tx: Tx, flow_cache: FlowCache, run: Run) -> str | None:
 
 
 def _limit(tx: Tx, flow_cache: FlowCache, run: Run) -> int | None:
-    """By the revision in force, as whoever lets it begin goes by it."""
+    """From the revision in force, which also decides when the run starts."""
     kept, made = tx.flows.get_flow(run.namespace, run.flow or ""), tx.flow_runs.flow_run(run.id)
     digest = kept.digest if kept is not None else made.digest if made is not None else None
     try:

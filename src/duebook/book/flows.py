@@ -1,4 +1,4 @@
-"""What people do with flows: look at them, start, stop, restart and retry them."""
+"""Use cases of flows: show, start, stop, restart and retry them."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ __all__ = ["Flows", "reopen_flow"]
 
 FLOW = "flow"
 MOST_TOLD = 3
-"""Runs that a message speaks of."""
+"""Runs that a message names."""
 _FLOW_CACHE = FlowCache()
-"""Revisions never change, so whoever asks shares what was read before."""
+"""Revisions never change, so all callers share what was read before."""
 
 MOST_SECONDS: Final = 5.0
-"""Of the processor, to check a text that somebody sends."""
+"""Of processor time, to check a submitted text."""
 
 
 class Flows:
@@ -105,7 +105,7 @@ class Flows:
         return self._store.read(work)
 
     def source(self, name: str) -> str:
-        """Return the text of the file that it comes from."""
+        """Return the text of the flow's file."""
 
         def work(tx: Tx) -> str:
             kept = self._kept(tx, name)
@@ -154,7 +154,7 @@ class Flows:
         return [problem for file in found.values() for problem in file.problems]
 
     def validate(self, source: str, name: str = "flow") -> ProblemList:
-        """Return the problems in the text of a flow file, also a calendar that does not exist;
+        """Return the problems in the text of a flow file, including a calendar that does not exist;
         nothing is stored."""
         if not isinstance(source, str):
             raise Invalid(f"source {shorten(source)} is not a string")
@@ -165,7 +165,7 @@ class Flows:
     def _without_calendars(
         self, flows: Sequence[Flow], source: str, file: str
     ) -> tuple[Problem, ...]:
-        """Flows that use calendars which the namespace does not have."""
+        """Problems for calendars that the text uses and the namespace does not have."""
         specs = [flow.policies for flow in flows]
         known = self._store.read(lambda tx: calendars_of(tx, self._namespace, specs))
         problems = []
@@ -350,7 +350,7 @@ class Flows:
         return run
 
     def _run_or_step(self, tx: Tx, run_id: str) -> tuple[Run, str | None]:
-        """A run of a flow; or that of which a run is a step, with the step's name."""
+        """A flow run; or the flow run of a step, with the step's name."""
         run = self._any_run(tx, run_id)
         if tx.flow_runs.flow_run(run.id) is not None:
             return run, None
@@ -370,7 +370,7 @@ class Flows:
         return kept
 
     def _instead(self, tx: Tx, name: str) -> str:
-        """What is wrong with the file that would have it, or a name that was probably meant."""
+        """The problem in the file that would define it, or a similar name."""
         for place, broken in tx.flows.list_flow_problems(self._namespace).items():
             if broken.problems and default_name(PurePosixPath(place)) == name:
                 return f"; {Problem(**broken.problems[0])}"
@@ -403,7 +403,7 @@ def _step_of(tx: Tx, run: Run, name: str) -> Run:
 
 
 def _unread(tx: Tx, namespace: str) -> dict[str, str]:
-    """What there is to say about directories that no node reads, by their names."""
+    """Messages about directories that no node reads, by directory."""
     found = tx.directories.list_directories([namespace])
     return {each.name: told for each in found if (told := each.unread) is not None}
 
@@ -425,7 +425,7 @@ def _view(
 
 
 def reopen_flow(tx: Tx, run: Run, step: str | None = None) -> Run:
-    """Go on with a run of a flow; raises Conflict when that is not possible."""
+    """Continue a flow run; raises Conflict if that is not possible."""
     if run.parent_run_id is not None:
         raise Conflict(f"run {run.id} is a step; retry its flow run, {run.parent_run_id}")
     if run.is_active:
@@ -435,8 +435,8 @@ def reopen_flow(tx: Tx, run: Run, step: str | None = None) -> Run:
 
 
 def _begun_with(tx: Tx, run: Run) -> tuple[Flow, str]:
-    """The flow in the revision that a run performs, and its digest; raises Conflict when that is
-    gone."""
+    """The flow in the revision that a run started with, and its digest; raises Conflict if that
+    revision has been deleted."""
     made = tx.flow_runs.flow_run(run.id)
     digest = None if made is None else made.digest
     try:
@@ -446,7 +446,7 @@ def _begun_with(tx: Tx, run: Run) -> tuple[Flow, str]:
 
 
 def _go_on(tx: Tx, run: Run, step: str | None = None) -> None:
-    """Flows that it called and that failed go on where they failed, too; raises Conflict."""
+    """Also continues the failed flows that it called, where they failed; raises Conflict."""
     tx.flow_runs.lock_flow_run(run.id)
     flow, _ = _begun_with(tx, run)
     rows = {row.step: row for row in tx.flow_runs.list_steps_of(run.id) if row.step is not None}
@@ -461,11 +461,11 @@ def _go_on(tx: Tx, run: Run, step: str | None = None) -> None:
 
 
 def _goes_on(tx: Tx, called: Run) -> bool:
-    """Whether the run of a step is that of a flow, of which there was something to go on with."""
+    """Whether the run of a step is a flow run that could be continued."""
     if tx.flow_runs.flow_run(called.id) is None:
         return False
     try:
         _go_on(tx, called)
-    except Conflict:  # it begins anew
+    except Conflict:  # it starts from the beginning
         return False
     return True

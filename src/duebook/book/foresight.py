@@ -1,4 +1,4 @@
-"""Looks ahead: reads schedules and the past of their runs, lets a simulation go on from there, and
+"""Looks ahead: reads schedules and their past runs, continues from there in a simulation, and
 writes nothing."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = ["ASSUMED", "Foresight", "Outlay", "read_label"]
 PORTION: Final = 200
 """Schedules that are read at once."""
 REMEMBERED: Final = 50
-"""The newest runs of a schedule that tell how long it takes."""
+"""How many of a schedule's newest runs are used to estimate durations."""
 MOST_SCHEDULES: Final = 10_000
 MOST_DAYS: Final = 1_830
 MOST_WORKERS: Final = 1_000_000
@@ -56,13 +56,13 @@ FIRST_YEAR, LAST_YEAR = 1970, 9_900
 ASSUMED: Final = timedelta(minutes=1)
 """How long runs of schedules without past runs take."""
 OTHERS: Final = "*"
-"""In `takes`: schedules without past runs."""
+"""The key in `takes` for schedules without past runs."""
 TIED: Final = 'it is declared by "{}", which would move it back; change it there'
 _KEPT: Final = {*FIELDS, *SHORT_FORMS, *SWITCHES, "name", "template"}
 
 
 class Outlay(NamedTuple):
-    """What a simulation starts from."""
+    """The settings of a simulation."""
 
     days: int = 30
     start: str | datetime | None = None
@@ -75,7 +75,7 @@ class Outlay(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """Schedules as they stand, how long their runs took, and limits of queues."""
+    """Stored schedules, how long their runs took, and limits of queues."""
 
     now: datetime
     snapshots: dict[str, Snapshot]
@@ -99,7 +99,7 @@ class _Cast(NamedTuple):
     limiters: list[QueueLimiter]
 
     def entries(self, specs: Mapping[str, ScheduleSpec] | None = None) -> list[Entry]:
-        """New ones, as of the start; `specs` replace definitions."""
+        """Fresh entries, as of the start; `specs` replace definitions."""
         made = []
         for known in self.snapshots:
             snapshot = copy(known)
@@ -117,7 +117,7 @@ class _Cast(NamedTuple):
 
 
 class Foresight:
-    """What would happen in a namespace."""
+    """Predictions for a namespace."""
 
     def __init__(
         self, store: Callable[[], Store], namespace: str, tasks: Tasks, budget: Budget | None
@@ -182,7 +182,7 @@ class Foresight:
             tuple({"name": name} | spec.to_shown() for name, spec in moved.items()),
         )
 
-    # -- what is known
+    # -- reading
 
     def _cast(self, asked: Outlay) -> _Cast:
         _check(asked)
@@ -244,7 +244,7 @@ class Foresight:
         wanted: Sequence[dict[str, Any]],
         rules: Mapping[str, CalendarRule],
     ) -> _Known:
-        """Schedules with their past; with `only`, nothing but the past of those that are given."""
+        """Stored schedules with their past; with `only`, nothing but the past of given ones."""
         if asked.only and asked.start is not None:
             return _Known(parse_instant(asked.start), {}, {}, {}, [], {}, [])
         names = {str(form.get("name")) for form in wanted}
@@ -281,7 +281,7 @@ class Foresight:
 
 
 def _trigger_texts(before: ScheduleSpec, after: ScheduleSpec) -> tuple[str, str]:
-    """Both triggers; of an interval that moves, also from when on it counts."""
+    """Both triggers; for an interval that moves, also its anchor."""
     if before.trigger_text != after.trigger_text:
         return before.trigger_text, after.trigger_text
     anchors = (_anchor_of(before), _anchor_of(after))
@@ -331,7 +331,7 @@ def _refuse_many(snapshots: Mapping[str, Snapshot]) -> None:
 
 
 def _definition(form: Any) -> dict[str, Any]:
-    """As `POST schedules` takes it; the state that `ls --json` shows besides is left out."""
+    """In the form of `POST schedules`; the state that `ls --json` adds is left out."""
     if not isinstance(form, dict):
         raise Invalid(f"schedules: {shorten(form)} is not an object")
     is_shown = "id" in form and "version" in form
@@ -349,8 +349,7 @@ def _length(name: str, length: Any) -> timedelta:
 
 
 def _from_start(snapshot: Snapshot, start: datetime) -> Snapshot:
-    """The schedule with nothing active and nothing waiting; a person's word about later due times
-    holds."""
+    """The schedule with nothing active or waiting; exceptions for later due times are kept."""
     return replace(
         snapshot,
         watermark=start,
@@ -379,7 +378,7 @@ def _following(
 def _with_days(
     name: str, spec: ScheduleSpec, calendars: dict[str, Calendar], only: bool
 ) -> ScheduleSpec:
-    """A definition that is given, with the days of its calendar."""
+    """A given definition, with the days of its calendar."""
     use = spec.calendar
     if only and use is not None and use.name not in calendars:
         told = f'calendar "{use.name}" is not defined here; add it to `calendars`'
@@ -393,7 +392,7 @@ def _with_days(
 def _declared(
     name: str, spec: ScheduleSpec, former: Snapshot | None, start: datetime, enabled: bool
 ) -> Snapshot:
-    """A definition that is given: what it says comes into force at the start."""
+    """A given definition, which comes into force at the start."""
     if former is not None:
         spec = spec.anchored(_anchor_of(former.spec) or start)
         if spec == former.spec:
@@ -406,11 +405,11 @@ def _declared(
 
 
 def _anchor_of(spec: ScheduleSpec) -> datetime | None:
-    """From when on its intervals count: a definition that is given again keeps that."""
+    """The anchor of its intervals, which stays the same when the definition is given again."""
     found = (getattr(trigger, "anchor", None) for trigger in spec.triggers)
     return next((anchor for anchor in found if anchor is not None), None)
 
 
 def _at(ordered: Sequence[timedelta], percentile: int) -> timedelta:
-    """The smallest value that so many of a hundred do not exceed."""
+    """The smallest value that is not exceeded by this percentage of the values."""
     return ordered[max(math.ceil(percentile / 100 * len(ordered)) - 1, 0)]

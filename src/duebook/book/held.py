@@ -1,4 +1,4 @@
-"""Held due times in a transaction: what their definitions yield, and what a choice leaves."""
+"""Held due times in a transaction: reads them by their definitions, and applies a choice."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __all__ = ["Chosen", "held_of", "record_rejected"]
 
 
 def held_of(tx: Tx, schedule_id: str) -> list[Held]:
-    """What is held of a schedule, the first one first; raises Conflict when the definition that it
-    belongs to cannot be read here."""
+    """What is held of a schedule, in order; raises Conflict if the definition that yields it cannot
+    be read here."""
     ranges = tx.held.of([schedule_id])
     pairs = [(schedule_id, found.version) for found in ranges]
     known = tx.definitions.read(list(dict.fromkeys(pairs))) if ranges else {}
@@ -50,7 +50,7 @@ class Chosen:
 
     @property
     def count(self) -> int:
-        """How many are chosen; a lower bound of many."""
+        """How many are chosen; a lower bound if there are many."""
         return _count(self.inside)
 
     def decision(
@@ -68,7 +68,7 @@ class Chosen:
 
 
 def record_rejected(tx: Tx, rejected: Sequence[Held]) -> None:
-    """They are in the ledger from now on."""
+    """Record them in the ledger."""
     entries = []
     for one in rejected:
         found = one.range

@@ -1,4 +1,4 @@
-"""Lets a request be repeated without harm: who comes again with its key gets the first answer."""
+"""Makes requests safe to repeat: a later request with the same key gets the first response."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEY: Final = re.compile(r"[!-~]{1,255}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyKey:
-    """A key that somebody chose, in the scope where it counts, and what tells requests apart."""
+    """A key chosen by the client, its scope, and a fingerprint that distinguishes requests."""
 
     scope: str
     key: str
@@ -38,11 +38,11 @@ class IdempotencyKey:
 def perform_once(
     store: Store, key: IdempotencyKey, work: Callable[[Store], dict[str, Any]]
 ) -> tuple[dict[str, Any], bool]:
-    """What `work` answers, a JSON object, and whether that is the answer to an earlier request.
+    """The response of `work`, a JSON object, and whether it is that of an earlier request.
 
-    Key, work and answer are one transaction: `work` gets a store inside it. When it raises nothing
-    stays, not even the key. The same key at the same time waits. Raises KeyReused when the key came
-    with another fingerprint; and Unavailable when it is under way elsewhere for too long.
+    Key, work and response are one transaction: `work` gets a store inside it. If it raises, nothing
+    is stored, not even the key. Concurrent requests with the key wait. Raises KeyReused if the key
+    was used with another fingerprint, and Unavailable if such a request takes too long elsewhere.
     """
 
     def transaction(tx: Tx) -> tuple[dict[str, Any], bool]:

@@ -1,4 +1,4 @@
-"""What people see at a glance: all that goes on, the latest runs of many schedules, their load."""
+"""Summaries for pages: what is going on, the latest runs of many schedules, their load."""
 
 from __future__ import annotations
 
@@ -48,22 +48,22 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 HOUR: Final = timedelta(hours=1)
 LATE: Final = timedelta(minutes=1)
 SHOWN: Final = 8
-"""Rows of each list of an overview."""
+"""Rows in each list of an overview."""
 MOST_RUNNING: Final = 20
 MOST_COMING: Final = 200
-"""Schedules whose next hour is looked at."""
+"""Schedules that are searched for due times in the next hour."""
 EACH_COMING: Final = 60
-"""Due times of one schedule that are looked at."""
+"""Due times read for one schedule."""
 MOST_FAILED: Final = 1_000
 LOOKED_LATE: Final = 40
-"""Runs that began long after their due times, among which those are that are shown."""
+"""Runs that started late; the ones to show are picked from these."""
 LOOKED_FAILED: Final = 40
-"""Runs that failed, with the steps of flows, among which those are that are shown."""
+"""Failed runs, including steps of flows; the ones to show are picked from these."""
 
 
 class Insights:
-    """What goes on in a namespace; everything is read at once, and nothing is written. `sees` are
-    the namespaces whose nodes are shown."""
+    """What is going on in a namespace; each view is read at once, and nothing is written. `sees`
+    are the namespaces whose nodes are shown."""
 
     def __init__(self, store: Store, namespace: str, sees: Serving = ALL) -> None:
         self._store = store
@@ -71,7 +71,7 @@ class Insights:
         self._sees = sees
 
     def overview(self) -> Overview:
-        """What runs, what is due in the next hour, what failed or began late in the last day."""
+        """What is running, due in the next hour, and failed or started late in the last day."""
         return self._store.read(self._overview)
 
     def _overview(self, tx: Tx) -> Overview:
@@ -110,18 +110,18 @@ class Insights:
         )
 
     def _stranded(self, tx: Tx) -> list[StrandedTask]:
-        """Whether workers of other namespaces know them, only those learn who see all."""
+        """Whether workers of other namespaces know a task is shown only to users who see all."""
         own = [task for task in tx.nodes.list_stranded_tasks() if task.namespace == self._namespace]
         return own if self._sees == ALL else [task._replace(elsewhere=False) for task in own]
 
     def _coming(
         self, tx: Tx, windows: Sequence[MaintenanceWindow]
     ) -> tuple[list[Coming], datetime]:
-        """The due times of the next hour, and up to when these are all."""
+        """The due times of the next hour, and the instant up to which the list is complete."""
         now, until = tx.now, tx.now + HOUR
         wanted = ScheduleFilter(due_before=until)
         page = tx.lists.list_schedules(self._namespace, wanted, "next_due_at", None, MOST_COMING)
-        if page.last is not None:  # the look ended there: whoever wakes later was not seen
+        if page.last is not None:  # the page ended there: later schedules were not read
             until = min(until, EPOCH + timedelta(microseconds=int(page.last[0])))
         said = tx.schedules.list_exceptions_of([schedule.id for schedule in page.rows])
         found = [
@@ -139,21 +139,21 @@ class Insights:
         return sorted(found, key=lambda coming: (max(coming.at, now), coming.schedule)), until
 
     def running(self, limit: int) -> list[Run]:
-        """What is under way, the oldest first."""
+        """The running runs, oldest first."""
         return self._store.read(lambda tx: tx.insights.list_running(self._namespace, limit))
 
     def zones(self, runs: Sequence[Run]) -> dict[str, str]:
-        """The zone that each of these runs was due in, by its id; without those of no schedule."""
+        """The time zone of each run's due time, by run id; runs without a schedule are left out."""
         return self._store.read(lambda tx: _zones(tx, runs))
 
     def labels(self, runs: Sequence[Run]) -> dict[str, dict[str, str]]:
-        """The labels that the schedule of each of these runs had then, by the run's id."""
+        """The labels that the schedule of each run had at that time, by run id."""
         specs = self._store.read(lambda tx: tx.insights.list_specs(runs)) if runs else {}
         return {id_: dict(spec.labels) for id_, spec in specs.items()}
 
     def failing(self, limit: int) -> list[str]:
-        """The names of schedules whose last run failed, in order; among those that failed of late,
-        as far as the newest failed runs tell."""
+        """The names of schedules whose last run failed, in order; found among the newest failed
+        runs, so older ones may be missing."""
 
         def work(tx: Tx) -> list[str]:
             wanted = RunFilter(status="failed")
@@ -172,22 +172,22 @@ class Insights:
         return self._store.read(lambda tx: tx.insights.list_last_errors(ids)) if ids else {}
 
     def step_marks(self, runs: Sequence[Run]) -> list[StepMark]:
-        """The steps of these runs of flows that have begun, in any order."""
+        """The steps of these flow runs that have started, in any order."""
         ids = [run.id for run in runs]
         return self._store.read(lambda tx: tx.insights.list_step_marks(ids)) if ids else []
 
     def attempts_of(self, runs: Sequence[Run]) -> list[AttemptMark]:
-        """The attempts of these runs that were followed by others."""
+        """The attempts of these runs that were followed by another attempt."""
         ids = [run.id for run in runs]
         return self._store.read(lambda tx: tx.insights.list_attempts_of(ids)) if ids else []
 
     def last_lines(self, runs: Sequence[Run], each: int) -> list[StepLine]:
-        """The last lines that these runs printed, so many of each, by time."""
+        """The last `each` lines that each of these runs printed, by time."""
         ids = [run.id for run in runs]
         return self._store.read(lambda tx: tx.insights.list_last_lines(ids, each)) if ids else []
 
     def living(self, names: Sequence[str]) -> dict[str, str]:
-        """The ids of the schedules of these names; without those that are deleted."""
+        """The ids of the schedules with these names; deleted ones are left out."""
         return self._store.read(lambda tx: tx.schedules.list_taken(self._namespace, names))
 
     def dependents(self, schedule: Schedule, limit: int) -> list[str]:
@@ -201,13 +201,13 @@ class Insights:
         return count_for(self._store, self._namespace, action, wanted)
 
     def strips(self, schedules: Sequence[Schedule], each: int) -> dict[str, list[RunMark]]:
-        """The newest runs of each of these schedules, by id, the oldest of them first."""
+        """The newest runs of each of these schedules, by schedule id, oldest first."""
         ids = [schedule.id for schedule in schedules]
         return self._store.read(lambda tx: tx.insights.list_marks(ids, each))
 
     def marks(self, name: str, limit: int) -> list[RunMark]:
-        """The newest runs of a schedule, the oldest of them first, with when their jitter let them
-        begin; raises NotFound."""
+        """The newest runs of a schedule, oldest first, with the start times that their jitter
+        allowed; raises NotFound."""
 
         def work(tx: Tx) -> list[RunMark]:
             schedule_id = tx.schedules.find_schedule(self._namespace, name, deleted=True)
@@ -220,11 +220,11 @@ class Insights:
         return self._store.read(lambda tx: tx.quotas.count_schedules(self._namespace))
 
     def log_end(self, run_id: str, limit: int) -> list[tuple[Page, LogLine]]:
-        """The last lines of a run's log, the oldest of them first; the id is a whole one."""
+        """The last lines of a run's log, oldest first; needs the full id."""
         return self._store.read(lambda tx: tx.runs.list_log_end(run_id, limit))
 
     def log_sizes(self, run_id: str) -> list[LogSize]:
-        """How much of what each attempt printed is kept; the id is a whole one."""
+        """How much of each attempt's output is kept; needs the full id."""
         return self._store.read(lambda tx: tx.runs.measure_log(run_id))
 
     def hours(self, since: datetime, until: datetime) -> list[HourLoad]:
@@ -232,12 +232,12 @@ class Insights:
         return self._store.read(lambda tx: tx.insights.count_hours(self._namespace, since, until))
 
     def durations(self) -> dict[str, timedelta]:
-        """How long runs take in the mean, by the id of their schedule."""
+        """The mean duration of runs, by the id of their schedule."""
         return self._store.read(lambda tx: tx.insights.list_durations(self._namespace))
 
     def planned(self, after: str, limit: int) -> tuple[list[Planned], str | None]:
-        """Active schedules by name, with what was said about single due times of theirs, and the
-        name to go on after; None: these are all."""
+        """Active schedules by name, with exceptions for single due times, and the name to continue
+        after; None if there are no more."""
 
         def work(tx: Tx) -> tuple[list[Planned], str | None]:
             found, last = tx.insights.list_planned(self._namespace, after, limit)
@@ -258,12 +258,12 @@ class Insights:
         return self._store.read(work)
 
     def calendar_users(self) -> dict[str, int]:
-        """How many schedules use each calendar; without those that none uses."""
+        """How many schedules use each calendar; unused calendars are left out."""
         return self._store.read(lambda tx: tx.calendars.count_users(self._namespace))
 
     def calendar(self, name: str, most: int) -> CalendarInsight:
-        """A calendar with its newest versions and the first of its users, at most so many of each;
-        raises NotFound."""
+        """A calendar with its newest versions and the first schedules that use it, at most `most`
+        of each; raises NotFound."""
 
         def work(tx: Tx) -> CalendarInsight:
             versions = tx.calendars.list_versions(self._namespace, name, most)
@@ -282,7 +282,7 @@ class Insights:
         return self._store.read(work)
 
     def at(self, namespace: str) -> Insights:
-        """What goes on in another namespace, for somebody who sees it."""
+        """The insights of another namespace, for a user who may see it."""
         return Insights(self._store, namespace, self._sees)
 
     def summary(self) -> Summary:
@@ -300,15 +300,15 @@ class Insights:
         return self._store.read(work)
 
     def namespaces(self) -> list[str]:
-        """Those that have schedules."""
+        """The namespaces that have schedules."""
         return self._store.read(lambda tx: tx.insights.list_inhabited())
 
     def signal(self) -> tuple[object, ...]:
-        """Something cheap that differs when what a page shows may have changed."""
+        """A value that is cheap to read and differs when a page's content may have changed."""
         return self._store.read(lambda tx: tx.insights.signal(self._namespace))
 
     def now(self) -> datetime:
-        """By the clock of the books."""
+        """The database's time."""
         return self._store.read(lambda tx: tx.now)
 
 
@@ -328,8 +328,8 @@ def _from(
     said: Mapping[str, Sequence[DueException]],
     windows: Sequence[MaintenanceWindow],
 ) -> list[datetime]:
-    """The next due time of a schedule, and those that follow it outside of maintenance windows and
-    that nobody skipped or moved."""
+    """The next due time of a schedule, and the following ones that are not in a maintenance
+    window, skipped or moved."""
     known = _as_said(planned, said, windows)
     due_times = DueTimes(known.spec, known.exceptions, first, known.name, windows=known.windows)
     following = due_times.among(first, until)
@@ -337,7 +337,7 @@ def _from(
 
 
 def _soon(windows: Sequence[MaintenanceWindow], now: datetime) -> list[MaintenanceWindow]:
-    """Those that are open, or start within a day."""
+    """The windows that are open, or start within a day."""
     return [window for window in windows if window.end_at > now > window.start_at - DAY]
 
 
@@ -346,7 +346,7 @@ def _zones(tx: Tx, runs: Sequence[Run]) -> dict[str, str]:
 
 
 def _began_late(tx: Tx, namespace: str) -> list[Run]:
-    """Those of the last day that began late, however much jitter they had."""
+    """Runs of the last day that started late, whatever their jitter."""
     found = tx.insights.list_late(namespace, tx.now - DAY, LATE, LOOKED_LATE)
     specs = tx.insights.list_specs(found)
     by_run = [(run, lateness_by(run, specs.get(run.id))) for run in found]

@@ -1,4 +1,4 @@
-"""What people do with those who read the log: sinks, groups, replays, dead letters."""
+"""Use cases of the log's consumers: sinks, groups, replays, dead letters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["Listeners"]
 SINK_PARTITIONS: Final = 4
 MOST_LETTERS: Final = 10_000
 MOST_SINKS: Final = 100
-"""Of a namespace: each has a thread in every relay."""
+"""In a namespace: each has a thread in every relay."""
 
 
 class Listeners(EventLog):
@@ -62,15 +62,15 @@ class Listeners(EventLog):
     ) -> tuple[Consumer, str | None]:
         """Publish the events of a topic, or of all topics, from now on; relays deliver them.
 
-        With `types`, it gets only events of these types; life cycle types such as run.failed
-        need no topic. With `labels`, it gets only events of schedules that have all of them when
-        the event is delivered.
+        With `types`, it receives only events of these types; life cycle types such as run.failed
+        need no topic. With `labels`, it receives only events of schedules that have all of them
+        when the event is delivered.
 
         A webhook has a `url` and a `secret`, which is created if it is not given. Kafka has
-        `servers`, an optional `prefix` for its topics, and `config`, settings of librdkafka. If the
-        name exists, the sink is changed and keeps its position; `***` keeps a secret unchanged, as
-        long as all endpoints stay the same. Returns the sink, and the secret if one was created.
-        Raises Invalid, and Conflict if the name belongs to another kind.
+        `servers`, an optional `prefix` for its topics, and `config`, settings of librdkafka. An
+        existing sink of that name is changed and keeps its position; `***` keeps a secret
+        unchanged, if all endpoints stay the same. Returns the sink, and the secret if one was
+        created. Raises Invalid, and Conflict if the name belongs to another kind.
         """
 
         def work(tx: Tx) -> tuple[Consumer, str | None]:
@@ -91,12 +91,12 @@ class Listeners(EventLog):
         return self._store.transact(work)
 
     def _refuse_more(self, former: Consumer | None, known: Iterable[Consumer]) -> None:
-        """Raises Conflict when there are as many sinks as a namespace can have."""
+        """Raises Conflict if the namespace already has the maximum number of sinks."""
         if former is None and sum(one.kind in SINKS for one in known) >= MOST_SINKS:
             raise Conflict(f"namespace {self._namespace} already has {MOST_SINKS} sinks")
 
     def set_ping(self, name: str, url: str) -> None:
-        """Send a request to `url` whenever a run of a schedule ends; one before is replaced.
+        """Send a request to `url` whenever a run of a schedule ends; replaces an earlier one.
 
         A success goes to the URL, a failure to the URL with /fail and the error as the body, as
         Healthchecks expects it. Relays deliver them. Raises NotFound for a schedule that does not
@@ -111,7 +111,7 @@ class Listeners(EventLog):
         self._store.transact(work)
 
     def remove_ping(self, name: str) -> None:
-        """Send no more pings about a schedule; raises NotFound when none were sent."""
+        """Stop sending pings about a schedule; raises NotFound if none are sent."""
 
         def without(urls: dict[str, str]) -> dict[str, str]:
             if name not in urls:
@@ -137,12 +137,12 @@ class Listeners(EventLog):
         self._note_sink(tx, former, self._save(tx, wanted, "end"))
 
     def _save(self, tx: Tx, wanted: Consumer, start: str | int) -> Consumer:
-        """In a SQLite file a consumer has one partition."""
+        """Save a consumer; in a SQLite file it has one partition."""
         parts = wanted.partitions if self._store.sequences else 1
         return tx.consumers.save_consumer(replace(wanted, partitions=parts), _start(tx, start))
 
     def _note_sink(self, tx: Tx, former: Consumer | None, made: Consumer) -> None:
-        """Secrets are compared, and not shown."""
+        """Record a change of a sink; secrets are compared, but not shown."""
         after = encode(made)
         if former is None:
             self._audit.note(tx, "create", "sink", made.name, after=after)
@@ -153,7 +153,7 @@ class Listeners(EventLog):
             self._audit.note(tx, "update", "sink", made.name, before=was, after=is_now)
 
     def lags(self) -> Lags:
-        """Return how far each of them is behind."""
+        """Return how far each group and sink is behind."""
         found = self._store.read(lambda tx: tx.consumers.list_lags())
         return [lag for lag in found if lag.namespace == self._namespace]
 
@@ -258,7 +258,7 @@ class Listeners(EventLog):
 
 
 def _start(tx: Tx, start: str | int) -> int:
-    """The position after which a new consumer begins; raises Invalid."""
+    """The position after which a new consumer starts; raises Invalid."""
     if start == "beginning":
         return 0
     last = tx.events.last_position()

@@ -1,6 +1,6 @@
-"""A run of a schedule that a person starts.
+"""Starts manual runs of schedules.
 
-An event takes no time, so what writes one has ended in the same transaction.
+A run that publishes an event takes no time: it ends in the transaction that creates it.
 """
 
 from __future__ import annotations

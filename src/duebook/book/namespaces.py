@@ -1,5 +1,5 @@
-"""What people do with namespaces: look at what they hold, limit it, lift the limits, and say how
-long their runs are kept."""
+"""Use cases of namespaces: show what they hold, set and remove quotas, and set how long their
+runs are kept."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["Namespaces"]
 
 
 class Namespaces:
-    """Namespaces and their quotas. A namespace exists from its first schedule on."""
+    """Namespaces and their quotas. A namespace exists once it has a schedule."""
 
     def __init__(self, store: Store, by: str = "") -> None:
         self._store = store
@@ -57,7 +57,7 @@ class Namespaces:
         max_priority: int | None = None,
     ) -> NamespaceUse:
         """Set the quota of a namespace, replacing the previous one. Existing schedules stay; the
-        result says what exceeds the quota.
+        result reports what exceeds the quota.
 
         `*` sets the default for every namespace without a limit of its own. Schedules keep a
         priority above `max_priority`, but their runs are limited to it, queued ones immediately.
@@ -81,7 +81,7 @@ class Namespaces:
 
         use = self._store.transact(work)
         if (most := quota.max_priority) is not None:
-            # by itself: whoever edits a schedule locks its runs first, and then the quota
+            # in its own transaction: edits of schedules lock runs first, and then the quota
             self._store.transact(lambda tx: tx.quotas.cap_priorities(name, most))
         return use
 
@@ -99,12 +99,12 @@ class Namespaces:
         self._store.transact(work)
 
     def keep(self, name: str, keep: str | timedelta | None = None) -> NamespaceUse:
-        """Set how long a namespace keeps its runs, with their logs and outputs; None: as long as
-        the others.
+        """Set how long a namespace keeps its runs, with their logs and outputs; None: use the
+        default.
 
-        `*` sets it for every namespace without a keep of its own; the default is 90 days. What is
-        older is deleted within minutes, and cannot be brought back. Schedules may say otherwise.
-        Raises Invalid.
+        `*` sets it for every namespace without a setting of its own; the default is 90 days. Older
+        runs are deleted within minutes and cannot be recovered. A schedule's own setting takes
+        precedence. Raises Invalid.
         """
         check_quota_name(name)
         length = None if keep is None else read_keep("keep", keep)

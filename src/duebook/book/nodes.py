@@ -1,4 +1,4 @@
-"""What people do with nodes: see who works on the books, and let one finish its work."""
+"""Use cases of nodes: list the live ones, and drain one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Nodes", "find_node"]
 
 
 class Nodes:
-    """The nodes that live; all namespaces share them. Who sees only some namespaces, `sees`, sees
+    """The live nodes; all namespaces share them. A user who sees only the namespaces in `sees` sees
     the nodes that serve one of them."""
 
     def __init__(self, store: Store, sees: Serving = ALL, by: str = "") -> None:
@@ -33,15 +33,15 @@ class Nodes:
         self._audit = Auditor(SHARED, by)
 
     def list(self) -> Listed:
-        """Every node whose lease has not run out, by name, the oldest first."""
+        """Return every node whose lease has not expired, by name, oldest first."""
         return self._store.read(lambda tx: tx.nodes.list_nodes(self._sees))
 
     def drain(self, node: str, stop: bool = False) -> LiveNode:
-        """Let a node start no more runs: it hands back what it has not started, finishes what it
-        is running, and with `stop` then stops.
+        """Drain a node: it starts no more runs, hands back those that it has not started, finishes
+        the running ones, and with `stop` then stops.
 
-        It hears of that within seconds, or with its next heartbeat. Its own restart ends it.
-        Raises NotFound, and Conflict when several live nodes have that name.
+        The node notices within seconds, at the latest with its next heartbeat. Restarting it ends
+        the drain. Raises NotFound, and Conflict if several live nodes have that name.
         """
         stops = read_flag("stop", stop)
 
@@ -56,7 +56,7 @@ class Nodes:
         return self._store.transact(work)
 
     def undrain(self, node: str) -> LiveNode:
-        """Let a node start runs again. Raises NotFound, and Conflict when several live nodes have
+        """Let a node start runs again. Raises NotFound, and Conflict if several live nodes have
         that name or it is not draining."""
 
         def work(tx: Tx) -> LiveNode:
@@ -75,9 +75,9 @@ class Nodes:
 
 
 def find_node(nodes: Sequence[LiveNode], text: str) -> LiveNode:
-    """The one that is meant by its id, its name, or its name and process id.
+    """Find a node by its id, its name, or its name and process id.
 
-    Raises NotFound, and Conflict when several have that name.
+    Raises NotFound, and Conflict if several have that name.
     """
     found = [node for node in nodes if text in (node.id, node.node, f"{node.node}:{node.pid}")]
     if not found:

@@ -1,4 +1,4 @@
-"""When something would be due that nobody has defined yet; writes nothing."""
+"""When a definition that is not stored yet would be due; writes nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def preview_times(
     budget: Budget | None,
     definition: dict[str, Any],
 ) -> Drafted:
-    """The next due times of a definition, whoever may define its target; raises InvalidSchedule,
+    """The next due times of a definition; its target is not checked. Raises InvalidSchedule,
     NotFound for a calendar, and OverBudget."""
     spec = named_spec(name, definition)
 

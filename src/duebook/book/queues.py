@@ -1,4 +1,4 @@
-"""What people do with queues: look at them, limit them, lift the limits."""
+"""Use cases of queues: list them, set and remove their limits."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = ["Queues"]
 
 
 class Queues:
-    """Queues and their limits. A queue exists from its first run on; all namespaces share queues. A
-    caller that sees only the namespaces in `sees` sees the queues that have runs of them."""
+    """Queues and their limits. A queue exists once it has a run; all namespaces share queues. A
+    caller that sees only the namespaces in `sees` sees the queues with runs of these."""
 
     def __init__(self, store: Store, by: str = "", sees: Serving = ALL) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""What a namespace has no room for is refused at the door, exactly, whoever else writes."""
+"""Enforces the quotas of namespaces when something is written, exactly, despite other writers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from duebook.store.sql.statements import Row
 
     Written = tuple[str, ScheduleSpec, ScheduleSpec | None]
-    """a name with the definition that it has, and the one it had; None: it is new"""
+    """a name, its definition, and the former one; None: it is new"""
 
 __all__ = [
     "admit",
@@ -36,12 +36,12 @@ RATED_AT_ONCE: Final = 500
 
 
 def admit(tx: Tx, namespace: str, written: Sequence[Written], kept: Row | None = None) -> None:
-    """Refuse schedules that were written just now when they are too much; raises QuotaReached.
+    """Check schedules that were just written against the quota; raises QuotaReached.
 
-    Whoever writes in a limited namespace counts after its lock, and so sees all who did before.
-    What edits do not make worse passes. A namespace without a quota of its own costs one lookup,
-    without a lock: of what others write at the same moment, the defaults of all namespaces see
-    nothing. `kept` is its answer, if it was made before they were written.
+    Writers in a limited namespace count after they have its lock, and so see all earlier writes.
+    Edits that do not make an excess worse are accepted. A namespace without its own quota costs one
+    lookup, without a lock, so the check against the default quota misses concurrent writes. `kept`
+    is the result of that lookup, if it was made before the write.
     """
     standing = tx.quotas.get_standing(namespace, kept)
     if standing.own is None:
@@ -63,7 +63,7 @@ def admit(tx: Tx, namespace: str, written: Sequence[Written], kept: Row | None =
 
 
 def admit_template(tx: Tx, namespace: str) -> None:
-    """As above, for a template that was written just now: they count as definitions do."""
+    """As above, for a template that was just written: templates count like definitions."""
     standing = tx.quotas.get_standing(namespace)
     quota = _effective(standing.own or Quota(namespace), standing.default)
     size = standing.definition_bytes + tx.quotas.sum_templates(namespace)
@@ -78,7 +78,7 @@ def refuse_high_priority(tx: Tx, namespace: str, priority: int) -> None:
 
 
 def _effective(quota: Quota, default: Quota) -> Quota:
-    """What is not set for a namespace is as for all."""
+    """The quota of a namespace; limits that it does not set are the default ones."""
     return replace(
         quota,
         schedules=default.schedules if quota.schedules is None else quota.schedules,
@@ -90,7 +90,7 @@ def _effective(quota: Quota, default: Quota) -> Quota:
 
 
 def _refuse_beyond(quota: Quota, standing: Standing, written: Sequence[Written]) -> None:
-    """By what is kept about the namespace, and by each definition alone."""
+    """Check what is counted for the namespace, and each definition by itself."""
     for _, spec, was in written:
         if was is None or spec.payload != was.payload:
             _refuse_payload(quota, spec.payload)
@@ -137,7 +137,7 @@ def refuse_large_payload(tx: Tx, namespace: str, payload: dict[str, Any]) -> Non
 
 
 def rate_schedules(tx: Tx, namespace: str) -> int:
-    """Put down the rates of some schedules of which none is known; returns of how many."""
+    """Store the rates of some schedules whose rate is not known yet; returns how many."""
     unrated = tx.quotas.list_unrated(namespace, RATED_AT_ONCE)
     tx.quotas.rate_revisions(
         [
@@ -186,7 +186,7 @@ def _too_often(quota: Quota, most: float, fires: float) -> QuotaReached:
 
 
 def _raise(quota: Quota, option: str) -> str:
-    """The command with the limits that stay, for it replaces them all."""
+    """The command that raises one limit and repeats the others, because it replaces them all."""
     stay = ""
     for limit in fields(quota)[1:]:
         flag, value = f"--{limit.name.replace('_', '-')}", getattr(quota, limit.name)

@@ -1,5 +1,5 @@
-"""Judges whether everything that is due can run, and whether a node works; its words name what is
-missing and what helps."""
+"""Judges whether everything that is due can run, and whether a node works; the messages name
+what is missing and how to fix it."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 __all__ = ["GRACE", "judge", "look", "look_here", "notes", "unable", "unreachable"]
 
 GRACE: Final = timedelta(minutes=1)
-"""By how much a schedule may be overdue."""
+"""How long a schedule may be overdue."""
 MOST_NAMED: Final = 10
-"""Schedules that cannot be planned; of more only the number is told."""
+"""Schedules that cannot be planned and are named; of the others only the number is given."""
 
 
 def look(
     store: Store, grace: timedelta | str = GRACE, namespaces: Collection[str] | None = None
 ) -> Readiness:
-    """What cannot run, of all namespaces or some; raises Invalid for a `grace` that is not a
+    """What cannot run, in all namespaces or some; raises Invalid for a `grace` that is not a
     duration."""
     given = parse_duration(grace)
     try:
@@ -45,7 +45,7 @@ def look(
 
 
 def look_here(store: Store, trouble: Callable[[], str | None] | None) -> Readiness:
-    """Whether the node of this process works; `trouble` says why not, as far as it knows itself."""
+    """Whether the node of this process works; `trouble` returns why not, if it knows."""
     try:
         now, unfit = store.read(lambda tx: (tx.now, tx.status.unfit()))
     except (Conflict, Unavailable) as error:
@@ -57,19 +57,19 @@ def look_here(store: Store, trouble: Callable[[], str | None] | None) -> Readine
 
 
 def unreachable(error: Conflict | Unavailable, asked: tuple[str, ...] = CHECKS) -> Readiness:
-    """Nobody answers, or the books are not those that this Duebook can use."""
+    """The database does not respond, or this Duebook cannot use it."""
     code = "database" if isinstance(error, Unavailable) else "schema"
     return Readiness(None, (Problem(code, str(error)),), asked)
 
 
 def unable(readiness: Readiness) -> list[str]:
-    """What keeps queued runs from being begun, in words."""
+    """What prevents queued runs from starting, in sentences."""
     found = readiness.problems
     return [problem.message for problem in found if problem.code in ("namespace", "task")]
 
 
 def judge(health: Health) -> Iterator[Problem]:
-    """What is in the way, in the order of CHECKS."""
+    """The problems, in the order of CHECKS."""
     if health.unfit is not None:
         yield Problem("schema", health.unfit)
     if not any("scheduler" in node.roles for node in health.nodes):
@@ -104,7 +104,7 @@ def _unplannable(health: Health) -> Iterator[Problem]:
 
 
 def _unserved(health: Health, served: set[str]) -> Iterator[Problem]:
-    """Namespaces that no worker serves; of queues that no worker serves it was said already."""
+    """Namespaces that no worker serves; queues that no worker serves are reported separately."""
     told = set()
     for place in health.waiting:
         queue, namespace = place.queue, place.namespace
@@ -130,7 +130,7 @@ def _unserved(health: Health, served: set[str]) -> Iterator[Problem]:
 
 
 def _unknown(health: Health) -> Iterator[Problem]:
-    """Tasks of served namespaces that no worker of theirs knows."""
+    """Tasks of served namespaces that none of their workers knows."""
     anywhere = {task for node in health.nodes if node.works for task in node.tasks}
     served = [node.namespaces for node in health.nodes if node.works]
     told = set()
@@ -146,7 +146,7 @@ def _unknown(health: Health) -> Iterator[Problem]:
 
 
 def notes(health: Health) -> Iterator[Problem]:
-    """What stops nothing, but needs attention."""
+    """Problems that stop nothing, but need attention."""
     yield from _waits_for_approval(health)
     yield from _windows(health)
     yield from _shadow(health)
@@ -216,14 +216,14 @@ def _shadow(health: Health) -> Iterator[Problem]:
 
 
 def _options(switch: ShadowSwitch) -> str:
-    """How the command line selects the same schedules."""
+    """The command-line options that select the same schedules."""
     words = [switch.schedule] if switch.schedule else []
     words += [f"--label {shlex.quote(f'{n}={value}')}" for n, value in switch.labels.items()]
     return "".join(f" {word}" for word in words)
 
 
 def _channels(health: Health) -> Iterator[Problem]:
-    """Channels at which alerts do not arrive."""
+    """Channels that alerts do not reach."""
     if health.channels and not any("relay" in node.roles for node in health.nodes):
         message = "no live node has the role relay, so no alerts are found or sent"
         yield Problem("alerts", f"{message}; start one: duebook up")
@@ -236,7 +236,7 @@ def _channels(health: Health) -> Iterator[Problem]:
 
 
 def _channel(health: Health, channel: ChannelHealth) -> str:
-    """Why alerts do not arrive, and what to do; empty: they do."""
+    """Why alerts do not arrive, and how to fix it; empty if they do."""
     where = "" if channel.namespace == "default" else f"--namespace {channel.namespace} "
     unserved = why_unserved(health.nodes, channel.namespace, channel.name)
     refused = f"{counted(channel.dead, 'alert')} refused" if channel.dead else ""

@@ -1,4 +1,4 @@
-"""What a run of a schedule would execute now, its templates rendered; nothing is queued."""
+"""Renders what a run of a schedule would execute now; nothing is queued."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["render_form"]
 
 
 def render_form(tx: Tx, snapshot: Snapshot, payload: dict[str, Any] | None) -> dict[str, Any]:
-    """Target and payload as JSON, without what must not be shown; raises TemplateFailed."""
+    """Target and payload as JSON, without secrets; raises TemplateFailed."""
     run = new_run(snapshot, new_id(), tx.now, payload=payload)
     claim = Claim(run, Token(run.id, 0, ""), snapshot.spec, snapshot.owner.user)
     done = rendered(with_references(claim))

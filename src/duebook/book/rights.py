@@ -1,4 +1,4 @@
-"""Who may define what runs: the one rule, which every use case that takes a definition applies."""
+"""Who may define what runs: the one rule, applied by every use case that takes a definition."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["UNLIMITED", "Rights", "refuse_target"]
 
 
 class Rights:
-    """What the user of a namespace may define. Whoever has the database may define everything."""
+    """What a user of a namespace may define. Programs with database access may define anything."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Rights:
         self._role = role
 
     def allow(self, store: Store, spec: ScheduleSpec, current: ScheduleSpec | None = None) -> bool:
-        """Whether a definition may replace the `current` one, for pages that offer it."""
+        """Whether a definition may replace the `current` one; for pages that offer to edit it."""
         if self._role >= Role.ADMIN:
             return True
         was = None if current is None else current.target
@@ -52,8 +52,8 @@ class Rights:
         return True
 
     def refuse_secrets(self, spec: ScheduleSpec, current: ScheduleSpec | None = None) -> None:
-        """Raises Forbidden for a payload that names secrets, unless it goes where the `current`
-        one goes: whoever chooses the payload, or who gets it, could have them printed."""
+        """Raises Forbidden for a payload that names secrets, unless payload and target are the
+        `current` ones: a user who chooses either one could have the secrets printed."""
         if self._role >= Role.ADMIN or not names_in(spec.payload):
             return
         if current is None or (spec.payload, spec.target) != (current.payload, current.target):
@@ -68,7 +68,7 @@ class Rights:
         self.refuse_all(tx, [(target, current)])
 
     def refuse_all(self, tx: Tx, targets: Iterable[tuple[Target, Target | None]]) -> None:
-        """As `refuse`, for many: what workers know is read once."""
+        """As `refuse`, for many targets: the tasks that workers know are read once."""
         if self._role >= Role.ADMIN:
             return
 
@@ -86,8 +86,8 @@ class Rights:
                 refuse_target(f'{kind} "{name}" is {self._role}', target, known, has_flow)
 
     def refuse_channels(self, channels: Iterable[Channel], current: Iterable[Channel] = ()) -> None:
-        """Raises Forbidden for a channel that is not among the `current` ones: it sends data
-        elsewhere, or runs a command, which only admins define."""
+        """Raises Forbidden for a channel that is not among the `current` ones: only admins define
+        channels, because they send data elsewhere or run a command."""
         known = list(current)
         if self._role < Role.ADMIN and any(channel not in known for channel in channels):
             kind, _, name = self._by.partition(":")
@@ -105,9 +105,10 @@ def refuse_target(
     known: Callable[[], Collection[str]],
     has_flow: Callable[[str], bool],
 ) -> None:
-    """Defining what runs is more than saying when: raises Forbidden for what only admins define.
+    """Raises Forbidden for a target that only admins may define: deciding what runs needs more
+    rights than deciding when.
 
-    Others may name tasks that a live worker knows, and flows that exist.
+    Other roles may name tasks that a live worker knows, and flows that exist.
     """
     if isinstance(target, FlowTarget):
         if not has_flow(target.name):

@@ -1,4 +1,4 @@
-"""The newest runs of schedules as marks, with when their jitter let them begin."""
+"""The newest runs of schedules as marks, with the start times that their jitter allowed."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 __all__ = ["METRICS_LABEL", "MOST_MEASURED", "Measured", "measure_labelled", "read_marks"]
 
 METRICS_LABEL: Final = ("metrics", "true")
-"""The label by which a schedule asks for metrics of its own."""
+"""The label that gives a schedule its own metrics."""
 MOST_MEASURED: Final = 500
-"""Schedules with metrics of their own, the first by namespace and name."""
+"""Schedules with their own metrics; the first by namespace and name."""
 EACH: Final = 5
-"""Runs of each that are looked at: the newest may not have begun, or ended."""
+"""Runs read for each: the newest ones may not have started or ended."""
 
 
 class Measured(NamedTuple):
-    """What the newest runs of a schedule tell; None for what they do not."""
+    """Measurements from the newest runs of a schedule; None for those that are unknown."""
 
     namespace: str
     name: str
@@ -39,12 +39,12 @@ class Measured(NamedTuple):
 
 
 def read_marks(tx: Tx, schedule_id: str, limit: int) -> list[RunMark]:
-    """The oldest of them first."""
+    """Oldest first."""
     return _read_marks(tx, [schedule_id], limit).get(schedule_id, [])
 
 
 def measure_labelled(tx: Tx) -> list[Measured]:
-    """The schedules that asked for metrics of their own."""
+    """The schedules that have their own metrics."""
     wanted = tx.insights.list_labelled(*METRICS_LABEL, MOST_MEASURED)
     if not wanted:
         return []

@@ -1,4 +1,4 @@
-"""What people do with runs: look at them, cancel, open again, read what they printed."""
+"""Use cases of runs: list, cancel and retry them, wait for them, read what they printed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Runs:
         """Return a page of runs, newest first; for a schedule also after it was deleted.
 
         Filters: `status`, `origin`, `queue`, `flow`, `task` (runs enqueued for it), and `since` and
-        `until`: when they were created or, with a `schedule`, due. Pass `next_cursor` for the
+        `until` (for creation times; with a `schedule`, for due times). Pass `next_cursor` for the
         next page; a page may be short and still be followed by another. Raises NotFound,
         InvalidFilter with every wrong filter, and BadCursor.
         """
@@ -89,7 +89,7 @@ class Runs:
         return self._store.transact(work)
 
     def retry(self, run_id: str) -> Run:
-        """Start a finished run again, as another attempt; raises Conflict if it has not finished.
+        """Start a finished run again, as a new attempt; raises Conflict if it has not finished.
 
         A flow run continues where it failed.
         """
@@ -99,7 +99,7 @@ class Runs:
             if run.flow is None:
                 tx.runs.reopen(run.id)
             else:
-                from duebook.book.flows import reopen_flow  # seldom, and it takes its time
+                from duebook.book.flows import reopen_flow  # rarely needed, and slow to import
 
                 reopen_flow(tx, run)
             self._note(tx, "retry", run, "queued")
@@ -108,10 +108,9 @@ class Runs:
         return self._store.transact(work)
 
     def wait(self, run_id: str, timeout: Timeout = None) -> Run:
-        """Wait until a run has ended, however it ended, and return it.
+        """Wait until a run has ended, in any status, and return it.
 
-        `timeout` is a number of seconds or a duration such as `30s`; by default it waits for as
-        long as it takes.
+        `timeout` is a number of seconds or a duration such as `30s`; the default waits forever.
         Raises WaitTimeout if the run has not ended by then (it continues), and NotFound.
 
         >>> import tempfile
@@ -133,7 +132,7 @@ class Runs:
         try:
             return ended.result(seconds)
         except (TimeoutError, CancelledError):
-            if ended.done() and not ended.cancelled():  # it ended at the last moment, or failed
+            if ended.done() and not ended.cancelled():  # it ended at the last moment
                 return ended.result()
             raise not_in_time(run.id, seconds or 0.0) from None
         finally:
@@ -144,7 +143,7 @@ class Runs:
         return wait_in_turn(self.wait, run_ids, timeout)
 
     def output(self, run_id: str) -> Any:
-        """Return what it returned, however large; None if it returned nothing."""
+        """Return the run's complete return value; None if it returned nothing."""
 
         def work(tx: Tx) -> Any:
             run = self._find(tx, run_id)
@@ -157,7 +156,7 @@ class Runs:
         return self._store.read(lambda tx: tx.runs.list_attempts(self._find(tx, run_id).id))
 
     def log(self, run_id: str, after: Page = START, limit: int = 1_000) -> Lines:
-        """Return log lines after a place, with the place of each."""
+        """Return log lines after a position, each with its own position."""
         if limit < 1:
             raise Invalid(f"limit {limit} is not a number, 1 or greater")
 

@@ -23,7 +23,7 @@ _Dumper: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class _Yaml(_Dumper):  # type: ignore[misc]
-    """Writes text so that the reader of YAML 1.2 finds text there."""
+    """Writes text in a way that YAML 1.2 readers also read as text."""
 
 
 def _text_node(dumper: Any, text: str) -> Any:
@@ -39,7 +39,7 @@ _Yaml.add_representer(str, _text_node)
 def file_of(
     owner: str | None, forms: Sequence[dict[str, Any]], calendars: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
-    """The content of a file of schedules, which names their owner unless that is None."""
+    """The content of a schedule file, which names its owner unless that is None."""
     content: dict[str, Any] = {} if owner is None else {"owner": owner}
     if calendars:
         content["calendars"] = list(calendars)
@@ -60,7 +60,7 @@ def write_yaml(
 def proposed_files(proposal: SpreadProposal) -> dict[str, str]:
     """A file for each owner of schedules that move, by owner: a file belongs to one.
 
-    Those that nobody declares, with an empty owner, have to be adopted.
+    Schedules without an owner are under the empty owner, and have to be adopted.
     """
     owners = {move.name: move.owner for move in proposal.moves}
     forms: dict[str, list[dict[str, Any]]] = {}

@@ -1,4 +1,4 @@
-"""What people ask about schedules: what they are, what comes next, and what became of the rest."""
+"""Use cases that read schedules: definitions, due times to come, the ledger, statistics."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ _SHAPES: Final = {
     "-created_at": ("is",),
     "next_due_at": ("is", "s"),
 }
-"""What a place is made of in each order."""
+"""The parts of a cursor's position in each order."""
 
 
 class ScheduleReader:
@@ -303,7 +303,7 @@ def _text(name: str) -> str:
 
 
 def _controls(snapshot: Snapshot, now: datetime, budget: Budget | None) -> list[Iterator[DueTime]]:
-    """The stops and the restarts to come."""
+    """Future stops and restarts."""
     kinds = CONTROLS if snapshot.spec.controlled else ()
     return [_coming(snapshot, kind, now, budget) for kind in kinds]
 
@@ -319,9 +319,9 @@ def _coming(
 def read_edit(
     form: dict[str, Any], current: ScheduleSpec, name: str
 ) -> tuple[ScheduleSpec, bool | None]:
-    """A form that replaces a definition: what it hides stays as it is; and whether it is on.
+    """Read a form that replaces a definition, keeping hidden values, and its `enabled`.
 
-    None: the form does not say.
+    None: the form does not have it.
     """
     definition, enabled, wrong = read_enabled(form)
     if wrong:
@@ -334,13 +334,13 @@ def read_edit(
 
 
 def with_latest(tx: Tx, schedule: Schedule) -> Schedule:
-    """With its latest run."""
+    """Add its latest run."""
     return replace(schedule, last_run=tx.schedules.latest_runs([schedule.id]).get(schedule.id))
 
 
 def with_problems(schedules: Sequence[Schedule], workers: Abilities) -> Sequence[Schedule]:
-    """Those whose namespace no live worker serves, or whose task none knows, say so, as long as
-    nothing else is wrong."""
+    """Report as a problem that no live worker serves the namespace, or none knows the task, if the
+    schedule has no other problem."""
     well = [s for s in schedules if s.status == "active" and s.problem is None and s.spec]
     if not well:
         return schedules
@@ -354,7 +354,7 @@ def with_problems(schedules: Sequence[Schedule], workers: Abilities) -> Sequence
 
 def _problem(schedule: Schedule, served: Sequence[Serving], known: set[str]) -> str | None:
     target = schedule.spec.target if schedule.spec else None
-    if isinstance(target, EventTarget):  # it needs no worker
+    if isinstance(target, EventTarget):  # needs no worker
         return None
     if (told := unserved(schedule.namespace, served)) is not None:
         return told

@@ -1,4 +1,4 @@
-"""What people do with schedules: define, change, pause, move, fill."""
+"""Use cases of schedules: define, change, pause, move, backfill."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["Schedules"]
 
 WITHDRAWN_AT_ONCE: Final = 500
-"""Runs that one transaction takes back."""
+"""Runs that one transaction withdraws."""
 
 
 class Schedules(ScheduleDefiner):
@@ -282,7 +282,7 @@ class Schedules(ScheduleDefiner):
 
 
 def _read_action(action: str, reason: str | None, until: str | datetime | None) -> Pause:
-    """What an action has besides, if it is a pause; raises Invalid."""
+    """The options of an action, if it is a pause; raises Invalid."""
     if action not in ACTIONS:
         raise Invalid(f'action "{shorten(action)}" is not one of {", ".join(ACTIONS)}')
     if until is not None and action != "pause":

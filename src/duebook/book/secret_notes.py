@@ -1,4 +1,4 @@
-"""Notes about secrets that a definition names and no live node offers; reads, changes nothing."""
+"""Notes about secrets that a definition names and no live node offers; reads only."""
 
 from __future__ import annotations
 

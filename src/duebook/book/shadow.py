@@ -1,4 +1,4 @@
-"""What people do with shadow mode: turn it on and off, and look at what it recorded."""
+"""Use cases of shadow mode: turn it on and off, and list what it recorded."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 __all__ = ["Shadow"]
 
 KEPT: Final = timedelta(days=90)
-"""How long a switch is kept after a later one took its place: due times may wait that long."""
+"""How long a switch is kept once a later one replaces it: due times may be planned that late."""
 DAY: Final = timedelta(days=1)
 MOST: Final = 1_000
-"""Of a namespace: every plan reads them."""
+"""In a namespace: every plan reads them."""
 MOST_REPORTED: Final = 10_000
 TOLERANCE: Final = timedelta(minutes=1)
-"""By how much the clock of whoever says `at` may be behind."""
+"""How far the clock of a caller that passes `at` may be behind."""
 
 
 class Shadow:
-    """Shadow mode of a namespace. Due times of schedules that are in it are planned, and recorded
-    as `shadow` where they would have become runs; nothing is executed. A due time belongs to the
-    mode that is in force at that instant, whenever it is planned."""
+    """Shadow mode of a namespace. Due times of schedules in shadow mode are planned, and recorded
+    as `shadow` instead of becoming runs; nothing is executed. The mode at the due time itself
+    counts, whenever it is planned."""
 
     def __init__(self, store: Store, namespace: str, by: str = "") -> None:
         self._store = store
@@ -45,7 +45,7 @@ class Shadow:
         self._audit = Auditor(namespace, by)
 
     def list(self) -> SwitchList:
-        """Return when shadow mode was turned on and off, in the order in which that counts."""
+        """Return when shadow mode was turned on and off, in the order in which that applies."""
         found = self._store.read(lambda tx: tx.shadows.list(self._namespace))
         return [switch for _, switch in found]
 
@@ -58,8 +58,8 @@ class Shadow:
     ) -> ShadowSwitch:
         """Record due times from `at` (default: now) on instead of running them.
 
-        Without `schedule` and `labels`, those of all schedules of the namespace, also of schedules
-        that are created later. Raises Invalid for an `at` in the past.
+        Without `schedule` and `labels`, it applies to all schedules of the namespace, including
+        those created later. Raises Invalid for an `at` in the past.
         """
         return self._switch(True, schedule, labels, at, by)
 
@@ -70,7 +70,7 @@ class Shadow:
         at: str | datetime | None = None,
         by: str = "",
     ) -> ShadowSwitch:
-        """Run due times from `at` (default: now) on; earlier ones never run by themselves.
+        """Run due times from `at` (default: now) on; earlier ones run only by a backfill.
 
         Raises Invalid for an `at` in the past.
         """
@@ -83,7 +83,7 @@ class Shadow:
         limit: int = 1_000,
     ) -> RunList:
         """Return the due times from `start` (default: a day ago) to `end` (default: now) that
-        shadow mode recorded, in their order; the first `limit`."""
+        shadow mode recorded, in order; the first `limit`."""
         most = whole(1, MOST_REPORTED)("limit", limit)
 
         def work(tx: Tx) -> RunList:

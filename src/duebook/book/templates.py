@@ -1,4 +1,4 @@
-"""What people do with schedule templates: save, look at and remove named defaults."""
+"""Use cases of schedule templates: save, list and remove named defaults."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Templates:
 
 
 def find_template(tx: Tx, namespace: str, name: str) -> ScheduleTemplate:
-    """The template of that name; raises NotFound, which tells names that are near."""
+    """The template of that name; raises NotFound, which lists similar names."""
     if not isinstance(name, str):
         raise Invalid(f"template {shorten(name)} is not a string")
     found = tx.schedules.get_template(namespace, name)
@@ -110,7 +110,7 @@ def find_template(tx: Tx, namespace: str, name: str) -> ScheduleTemplate:
 
 
 def target_of(template: ScheduleTemplate) -> Target | None:
-    """The target that it gives, if any; one that cannot be read is refused with the definition."""
+    """The target of the template, if any; an unreadable one is rejected with the definition."""
     try:
         return load_target(template.defaults["target"])
     except (KeyError, Invalid):

@@ -1,4 +1,4 @@
-"""What people do with tokens: make them, look at them, revoke them; and who holds one."""
+"""Use cases of tokens: create, list, revoke and check them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ USE_KEPT_EVERY: Final = timedelta(minutes=1)
 
 
 class Tokens:
-    """The tokens of a database; each lists the namespaces that it sees."""
+    """The tokens of a database; each lists the namespaces that it gives access to."""
 
     def __init__(self, store: Store, by: str = "") -> None:
         self._store = store
@@ -100,7 +100,7 @@ class Tokens:
         return None if found is None else found[0]
 
     def look_up(self, text: str) -> tuple[AccessToken, datetime] | None:
-        """Like `check`, with the database time of the answer."""
+        """Like `check`, but also returns the database's time."""
         parts = split_secret(text) if isinstance(text, str) else None
         if parts is None:
             return None
@@ -119,7 +119,7 @@ class Tokens:
         known = [at for at in (token.last_used_at, self._used.get(token.id)) if at is not None]
         if known and max(known) > since:
             return
-        self._used[token.id] = now  # also when it fails: nobody waits for it at every request
+        self._used[token.id] = now  # also if it fails, so that requests do not retry it
         try:
             self._store.transact(lambda tx: tx.access.use_token(token.id, since))
         except DuebookError as error:

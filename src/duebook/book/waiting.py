@@ -1,5 +1,5 @@
-"""Waits for runs to end. One thread asks the store for all who wait, woken by its hints; a look now
-and then is the truth, so a lost hint costs only time."""
+"""Waits for runs to end. One thread polls the store for all waiters and is woken by its hints;
+because it also polls without a hint, a lost hint costs only time."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ __all__ = [
 ]
 
 Timeout = str | timedelta | float | None
-"""Seconds, or a duration such as `30s`; None: as long as it takes."""
+"""Seconds, or a duration such as `30s`; None: no limit."""
 SOON: Final = 0.02
-"""Seconds until the first look after somebody began to wait; hints may not have begun yet."""
+"""Seconds until the first poll for a new waiter; the store may not give hints yet."""
 SELDOM: Final = 5.0
-"""Seconds between two looks while nobody tells anything."""
+"""Seconds between two polls while there are no hints."""
 GROWTH: Final = 1.5
 SLICE: Final = 0.05
-"""Seconds after which the thread notices that somebody else waits, too."""
+"""Seconds after which the thread notices a new waiter."""
 BUSY: Final = 0.01
-"""Seconds at least between two looks, however many runs end."""
+"""Minimum seconds between two polls, however many runs end."""
 PATIENCE: Final = 30.0
-"""Seconds for which a database may be out of reach before those who wait are told."""
+"""Seconds for which the database may be unavailable before waiters get an error."""
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?", re.ASCII)
 LONGEST: Final = timedelta(days=3650).total_seconds()
 
 
 def read_timeout(value: Timeout) -> float | None:
-    """Seconds; raises Invalid."""
+    """A number of seconds; raises Invalid."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -94,7 +94,7 @@ _MAKING: Final = threading.Lock()
 
 
 def watch_of(store: Store) -> RunWatch:
-    """The one of a store."""
+    """The watch of a store, created if necessary."""
     with _MAKING:
         found = _WATCHES.get(store)
         if found is None:
@@ -103,7 +103,7 @@ def watch_of(store: Store) -> RunWatch:
 
 
 def stop_watching(store: Store) -> None:
-    """It is about to be closed."""
+    """Fail the waiters of a store that is about to be closed."""
     with _MAKING:
         found = _WATCHES.pop(store, None)
     if found is not None:
@@ -111,8 +111,7 @@ def stop_watching(store: Store) -> None:
 
 
 class RunWatch:
-    """The runs of a store that anybody in this process waits for. Its thread lives while somebody
-    does."""
+    """The runs of a store that this process waits for. Its thread lives while there are waiters."""
 
     def __init__(self, store: Store) -> None:
         self._look = _Look(store)
@@ -120,12 +119,11 @@ class RunWatch:
         self._waiting: dict[str, list[Future[Run]]] = {}
         self._thread: threading.Thread | None = None
         self._joined = False
-        """whether somebody began to wait since the last look"""
+        """whether a waiter was added since the last poll"""
 
     def when_ended(self, run_id: str) -> Future[Run]:
-        """Done when the run has ended, with the run; fails with NotFound when the run is deleted,
-        and with Unavailable when the database is out of reach for long. Cancel it to stop waiting.
-        """
+        """Return a future of the ended run. It fails with NotFound if the run is deleted, and with
+        Unavailable if the database is unavailable for long. Cancel it to stop waiting."""
         future: Future[Run] = Future()
         with self._lock:
             self._waiting.setdefault(run_id, []).append(future)
@@ -148,11 +146,11 @@ class RunWatch:
                 if time.monotonic() - answered_at > PATIENCE:
                     self.fail(error)
                 time.sleep(SLICE)
-            except Exception as error:  # otherwise everyone who waits would hang
+            except Exception as error:  # otherwise all waiters would hang
                 self.fail(error)
 
     def _awaited(self) -> list[str]:
-        """The runs that somebody still waits for; none: the thread ends."""
+        """The runs with waiters; if there are none, the thread ends."""
         with self._lock:
             for run_id, futures in list(self._waiting.items()):
                 left = [future for future in futures if not future.cancelled()]
@@ -166,8 +164,8 @@ class RunWatch:
             return list(self._waiting)
 
     def _rest(self, pause: float, seen: int) -> tuple[float, int]:
-        """Until there is a reason to look again; returns how long to rest next time, and which hint
-        was seen last."""
+        """Pause until there is a reason to poll; returns how long to pause next time, and the last
+        hint seen."""
         time.sleep(BUSY)
         until = time.monotonic() + pause
         while (left := until - time.monotonic()) > 0:
@@ -191,7 +189,7 @@ class RunWatch:
                     future.set_result(run)
 
     def fail(self, error: Exception) -> None:
-        """Nobody waits any longer: all who did get the error."""
+        """Pass the error to all waiters and remove them."""
         with self._lock:
             futures = [future for some in self._waiting.values() for future in some]
             self._waiting.clear()
@@ -201,7 +199,7 @@ class RunWatch:
 
 
 class _Look:
-    """What a watch asks its store for, which it does not keep alive."""
+    """Queries the store for a watch, without keeping the store alive."""
 
     def __init__(self, store: Store) -> None:
         self._store = ref(store)
@@ -213,7 +211,7 @@ class _Look:
         return store
 
     def __call__(self, ids: Sequence[str]) -> dict[str, Run | None]:
-        """Those of the runs that have ended; None: it does not exist."""
+        """The runs that have ended; None for a run that does not exist."""
 
         def work(tx: Tx) -> dict[str, Run | None]:
             active = tx.runs.list_active_of(ids)

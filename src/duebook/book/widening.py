@@ -1,6 +1,6 @@
-"""What an edit that widens catch-up leaves behind: due times that were recorded as missed before.
+"""Finds due times that were recorded as missed before an edit that widens catch-up.
 
-What was decided stays decided, so only a backfill runs them.
+They stay decided, so only a backfill runs them.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ RECORDED: Final = (Reason.MISSED, Reason.EXPIRED, Reason.COALESCED)
 
 
 def widens(before: ScheduleSpec, after: ScheduleSpec) -> bool:
-    """Whether catch-up keeps more of what is missed than before."""
+    """Whether catch-up keeps more missed due times than before."""
     if after.catchup != "all":
         return False
     return before.catchup != "all" or _window(before) < _window(after)
 
 
 def _window(spec: ScheduleSpec) -> timedelta:
-    """None reaches back without end; the books do so for their retention."""
+    """None reaches back without limit, which in the database means the retention period."""
     return RETENTION if spec.catchup_window is None else min(spec.catchup_window, RETENTION)
 
 
 def find_missed(
     tx: Tx, schedule: Schedule, snapshot: Snapshot, spec: ScheduleSpec
 ) -> Missed | None:
-    """The due times without a run that were recorded as missed, and that `spec` would have kept.
+    """The due times without a run that were recorded as missed, but that `spec` would have kept.
 
     `snapshot` is the schedule before the edit.
     """
@@ -60,7 +60,7 @@ def find_missed(
     end = max(entry.due_to for entry in entries)
     try:
         missing, _ = find_missing(tx, replace(snapshot, spec=spec), start, end, None)
-    except Invalid:  # more than one backfill takes
+    except Invalid:  # more than one backfill may run
         return Missed(schedule.namespace, schedule.name, start, end)
     if not missing:
         return None

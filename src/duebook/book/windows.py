@@ -1,4 +1,4 @@
-"""What people do with maintenance windows: plan them, look at them, end them."""
+"""Use cases of maintenance windows: add, list and end them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["Windows"]
 
 LONGEST: Final = timedelta(days=366)
 KEPT: Final = timedelta(days=90)
-"""After its end; then its name is free."""
+"""Counted from its end; then its name is free."""
 MOST: Final = 1_000
-"""Of a namespace, with those that are over and still kept: every plan reads them."""
+"""In a namespace, with ended windows that are still kept: every plan reads them."""
 
 
 class Windows:
-    """Maintenance windows of a namespace. A due time that falls into one is recorded as `paused`
-    when it is planned; one that was waiting before waits until the end."""
+    """Maintenance windows of a namespace. A due time in a window is recorded as `paused` when it is
+    planned; a due time that was already waiting waits until the window ends."""
 
     def __init__(self, store: Store, namespace: str, by: str = "") -> None:
         self._store = store
@@ -39,7 +39,7 @@ class Windows:
         self._audit = Auditor(namespace, by)
 
     def list(self) -> WindowList:
-        """Return the windows of the namespace by their start, also those that are over."""
+        """Return the windows of the namespace by start time, including ended ones."""
         return self._store.read(lambda tx: tx.calendars.list_windows(self._namespace))
 
     def add(
@@ -53,8 +53,8 @@ class Windows:
         """Pause the schedules that have all of `labels` (all schedules, if there are none) from
         `start_at` until `end_at`.
 
-        Raises Invalid for an `end_at` that is not after `start_at` and now, and if the namespace
-        has too many windows; Conflict if the name is taken.
+        Raises Invalid if `end_at` is not after both `start_at` and now, or if the namespace has too
+        many windows; Conflict if the name is taken.
         """
         title, pairs = check_window_name(name), dict(read_labels("labels", dict(labels or {})))
         starts, ends = read_instant("start_at", start_at), read_instant("end_at", end_at)
@@ -81,7 +81,7 @@ class Windows:
 
     def remove(self, name: str) -> None:
         """End a window now, or delete it if it has not started. Raises NotFound, and Conflict if it
-        is over."""
+        has already ended."""
 
         def work(tx: Tx) -> None:
             window = tx.calendars.get_window(self._namespace, name)
@@ -97,7 +97,7 @@ class Windows:
         self._store.transact(work)
 
     def _make_room(self, tx: Tx) -> None:
-        """Delete windows that have long been over; raises Invalid if there are too many others."""
+        """Delete windows that ended long ago; raises Invalid if there are too many others."""
         known = tx.calendars.list_windows(self._namespace)
         old = [window for window in known if window.end_at < tx.now - KEPT]
         for window in old:

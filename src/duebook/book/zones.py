@@ -1,4 +1,4 @@
-"""Which due times of all schedules move under other time zone data; reads, and changes nothing."""
+"""Which due times of all schedules move with other time zone data; changes nothing."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ MOST_AHEAD: Final = timedelta(days=3660)
 REMEDY: Final = "use the command line with --database, or a shorter `ahead`"
 PAGE: Final = 1_000
 FIRST: Final = 10
-"""Due times of each schedule that are told."""
+"""Moved due times that are listed for each schedule."""
 SINCE: Final = to_seconds(datetime(1970, 1, 1, tzinfo=UTC))
-"""Anchors of schedules are later."""
+"""All anchors of schedules are later."""
 
 
 class Zones:
-    """Time zone data of a wheel, beside that of this process."""
+    """Compares the time zone data of a wheel with that of this process."""
 
     def __init__(self, store: Store, budget: Budget | None = None) -> None:
         self._store = store
@@ -64,7 +64,7 @@ def diff_zones(
 ) -> ZonesDiff:
     """Compare the due times of every active or paused schedule, of all namespaces.
 
-    Only schedules in zones whose rules differ are computed, and only where these do. Raises
+    Computes only schedules in zones whose rules differ, and only where these differ. Raises
     OverBudget.
     """
     step = partial(budget.spend, REMEDY) if budget else no_step
@@ -109,7 +109,7 @@ def _moved(
 
 
 def _merged(stretches: list[Interval]) -> list[Interval]:
-    """Of several zones, so that no due time counts twice."""
+    """Ranges of several zones merged, so that no due time counts twice."""
     found: list[Interval] = []
     for low, high in sorted(stretches):
         if found and low <= found[-1][1]:

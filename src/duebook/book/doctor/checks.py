@@ -40,26 +40,26 @@ __all__ = [
 ]
 
 MOST_NAMED: Final = 3
-"""Things that a line names; of more it tells the number."""
+"""How many items a line names; if there are more, it gives the number."""
 MOST_SUBJECTS: Final = 100
 OFF: Final = timedelta(seconds=2)
-"""A clock that is further off is worth a word."""
+"""A clock that is off by more than this is reported."""
 RECENT: Final = timedelta(days=7)
 PATIENCE: Final = timedelta(minutes=2)
-"""By then a live node has declared those dead whose lease ran out."""
+"""After this time, live nodes have marked a node with an expired lease as dead."""
 SLACK: Final = timedelta(days=1)
 NO_NODE: Final = "no node is running"
 
 
 def listed(names: Collection[str], number: int | None = None) -> str:
-    """The first few names, of so many."""
+    """The first few of these names, and the total number."""
     first = ", ".join(list(names)[:MOST_NAMED])
     more = (len(names) if number is None else number) - MOST_NAMED
     return f"{first} and {more:,} more" if more > 0 else first
 
 
 def _found(check: str, facts: Facts, codes: Collection[str]) -> list[Checkup]:
-    """What keeps due times from running, as `duebook status` tells it."""
+    """What prevents due times from running, in the words of `duebook status`."""
     found = []
     for problem in judge(facts.health):
         if problem.code in codes:
@@ -69,7 +69,7 @@ def _found(check: str, facts: Facts, codes: Collection[str]) -> list[Checkup]:
 
 
 def _one(check: str, found: Sequence[Checkup], fine: str) -> Checkup:
-    """A check is one line: the worst that was found, and how much else there is."""
+    """One line for a check: the worst finding, and how many others there are."""
     if not found:
         return Checkup(check, "ok", fine)
     worst = min(found, key=lambda one: one.level != "problem")
@@ -119,7 +119,7 @@ def _off(whose: str, ahead: timedelta) -> Checkup:
 
 
 def check_tzdata(facts: Facts) -> Checkup:
-    """Versions that differ, and stored due times that this version does not know."""
+    """Nodes whose versions differ, and stored due times that this version does not yield."""
     found = []
     moved = facts.schedules.moved
     if moved.number:
@@ -177,7 +177,7 @@ def check_scheduler(facts: Facts) -> Checkup:
 
 
 def check_planning(facts: Facts) -> Checkup:
-    """Schedules that no node looks at in time."""
+    """Schedules that no node checks in time."""
     found = []
     remedy = "duebook doctor --fix plans them now"
     if asleep := facts.asleep:
@@ -222,7 +222,7 @@ def check_definitions(facts: Facts) -> Checkup:
 
 
 def check_queues(facts: Facts) -> Checkup:
-    """Queues with runs that wait, and those that schedules name."""
+    """Queues with waiting runs, and queues that schedules name."""
     found = _found("queues", facts, ("queue",))
     served = {queue for node in facts.health.nodes for queue in node.queues}
     idle = {
@@ -239,7 +239,7 @@ def check_queues(facts: Facts) -> Checkup:
 
 
 def check_tasks(facts: Facts) -> Checkup:
-    """Tasks that runs wait for, and those that schedules name."""
+    """Tasks that waiting runs need, and tasks that schedules name."""
     found = [_known(one) for one in _found("tasks", facts, ("task",))]
     waited = {task for place in facts.health.waiting for task in place.tasks}
     unknown = {
@@ -282,14 +282,14 @@ def _is_known(task: str, namespace: str, nodes: Iterable[LiveNode]) -> bool:
 
 
 def _workers(facts: Facts) -> bool:
-    """Whether any lives: otherwise that is what has to be told."""
+    """Whether any worker is live: if not, that is reported instead."""
     return any(node.works for node in facts.health.nodes)
 
 
 def check_flows(facts: Facts) -> Checkup:
     found = _found("flows", facts, ("flows",))
     for note in notes(facts.health):
-        if note.code in ("window", "shadow", "alerts"):  # that is planned, or another check's
+        if note.code in ("window", "shadow", "alerts"):  # intended, or covered by another check
             continue
         message, _, remedy = note.message.partition("; ")
         found.append(Checkup("flows", "warning", message, remedy))

@@ -23,7 +23,7 @@ GIB: Final = 1024 * MIB
 LARGE_WAL: Final = 256 * MIB
 MUCH_UNUSED: Final = 100 * MIB
 LITTLE_LEFT: Final = 2 * GIB
-"""Free bytes of a disk below which to warn, or a twentieth of it if that is less."""
+"""Warn below this many free bytes on a disk, or below a twentieth of it if that is less."""
 HARDLY_ANY: Final = 100 * MIB
 BACKUP_AGE: Final = timedelta(days=7)
 NEW: Final = timedelta(days=1)
@@ -31,7 +31,7 @@ NEW: Final = timedelta(days=1)
 MANY_DEAD: Final = 20_000
 BLOATED: Final = 64 * MIB
 WIDEST_ROW: Final = 4 * KIB
-"""Bytes with all indexes that a row of a narrow table may take."""
+"""Bytes that a row of a narrow table may take, including all indexes."""
 NARROW: Final = ("schedule_state", "due_keys", "node_sessions", "flow_wakes")
 LONG: Final = timedelta(minutes=5)
 VERY_LONG: Final = timedelta(hours=1)
@@ -40,7 +40,7 @@ TOO_MANY_CONNECTIONS: Final = 0.95
 
 
 def check_file(facts: FileFacts, now: datetime) -> list[Checkup]:
-    """Of a SQLite file, or of SQLite in memory."""
+    """For a SQLite file, or SQLite in memory."""
     if not facts.path:
         about = f"SQLite in memory, {_size(facts.size)}; it is lost when this process ends"
         return [Checkup("database", "ok", about)]
@@ -85,7 +85,7 @@ def _backups(facts: FileFacts, now: datetime) -> Checkup:
 
 
 def check_server(facts: ServerFacts) -> list[Checkup]:
-    """Of a PostgreSQL database."""
+    """For a PostgreSQL database."""
     return [
         Checkup("database", "ok", f"PostgreSQL, {_size(facts.size)}"),
         _vacuum(facts),

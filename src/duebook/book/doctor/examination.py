@@ -27,7 +27,7 @@ __all__ = ["Doctor", "judge", "unreachable"]
 
 DATABASE: Final = "database"
 LONGEST: Final = 60.0
-"""Seconds of processor time for an examination that nobody bounds: about a million schedules."""
+"""Seconds of processor time for an examination without a budget: about a million schedules."""
 BATCH: Final = 200
 """Schedules that are woken in one transaction."""
 _CHECKS: Final = (
@@ -59,7 +59,7 @@ def judge(facts: Facts) -> tuple[Checkup, ...]:
 
 
 def unreachable(error: Conflict | Unavailable) -> Diagnosis:
-    """Nobody answers, or this Duebook cannot use what does."""
+    """The database does not respond, or this Duebook cannot use it."""
     check = "database" if isinstance(error, Unavailable) else "schema"
     remedy = "see that it runs, and that --database or --url leads to it"
     if check == "schema":
@@ -68,7 +68,7 @@ def unreachable(error: Conflict | Unavailable) -> Diagnosis:
 
 
 class Doctor:
-    """Looks at all namespaces. `by` repairs."""
+    """Examines all namespaces; `by` is recorded as the author of repairs."""
 
     def __init__(self, store: Store, by: str = "", budget: Budget | None = None) -> None:
         self._store = store
@@ -89,7 +89,7 @@ class Doctor:
         """Plan schedules at once whose stored times are missing or wrong, then examine again.
 
         Nothing runs twice and nothing is lost: the planner computes what is due from the
-        definition, as at any other time. The audit names every schedule.
+        definition, as always. The audit log names every schedule.
         """
         titles = [*self._wake_asleep(), *self._wake_misplaced()]
         if titles:
@@ -104,14 +104,14 @@ class Doctor:
         self._store.transact(lambda tx: auditor.note(tx, "repair", DATABASE, DATABASE, after=after))
 
     def note_backup(self, path: str) -> None:
-        """Record in the audit that the database was copied there."""
+        """Record in the audit log that the database was copied to this path."""
         auditor = Auditor(SHARED, self._by)
         self._store.transact(
             lambda tx: auditor.note(tx, "backup", DATABASE, DATABASE, after={"file": path})
         )
 
     def _wake_asleep(self) -> list[str]:
-        """Those that no node would ever look at again."""
+        """Wake the schedules that no node would ever check again."""
         titles: list[str] = []
         while found := self._store.transact(self._wake_some):
             titles += found
@@ -129,7 +129,7 @@ class Doctor:
         return [title_of(one.namespace, one.name) for one in schedules]
 
     def _wake_misplaced(self) -> Iterator[str]:
-        """Those that wait for the wrong time, page by page; returns their titles."""
+        """Wake the schedules that wait for the wrong time, page by page; returns their titles."""
         after, number = "", 0
         while page := self._store.read(partial(self._look, after), patient=True):
             wrong = [one for _, one in page if one is not None]
@@ -138,7 +138,7 @@ class Doctor:
             yield from (one.title for one in wrong)
             after, number = page[-1][0], number + len(page)
             if number >= LOOKED and self._budget is not None and self._budget.is_spent:
-                return  # what is left is found by the examination
+                return  # the examination finds the rest
 
     @staticmethod
     def _look(after: str, tx: Tx) -> list[tuple[str, Misplaced | None]]:

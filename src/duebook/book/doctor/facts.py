@@ -1,5 +1,5 @@
-"""What the checks of doctor are about: facts that one view of the database gives; judges nothing
-but whether schedules wait for the right time."""
+"""The facts that the checks of doctor use, from one view of the database; judges only whether
+schedules wait for the right time."""
 
 from __future__ import annotations
 
@@ -42,28 +42,28 @@ __all__ = [
 
 T = TypeVar("T")
 LOOKED: Final = 5_000
-"""Active schedules that are looked at in any case; beyond, as many as the budget allows."""
+"""Active schedules that are always checked; more are checked as far as the budget allows."""
 PAGE: Final = 500
 MOST: Final = 100
-"""Sessions and schedules that are named; of more, the number is told."""
+"""Sessions and schedules that are named; if there are more, the number is given."""
 GRACE: Final = timedelta(minutes=1)
-"""By how much a schedule may be overdue."""
+"""How long a schedule may be overdue."""
 ZONELESS: Final = ("UTC", "Etc/UTC")
 
 
 class Misplaced(NamedTuple):
-    """A schedule that waits for another time than its definition says."""
+    """A schedule that waits for a time other than its definition yields."""
 
     id: str
     namespace: str
     name: str
     title: str
     waits_for: datetime | None
-    """the due time, or the time to be looked at, that the database has"""
+    """the due time, or the time of the next check, in the database"""
     due_at: datetime | None
-    """the one that it should have"""
+    """the right due time"""
     is_moved: bool
-    """whether other time zone data computed it; otherwise it is looked at too late"""
+    """whether it was computed with other time zone data; if not, it is checked too late"""
 
 
 class Some(Generic[T]):
@@ -83,18 +83,18 @@ class Some(Generic[T]):
 
 @dataclass(slots=True)
 class Schedules:
-    """What a look at the active schedules found."""
+    """What was found about the active schedules."""
 
     number: int = 0
     complete: bool = True
     """False: there are more"""
     late: Some[Misplaced] = field(default_factory=Some)
-    """those that will be looked at too late, or never"""
+    """schedules that will be checked too late, or never"""
     moved: Some[Misplaced] = field(default_factory=Some)
-    """those whose next due time was computed with other time zone data"""
+    """schedules whose next due time was computed with other time zone data"""
     unreadable: Some[str] = field(default_factory=Some)
     queues: dict[str, str] = field(default_factory=dict)
-    """each queue that one of them names, with the first of these schedules"""
+    """each queue that schedules name, with the first of these schedules"""
     tasks: dict[tuple[str, str], str] = field(default_factory=dict)
     """namespace and task, with the first schedule that runs it"""
     secrets: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class Schedules:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that is judged."""
+    """All facts that the checks use."""
 
     now: datetime
     health: Health
@@ -120,7 +120,7 @@ class Facts:
 
 
 def gather(tx: Tx, budget: Budget) -> Facts:
-    """Everything at once, with few questions; schedules until the budget is used up."""
+    """Read everything at once, with few queries; schedules until the budget is used up."""
     return Facts(
         tx.now,
         tx.status.health(GRACE),
@@ -138,7 +138,7 @@ def gather(tx: Tx, budget: Budget) -> Facts:
 
 
 def _accounts(tx: Tx, budget: Budget) -> Iterator[Account | None]:
-    """The active schedules; None at the end if there are more."""
+    """The active schedules; ends with None if there are more."""
     after, number = "", 0
     while page := tx.checks.list_active(after, PAGE):
         yield from page
@@ -151,7 +151,7 @@ def _accounts(tx: Tx, budget: Budget) -> Iterator[Account | None]:
 
 
 def _look_at(accounts: Iterable[Account | None], now: datetime) -> Schedules:
-    """What these schedules wait for and need; None among them: there are more."""
+    """What these schedules wait for and need; a None among them means that there are more."""
     found = Schedules()
     for account in accounts:
         if account is None:
@@ -169,7 +169,7 @@ def _look_at(accounts: Iterable[Account | None], now: datetime) -> Schedules:
 
 
 def _with_flows(found: Schedules, flows: Iterable[tuple[str, str, str]]) -> Schedules:
-    """With the secrets that the files of flows name."""
+    """Add the secrets that flow files name."""
     for namespace, name, source in flows:
         for secret in sorted(names_in(source)):
             found.secrets.setdefault((namespace, secret), f"flow {title_of(namespace, name)}")
@@ -189,7 +189,7 @@ def _note_needs(found: Schedules, account: Account, spec: ScheduleSpec) -> None:
 
 
 def misplaced(account: Account, now: datetime) -> Misplaced | None:
-    """A schedule that waits for the wrong time; what is asleep is told apart from these."""
+    """A schedule that waits for the wrong time; schedules that are asleep are found separately."""
     expected = None if account.wake_at is None else expected_state(account)
     if expected is None:
         return None
@@ -203,7 +203,7 @@ def misplaced(account: Account, now: datetime) -> Misplaced | None:
 
 
 def _is_moved(account: Account, expected: Expected, stored: datetime) -> bool:
-    """Whether the rules of its time zone no longer have the due time that is stored."""
+    """Whether its time zone's rules no longer yield the stored due time."""
     zoned = any(getattr(t, "tz", "UTC") not in ZONELESS for t in expected.spec.triggers)
     return zoned and not account.seen and not expected.due.yields(stored)
 
@@ -213,5 +213,5 @@ def _namespace(account: Account) -> str:
 
 
 def title_of(namespace: str, name: str) -> str:
-    """The name of a schedule, with its namespace where that is not `default`."""
+    """The name of a schedule, with its namespace unless that is `default`."""
     return name if namespace == "default" else f"{namespace}/{name}"
