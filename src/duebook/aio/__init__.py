@@ -1,6 +1,6 @@
 """The client for async programs: every use case as a coroutine, over a local or a remote client.
 
-Waiting for a run holds no thread.
+Waiting for a run does not occupy a thread.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class AsyncRuns(ThreadedRuns):
         self._wait = wait
 
     async def wait(self, run: str | Run, timeout: Timeout = None) -> Run:
-        """Wait until a run has ended, however it ended, and return it; raises WaitTimeout."""
+        """Wait until a run has ended, in any status, and return it; raises WaitTimeout."""
         seconds = read_timeout(timeout)
         return await self._wait(run if isinstance(run, str) else run.id, seconds)
 
@@ -79,7 +79,8 @@ class AsyncRuns(ThreadedRuns):
 class AsyncBook(AsyncPart):
     """A client whose methods are coroutines; safe to use from several event loops.
 
-    `when_ended` says when a run of this id has ended, in this process; or `wait` waits for it.
+    `when_ended` returns a future of the run with this id, in this process; `wait` waits for it
+    on a server.
     """
 
     def __init__(
@@ -99,10 +100,9 @@ class AsyncBook(AsyncPart):
     spread = threaded(Client.spread)
 
     async def wait(self, run: str | Run, timeout: Timeout = None) -> Run:
-        """Wait until a run has ended, however it ended, and return it.
+        """Wait until a run has ended, in any status, and return it.
 
-        `timeout` is a number of seconds or a duration such as `30s`; by default it waits for as
-        long as it takes.
+        `timeout` is a number of seconds or a duration such as `30s`; the default waits forever.
         Raises WaitTimeout if the run has not ended by then (it continues), and NotFound.
 
         >>> import asyncio, tempfile
@@ -206,7 +206,7 @@ class AsyncBook(AsyncPart):
         return AsyncZones(self._part.zones, self._threads)
 
     def stop(self) -> None:
-        """End the threads; calls under way go on to their end. The client itself stays open."""
+        """End the threads once their current calls finish. The client itself stays open."""
         self._threads.close()
 
     async def close(self) -> None:

@@ -1,5 +1,5 @@
 """Methods of a client as coroutines: each call runs in a thread of a bounded pool, so that the
-event loop never waits for a database or a server. Knows no use case."""
+event loop never waits for a database or a server. Does not depend on any use case."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 __all__ = ["THREADS", "AsyncPart", "Threads", "threaded"]
 
 THREADS: Final = 8
-"""Calls of one client at most that are under way at once; others wait their turn."""
+"""Maximum concurrent calls of one client; further calls wait."""
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class Threads:
-    """The pool of one client; its threads begin with the first call."""
+    """The thread pool of one client; its threads start with the first call."""
 
     def __init__(self, most: int = THREADS) -> None:
         self._pool = ThreadPoolExecutor(most, thread_name_prefix="duebook-aio")
 
     async def run(self, call: Callable[[], R]) -> R:
-        """Its result. If the caller is cancelled meanwhile, the call goes on to its end."""
+        """Run a call and return its result. If the caller is cancelled, the call still finishes."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
 
     def close(self) -> None:

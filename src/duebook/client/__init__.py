@@ -48,7 +48,7 @@ __all__ = ["PARTS", "TABLE", "Client"]
 
 
 def _as_given(_: str, value: Any) -> Any:
-    """The use case judges it."""
+    """Pass the value on: the use case validates it."""
     return value
 
 
@@ -161,8 +161,8 @@ class Client(Protocol):
     ) -> Readiness:
         """Whether everything that is due can run, and what prevents it.
 
-        Always returns 200; `ready` is false when something cannot run. Probes use `/readyz`, which
-        is about one node.
+        Always returns 200; `ready` is false when something cannot run. For probes of a single node,
+        use `/readyz`.
         """
 
     @operation(
@@ -217,12 +217,12 @@ class Client(Protocol):
     ) -> SpreadProposal:
         """Propose minutes for the schedules that may move, so that fewer runs start together.
 
-        Those may move that are named, have the label, or have `H` as their minute. Nothing is
-        changed: `definitions` are what `apply` would need.
+        The named schedules, those with the label, and those with `H` as their minute may move.
+        Nothing is changed: pass the returned `definitions` to `apply` to move them.
         """
 
     def problems(self) -> list[str]:
-        """What keeps queued runs of this namespace from starting, in words; usually nothing."""
+        """What prevents queued runs of this namespace from starting; usually empty."""
 
     @operation(
         *("enqueue_run", "POST", "/runs", Role.OPERATOR, "enqueue"),
@@ -248,9 +248,9 @@ class Client(Protocol):
         """Queue a run of a task, without a schedule.
 
         Returns 201 for a new run, and 200 with the run that has the `key`; `result` says what
-        happened to the payload. `unique` says until when a run keeps its key: `pending` (a worker
-        claims it), `active` (it ends), `forever` or a duration. `debounce` and `throttle` replace
-        the payload of a run that has not started.
+        happened to the payload. `unique` sets how long a run keeps its key: `pending` (until a
+        worker claims it), `active` (until it ends), `forever` or a duration. `debounce` and
+        `throttle` replace the payload of a run that has not started.
         """
 
     def close(self) -> None: ...
@@ -341,7 +341,7 @@ _SERVED: Final = (
         doc="Metrics of this process and of the database, in the format of Prometheus.",
     ),
 )
-"""What servers offer that is not a method of a client."""
+"""Operations of servers that are not methods of a client."""
 
 TABLE: Final[Mapping[str, UseCase]] = MappingProxyType(
     {found.name: found for part, kind in PARTS.items() for found in declared(part, kind)}

@@ -1,5 +1,5 @@
-"""The use cases of templates, the audit, and what all namespaces share: nodes, queues, quotas and
-tokens."""
+"""The use cases of templates, the audit log, and what all namespaces share: nodes, queues, quotas
+and tokens."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ class NodesClient(Protocol):
         node: _Node,
         stop: Annotated[bool, Given("Stop the node when its last run has finished.")] = False,
     ) -> LiveNode:
-        """Let a node start no more runs; those that it is running finish.
+        """Drain a node: it starts no more runs, and finishes those that are running.
 
-        What it had claimed and not started is returned to the queue. The node continues to plan
-        and to serve the API until it stops. It is named by its id, by its name if no other live
+        Runs that it had claimed but not started are returned to the queue. The node continues to
+        plan and to serve the API until it stops. Name it by its id, by its name if no other live
         node has that, or by name and process id, such as `worker-3:4711`.
         """
 
@@ -194,7 +194,7 @@ class TemplatesClient(Protocol):
 
     @operation("save_template", "PUT", "/templates/{name}", Role.OPERATOR, "template save")
     def save(self, name: _Template, by: By = "", **defaults: Any) -> ScheduleTemplate:
-        """Save some fields of a definition as a template; they replace all that it had."""
+        """Save some fields of a definition as a template; they replace all previous ones."""
 
     @operation(
         *("remove_template", "DELETE", "/templates/{name}", Role.OPERATOR, "template rm"),
@@ -274,9 +274,9 @@ class NamespacesClient(Protocol):
     ) -> NamespaceUse:
         """Set how long a namespace keeps its runs, with their logs and outputs.
 
-        What is older is deleted within minutes. The name `*` stands for every namespace without a
-        keep of its own; the default is 90 days. Schedules can say otherwise with `keep` and
-        `keep_last`.
+        Older runs are deleted within minutes. The name `*` stands for every namespace without a
+        setting of its own; the default is 90 days. A schedule's own `keep` and `keep_last` take
+        precedence.
         """
 
     @needs_database("recounting a namespace")

@@ -20,7 +20,7 @@ RuleList = list[AlertRule]  # inside the class below `list` is a method
 
 
 def _as_given(_: str, value: Any) -> Any:
-    """The use case judges it."""
+    """Pass the value on: the use case validates it."""
     return value
 
 
@@ -103,7 +103,7 @@ class AlertsClient(Protocol):
         "alert silence",
     )
     def silence(self, name: _Rule, until: str | datetime | None = None) -> AlertRule:
-        """Send no problems of a rule until a time; null ends the silence."""
+        """Send no alerts of a rule until a time; null ends the silence."""
 
     @operation(
         *("test_alert_rule", "POST", "/alerts/rules/{name}/test", Role.OPERATOR, "alert test"),
@@ -127,4 +127,4 @@ class AlertsClient(Protocol):
         only_open: Annotated[bool, Given("Only problems that are not over.", alias="open")] = False,
         cursor: Cursor = None,
     ) -> AlertList:
-        """List problems, newest first, also those that are over."""
+        """List problems, newest first, including those that are over."""

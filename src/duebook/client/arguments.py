@@ -1,4 +1,4 @@
-"""The notes on the arguments of use cases: help, bounds, how the server reads them and how the
+"""Annotations for the arguments of use cases: help, bounds, how the server reads them and how the
 remote client sends them."""
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is asked of a value that a request gives."""
+    """The requirements for a value in a request."""
 
     description: str = ""
     alias: str | None = None
-    """its name in the request, where that is another than the argument's"""
+    """its name in the request, if it differs from the argument's"""
     ge: int | None = None
     le: int | None = None
     max_length: int | None = None
-    """of a text, or of a list"""
+    """of a text or a list"""
     pattern: str | None = None
     in_query: bool = False
-    """whether it stands in the query although the request has a body"""
+    """whether it is in the query although the request has a body"""
     json: Any = None
-    """its type in the OpenAPI document, where that says more"""
+    """its type in the OpenAPI document, if that is more specific"""
     read: Callable[[str, Any], Any] | None = None
-    """how the server reads it from a body; None: as its type says"""
+    """how the server reads it from a body; None: by its type"""
     send: Callable[[Any], Any] | None = None
-    """what the remote client makes of it before it is sent; raises as the books would"""
+    """how the remote client converts it before sending; raises as the local client would"""
 
 
 NOT_SENT: Final = Given("not sent")
-"""Said about what only the database itself takes."""
+"""For arguments that only a local client takes."""
 
 
 JUDGED: Final = Given(read=lambda _, value: value)
-"""Said about what the use case itself judges, all at once."""
+"""For arguments that the use case validates itself, so that it can report all problems at once."""
 
 
 def named(what: str, least: int = 0) -> Given:
@@ -87,14 +87,14 @@ def labels_read(description: str) -> Given:
 
 
 def check_run_id(value: object) -> str:
-    """An id, or the beginning of one; raises NotFound."""
+    """An id, or its first characters; raises NotFound for anything else."""
     if isinstance(value, str) and looks_like_prefix(value):
         return value
     raise NotFound(f'run "{shorten(value)}" does not exist; an id looks like {new_id()}')
 
 
 def labels_in_query(value: Any) -> Any:
-    """An object of labels as the texts that stand in a query."""
+    """An object of labels as a list of texts for a query."""
     if isinstance(value, Mapping):
         return [f"{name}:{text}" for name, text in value.items()]
     return value
@@ -110,7 +110,7 @@ Payload = Annotated[dict[str, Any] | None, Given("Replaces the payload of the sc
 DUE_FROM: Final = Given("Due at this time or later.")
 DUE_UNTIL: Final = Given("Due at this time or earlier.")
 AT_ONCE: Final = Given(send=parse_instant)
-"""An instant whose text is read here already, as the books would."""
+"""An instant that the client already parses, as the database would."""
 CURSOR: Final = Given("The `next_cursor` of the previous page of the same list.")
 Cursor = Annotated[str | None, CURSOR]
 LIMIT: Final = Given(

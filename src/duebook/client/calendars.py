@@ -57,8 +57,8 @@ class CalendarsClient(Protocol):
     def preview(self, name: _Calendar, **definition: Any) -> CalendarEdit:
         """Show what saving this definition would change, without saving it.
 
-        The days that the calendar gains and loses, and the due times that appear and disappear, of
-        up to 1,000 schedules; `until` is how far they were compared.
+        Lists the days that the calendar gains and loses, and the due times that appear and
+        disappear, for up to 1,000 schedules; `until` is the instant up to which they were compared.
         """
 
     @operation(
@@ -87,7 +87,7 @@ class CalendarsClient(Protocol):
 class WindowsClient(Protocol):
     @operation("list_windows", "GET", "/windows", Role.VIEWER, "window ls")
     def list(self) -> WindowList:
-        """List the maintenance windows of a namespace by their start, also those that are over."""
+        """List the maintenance windows of a namespace by their start, including ended ones."""
 
     @operation(
         *("add_window", "POST", "/windows", Role.OPERATOR, "window add"),

@@ -102,7 +102,7 @@ class CatchupClient(Protocol):
     ) -> BulkDecision:
         """Approve or reject the held due times of all schedules that have all of the labels.
 
-        `newest` and `reject_rest` count for each schedule, and only with `approve`. Each schedule
-        is decided separately: one that cannot be decided is counted in `refused` and stays as it
-        is. After a failure, the same request does the rest.
+        `newest` and `reject_rest` apply to each schedule, and only with `approve`. Each schedule is
+        decided separately: one that cannot be decided is counted in `refused` and stays unchanged.
+        After a failure, the same request does the rest.
         """

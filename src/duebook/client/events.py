@@ -1,4 +1,4 @@
-"""The use cases of the log of events, and of the groups and sinks that read it."""
+"""The use cases of the event log, and of the groups and sinks that read it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _Letter = Annotated[str | None, Given("Only this one; by default all of them.", 
 
 
 def _on_a_page(limit: Any) -> Any:
-    """As many as a server gives at once; what is no number is for the server to refuse."""
+    """The limit, reduced to what a server returns at once; the server rejects non-numbers."""
     most = LIMIT.le
     return most if isinstance(limit, int) and most is not None and limit > most else limit
 
@@ -56,7 +56,7 @@ def _read_options(key: str, value: Any) -> dict[str, Any]:
 
 
 class EventsClient(EventReader, Protocol):
-    """The log of events of a namespace, and the groups and sinks that read it."""
+    """The event log of a namespace, and the groups and sinks that read it."""
 
     @operation(
         *("list_events", "GET", "/events", Role.VIEWER, "events tail"), media=("text/event-stream",)
@@ -79,8 +79,8 @@ class EventsClient(EventReader, Protocol):
         """List the events of a namespace in the order of the log; secrets in their data are hidden.
 
         With `Accept: text/event-stream` the response is an endless stream. It starts at the end
-        of the log unless `after` or `since` is given, and has an event `event` for each, whose id
-        is its position.
+        of the log unless `after` or `since` is given, and each event has the type `event` and its
+        position as the id.
         """
 
     @operation(
@@ -98,7 +98,7 @@ class EventsClient(EventReader, Protocol):
         type: Annotated[str | None, JUDGED] = None,
         connection: Annotated[Any, NOT_SENT] = None,
     ) -> str:
-        """Publish an event; the groups and sinks that read its topic get it."""
+        """Publish an event; the groups and sinks that read its topic receive it."""
 
     @operation(
         "get_position", "GET", "/events/position", Role.VIEWER, "events tail", result="position"
@@ -111,7 +111,8 @@ class EventsClient(EventReader, Protocol):
     ) -> int:
         """Get the position of the end of the log, or of the last event before `since`.
 
-        A token for some namespaces gets the position of the last event of this one up to there.
+        A token for some namespaces gets the position of the last event of this namespace before
+        that.
         """
 
     @operation("list_topics", "GET", "/events/topics", Role.VIEWER, "events topics")
@@ -161,10 +162,10 @@ class EventsClient(EventReader, Protocol):
     ) -> tuple[Consumer, str | None]:
         """Create or change a sink, which publishes events to a webhook or to Kafka.
 
-        It gets the events of its namespace; with `types` only those, and with `labels` only those
-        of schedules that have all of them. An existing sink continues where it is. A webhook
-        without a secret is given one, which is shown only this once. `***` keeps a secret, as long
-        as no endpoint changes: the URL, or Kafka's servers, token endpoint and protocol.
+        It receives the events of its namespace; with `types` only those, and with `labels` only
+        those of schedules that have all of them. An existing sink keeps its position. For a webhook
+        without a secret one is created, and shown only this once. `***` keeps a secret, if no
+        endpoint changes: the URL, or Kafka's servers, token endpoint and protocol.
         """
 
     @operation(
@@ -184,7 +185,7 @@ class EventsClient(EventReader, Protocol):
         status=204,
     )
     def remove_ping(self, name: _Schedule) -> None:
-        """Send no more pings about a schedule."""
+        """Stop sending pings about a schedule."""
 
     @operation(
         *("remove_consumer", "DELETE", "/events/consumers/{name}", Role.ADMIN, "events rm"),
@@ -243,7 +244,7 @@ class EventsClient(EventReader, Protocol):
         """Get an event by its id."""
 
     def sinks(self) -> Consumers:
-        """The sinks among the consumers."""
+        """List the sinks among the consumers."""
 
     @needs_database("consuming events")
     def consume(

@@ -34,8 +34,8 @@ def _check_limit(limit: int) -> int:
 
 
 class RunsClient(Protocol):
-    """Every method takes an id or the beginning of one; raises NotFound, and Conflict for one that
-    several runs begin with."""
+    """Every method takes an id or its first characters; raises NotFound, and Conflict if several
+    runs match."""
 
     @operation("list_runs", "GET", "/runs", Role.VIEWER, "runs")
     def list(
@@ -74,10 +74,10 @@ class RunsClient(Protocol):
             Given("How long to wait: a duration, or seconds; 30s by default, at most 1m."),
         ] = None,
     ) -> Run:
-        """Wait until a run has ended; returns it as it is then, or when the time is up.
+        """Wait until a run has ended; returns the run as it is then, or when the time is up.
 
-        The `status` says whether it has ended; if not, send the request again. Programs that use
-        the Python client get a WaitTimeout instead when their own timeout is over.
+        Its `status` shows whether it has ended; if not, send the request again. The Python client
+        raises WaitTimeout instead when its own timeout is over.
         """
 
     def wait_all(
@@ -129,4 +129,4 @@ class RunsClient(Protocol):
         """
 
     def short_ids(self, runs: Sequence[Run]) -> dict[str, str]:
-        """For each id, a beginning of it that only this run has for now."""
+        """For each id, return the shortest prefix that currently identifies the run."""

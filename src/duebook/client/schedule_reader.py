@@ -113,8 +113,8 @@ class ScheduleReaderClient(Protocol):
         name: ScheduleName,
         count: Annotated[int, Given("How many to list.", ge=1, le=MOST_PREVIEWED)] = 10,
     ) -> DueTimeList:
-        """List the next due times, with skips and moves applied; of a flow, also those at which it
-        is stopped or restarted."""
+        """List the next due times, with skips and moves applied; for a flow, also the times at
+        which it is stopped or restarted."""
 
     @operation(
         *("explain_schedule", "GET", "/schedules/{name}/explain", Role.VIEWER, "explain"),

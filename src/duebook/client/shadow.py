@@ -36,7 +36,7 @@ class ShadowClient(Protocol):
     @operation("list_shadow", "GET", "/shadow", Role.VIEWER, "shadow ls")
     def list(self) -> SwitchList:
         """List when shadow mode was turned on and off in a namespace, in the order in which that
-        counts."""
+        applies."""
 
     @operation("shadow_on", "POST", "/shadow/on", Role.OPERATOR, "shadow on")
     def on(
@@ -44,15 +44,15 @@ class ShadowClient(Protocol):
     ) -> ShadowSwitch:
         """Record due times instead of running them, from `at` on.
 
-        Without a schedule and labels, all schedules of the namespace, also those that are created
-        later. Earlier due times are not affected, nor are runs that exist.
+        Without a schedule and labels, it applies to all schedules of the namespace, including those
+        created later. Earlier due times and existing runs are not affected.
         """
 
     @operation("shadow_off", "POST", "/shadow/off", Role.OPERATOR, "shadow off")
     def off(
         self, schedule: _Schedule = "", labels: _Labels = None, at: _At = None, by: By = ""
     ) -> ShadowSwitch:
-        """Run due times from `at` on; earlier ones stay recorded and never run by themselves."""
+        """Run due times from `at` on; earlier ones stay recorded, and run only by a backfill."""
 
     @operation("report_shadow", "GET", "/shadow/report", Role.VIEWER, "shadow report")
     def report(
@@ -65,4 +65,4 @@ class ShadowClient(Protocol):
         ] = None,
         limit: Annotated[int, Given("The most to return.", ge=1, le=MOST_REPORTED)] = 1_000,
     ) -> RunList:
-        """List the due times that shadow mode recorded, in their order."""
+        """List the due times that shadow mode recorded, in order."""

@@ -1,5 +1,5 @@
-"""One use case as the table has it: what servers, remote clients, the command line, the permission
-matrix and the docs know about it. Methods of the Protocols here declare theirs by `operation`."""
+"""One use case in the table: all that servers, remote clients, the command line, the permission
+matrix and the docs need to know. Methods of the Protocols declare theirs with `operation`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["V1", "Argument", "UseCase", "declared", "needs_database", "operation
 
 V1: Final = "/api/v1"
 Place = Literal["path", "query", "body", "rest", "version", "here"]
-"""Where a request has an argument; `rest`: the other fields of the body, `here`: nowhere."""
+"""Where a request has an argument; `rest`: the other fields of the body, `here`: it is not sent."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -30,7 +30,7 @@ class Argument:
     name: str
     place: Place
     hint: Any
-    """its type, without what is said about it"""
+    """its type, without annotations"""
     given: Given
     default: Any = inspect.Parameter.empty
 
@@ -49,14 +49,14 @@ class Argument:
 
     @property
     def kinds(self) -> tuple[Any, ...]:
-        """The types that it may have, but None."""
+        """The types that it may have, except None."""
         if get_origin(self.hint) not in (Union, UnionType):
             return (self.hint,)
         return tuple(kind for kind in get_args(self.hint) if kind is not NoneType)
 
     @property
     def kind(self) -> Any:
-        """What it is in a query: str, int, bool, list[str] or a Literal."""
+        """Its type in a query: str, int, bool, list[str] or a Literal."""
         kinds = self.kinds
         if any(get_origin(kind) is Sequence for kind in kinds):
             return list[str]
@@ -66,40 +66,40 @@ class Argument:
 
 @dataclass(frozen=True)
 class UseCase:
-    """One method of one path; by default one about a namespace."""
+    """One method of one path; by default, one within a namespace."""
 
     name: str
     """its id in the OpenAPI document"""
     method: str
     path: str
     role: Role | None
-    """the least that it needs; None: it is open to everybody"""
+    """the lowest role that may use it; None: anyone may"""
     cli: tuple[str, ...] = ()
     """the commands for it"""
     no_cli: str = ""
-    """why there is none"""
+    """why there is no command for it"""
     everywhere: bool = False
-    """whether it concerns all namespaces, and needs a token for all of them"""
+    """whether it covers all namespaces, and needs a token for all of them"""
     shared: bool = False
-    """whether it is about what all namespaces share, and takes none"""
+    """whether it concerns things that all namespaces share, and has no namespace"""
     tag: str = ""
     status: int = 200
     errors: tuple[int, ...] = ()
-    """statuses of refusals besides those that every operation has"""
+    """error statuses besides those that every operation has"""
     also: tuple[int, ...] = ()
-    """other statuses with the same shape"""
+    """other success statuses with the same body"""
     media: tuple[str, ...] = ()
-    """other kinds of content that it may answer with"""
+    """other content types of the response"""
     bulk: bool = False
-    """whether it takes many things at once, and so a larger body than others"""
+    """whether it takes many items at once, and so allows a larger body"""
     reads: bool = False
-    """whether it changes nothing although it is no GET"""
+    """whether it changes nothing although it is not a GET"""
     keyless: bool = False
-    """whether it refuses an Idempotency-Key: each request is done"""
+    """whether it rejects an Idempotency-Key: every request is executed"""
     computes: bool = False
-    """whether it computes due times, and so takes turns with others"""
+    """whether it computes due times, and so is limited in parallel use"""
     result: str | tuple[str, ...] = ""
-    """the member of the answer that the result is in; several are a tuple"""
+    """the member of the response that contains the result; several are a tuple"""
     call: Callable[..., Any] | None = None
     """the method of the Protocol that declares it"""
     part: str = ""
@@ -112,7 +112,7 @@ class UseCase:
 
     @property
     def audited(self) -> bool:
-        """Whether it changes something: then the audit says who did."""
+        """Whether it changes something, and so is recorded in the audit log."""
         return self.writes and not self.reads
 
     @property
@@ -157,7 +157,7 @@ class UseCase:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Those of its arguments, but for the fields of a definition."""
+        """The names of its arguments, except the fields of a definition."""
         return frozenset(one.name for one in self.arguments if one.place != "rest")
 
     def _argument(self, parameter: inspect.Parameter) -> Argument:
@@ -177,7 +177,7 @@ class UseCase:
         return Argument(parameter.name, place, hint, given, parameter.default)
 
     def unknown(self, given: Collection[str]) -> list[str]:
-        """The filters among names that a list does not have."""
+        """The given filters that a list does not have."""
         if get_origin(self.returns) is not Listing:
             return []
         return [name for name in given if name not in self._signature.parameters]
@@ -196,7 +196,7 @@ class UseCase:
 def operation(
     name: str, method: str, path: str, role: Role, *cli: str, **more: Any
 ) -> Callable[[F], F]:
-    """Declare which operation a method of a Protocol is; `more` are fields of UseCase."""
+    """Declare the operation of a Protocol's method; `more` are fields of UseCase."""
 
     def declare(function: F) -> F:
         found = UseCase(name, method, V1 + path, role, cli, doc=function.__doc__ or "", **more)
@@ -208,7 +208,7 @@ def operation(
 
 
 def part_of(name: str, result: str, **asked: Any) -> Callable[[F], F]:
-    """Declare that a method of a Protocol is answered by another one's operation, `asked` so."""
+    """Declare that a method uses another method's operation, with the arguments `asked`."""
 
     def declare(function: F) -> F:
         vars(function)["part_of"] = (name, result, asked)
@@ -218,7 +218,7 @@ def part_of(name: str, result: str, **asked: Any) -> Callable[[F], F]:
 
 
 def needs_database(what: str) -> Callable[[F], F]:
-    """Declare that a method of a Protocol works on the database itself: no server does it."""
+    """Declare that a method of a Protocol works on the database itself, not through a server."""
 
     def declare(function: F) -> F:
         vars(function)["needs_database"] = what
@@ -228,7 +228,7 @@ def needs_database(what: str) -> Callable[[F], F]:
 
 
 def declared(part: str, kind: type[Any]) -> Iterator[UseCase]:
-    """The use cases that the methods of a Protocol declare, in their order."""
+    """The use cases that the methods of a Protocol declare, in order."""
     for base in reversed(kind.__mro__):
         for value in vars(base).values():
             found = getattr(value, "use_case", None)

@@ -1,4 +1,4 @@
-"""The client of a server far away: the surface of `book`, spoken over REST."""
+"""The client of a remote server: the same interface as `book`, over REST."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The books of a server: every use case of `client`, each a request."""
+"""A namespace on a server: every use case of `client`, each as a request."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class RemoteBook(Closing):
         return AsyncBook(self, wait=self.runs.wait_async)
 
     def role(self) -> Role:
-        """What the token in use may do; raises Unavailable if the server does not respond."""
+        """The role of the token in use; raises Unavailable if the server does not respond."""
         return Role(self._server.get("me", namespaced=False)["role"])
 
     def problems(self) -> list[str]:

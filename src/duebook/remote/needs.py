@@ -1,4 +1,4 @@
-"""What no server does for somebody far away, and the words for it."""
+"""The error for operations that a server does not offer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["NeedsDatabase", "needs_database"]
 
 
 class NeedsDatabase(Invalid):
-    """Something that works on the database itself, not through a server."""
+    """An operation works on the database itself, not through a server."""
 
     code = "needs_database"
 

@@ -1,4 +1,4 @@
-"""The parts of the books of a server: what the table says, and what takes more than one request."""
+"""The parts of a remote client: derived from the table, plus what takes more than one request."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ __all__ = [
 ]
 
 EDITED: Final = 10
-"""Due times that a server shows before and after an edit."""
+"""How many due times a server shows before and after an edit."""
 
 
 class RemoteSchedules(Part, SchedulesClient):
-    """As Schedules; who does something is whoever the token belongs to, not `by`."""
+    """As Schedules; the author of changes is the owner of the token, not `by`."""
 
     def create_many(
         self, definitions: Iterable[Mapping[str, Any]], by: str = "", owner: str = ""
@@ -86,7 +86,7 @@ class RemoteSchedules(Part, SchedulesClient):
         made = [brief["id"] for brief in form["items"]]
         found: dict[str, Schedule] = {}
         left, cursor = set(made), None
-        while left:  # the answer has only what is new about them
+        while left:  # the response has only their new fields
             page = self.list(sort="-created_at", cursor=cursor, limit=PAGE)
             found |= {schedule.id: schedule for schedule in page if schedule.id in left}
             left -= found.keys()
@@ -167,7 +167,7 @@ class RemoteRuns(Part, RunsClient):
         return "cancelled" if form["status"] == "cancelled" else "requested"
 
     def short_ids(self, runs: Sequence[Run]) -> dict[str, str]:
-        """Beginnings that tell these runs apart; the server says so, should one mean others too."""
+        """Prefixes that distinguish these runs; the server reports one that matches other runs."""
         ids = sorted(run.id for run in runs)
         pairs = zip(ids, [None, *ids], [*ids[1:], None], strict=False)
         return {own: _beginning(own, before, after) for own, before, after in pairs}
@@ -181,7 +181,7 @@ def _beginning(own: str, *others: str | None) -> str:
 
 
 class RemoteEvents(Part, EventsClient):
-    """As Events; what is secret in the data of events is hidden."""
+    """As Events; secrets in the data of events are hidden."""
 
     def publish(
         self,
@@ -202,7 +202,7 @@ class RemoteEvents(Part, EventsClient):
 
 
 class RemoteFlows(Part, FlowsClient):
-    """As Flows; the texts of files are the database's own."""
+    """As Flows; the texts of files can only be read from the database."""
 
 
 class RemoteNodes(Part, NodesClient):
@@ -250,7 +250,7 @@ class RemoteAudit(Part, AuditClient):
 
 
 class RemoteNamespaces(Part, NamespacesClient):
-    """As Namespaces; only those that the token sees are listed."""
+    """As Namespaces; lists only those that the token has access to."""
 
 
 class RemoteTokens(Part, TokensClient):

@@ -1,4 +1,4 @@
-"""Turns the refusals of a server back into the errors that the books themselves would raise."""
+"""Turns error responses of a server into the errors that a local client would raise."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ _FAMILIES: Final[dict[int, type[DuebookError]]] = {
     503: Unavailable,
     504: Unavailable,
 }
-"""For codes that no class here has."""
+"""For codes without a class here."""
 
 
 def error_of(answer: httpx2.Response, url: str) -> DuebookError:
-    """The error that an answer means; one that is no problem+json comes from somebody else."""
+    """The error of a response; one without problem+json is not from a Duebook server."""
     form = _form(answer)
     code, detail = form.get("code"), form.get("detail")
     if not isinstance(code, str) or not isinstance(detail, str):

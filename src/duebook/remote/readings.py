@@ -1,5 +1,5 @@
-"""Reads back what a server shows, by the type of the result: field by field, but for what holds
-definitions and for what is shown beside other things."""
+"""Decodes the responses of a server by the type of the result: field by field, except types that
+contain definitions or need more than their own form."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def read_value(kind: Any, form: Any, about: Form) -> Any:
 
 
 def read_schedule(form: Form) -> Schedule:
-    """A definition that nobody here can read is left out, and `problem` says why."""
+    """Decode a schedule; an unreadable definition is left out, and `problem` explains it."""
     spec, problem = None, form.get("problem")
     if form.get("target") is not None:
         try:
@@ -73,7 +73,7 @@ def read_schedule(form: Form) -> Schedule:
 
 
 def _read_definition(form: Form, name: str) -> ScheduleSpec:
-    """As far as it is shown: what its target and its payload hide stays hidden."""
+    """Decode what is shown of a definition: hidden values in target and payload stay hidden."""
     given = {key: form[key] for key in FIELDS if key in form and key != "payload"}
     spec = load_spec(given | {"target": load_shown(form["target"])}, name)
     return replace(spec, payload=form.get("payload", {}))
@@ -85,7 +85,7 @@ def read_revision(form: Form, name: str) -> Revision:
     if definition is not None:
         try:
             spec = _read_definition(definition, name)
-        except Invalid:  # a newer server knows more policies
+        except Invalid:  # a newer server has more policies
             spec = None
     return decode(Revision, form, spec=spec)
 
@@ -97,7 +97,7 @@ def read_edit(form: Form, name: str) -> Edited:
 
 
 def _read_line(form: Form) -> tuple[Page, LogLine]:
-    """A line of a log and its place there."""
+    """A line of a log and its position."""
     attempt, _, seq = form["place"].partition(".")
     return Page(int(attempt), int(seq)), decode(LogLine, form)
 
@@ -121,4 +121,4 @@ _READERS: Final[dict[Any, Callable[[Any, Form], Any]]] = {
     Schedule: lambda form, _: read_schedule(form),
     tuple[Page, LogLine]: lambda form, _: _read_line(form),
 }
-"""What is not read field by field, or not from the form alone."""
+"""For types that are not decoded field by field, or need more than their own form."""

@@ -1,5 +1,5 @@
-"""Use cases as requests: the table says what goes into the path, the query and the body, and the
-annotated result how the answer is read."""
+"""Use cases as requests: the table defines what goes into the path, the query and the body; the
+type of the result defines how the response is decoded."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Part:
-    """A part of the books of a server. Subclasses name its Protocol, whose methods they get, and
-    write by hand what takes more than one request."""
+    """A part of a remote client. Subclasses name its Protocol and get its methods; they implement
+    only those that take more than one request."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -43,16 +43,16 @@ class Part:
 
     @classmethod
     def of(cls, server: Server) -> Self:
-        """As a plain call, which mypy refuses: it does not see the methods that are made here."""
+        """Like a plain call, which mypy rejects because it does not see the generated methods."""
         return cls(server)
 
     def ask(self, operation: str, **given: Any) -> Any:
-        """What the server answers to the arguments of a use case, as JSON."""
+        """Send the arguments of a use case; returns the response as JSON."""
         return send(self._server, TABLE[operation], given)
 
 
 def _method(function: Any) -> Callable[..., Any] | None:
-    """The method that a method of a Protocol declares; None: it declares none."""
+    """The implementation that a Protocol's method declares; None if it declares none."""
     said: dict[str, Any] = getattr(function, "__dict__", {})
     if "needs_database" in said:
         return wraps(function)(_refusal(said["needs_database"]))
@@ -74,7 +74,7 @@ def _method(function: Any) -> Callable[..., Any] | None:
 def ask(
     server: Server, case: UseCase, given: Mapping[str, Any], others: Mapping[str, Any] = NOTHING
 ) -> Any:
-    """The result of a use case with these arguments; `others` are for the server to refuse."""
+    """The result of a use case with these arguments; the server rejects `others`."""
     about = {"namespace": server.namespace, **given}
     if get_origin(case.returns) is Listing:
         return _pages(server, case, given, about, others)
@@ -82,7 +82,7 @@ def ask(
 
 
 def send(server: Server, case: UseCase, given: Mapping[str, Any]) -> Any:
-    """The JSON that a server answers with."""
+    """Send a request, and return the JSON of the response."""
     path, query, body = _path(case, given), _sent(case, given, "query"), None
     here = not (case.shared or case.everywhere)
     if case.method == "GET":
@@ -122,7 +122,7 @@ def _path(case: UseCase, given: Mapping[str, Any]) -> list[str]:
 
 
 def _sent(case: UseCase, given: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """What is given, by its names in the request; None is as good as nothing."""
+    """The given arguments, by their names in the request; None counts as not given."""
     found = {
         one.key: _checked(one, given[one.name])
         for one in case.arguments
@@ -138,13 +138,13 @@ def _checked(argument: Argument, value: Any) -> Any:
 
 
 def _rest(case: UseCase, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a definition, whose None means something."""
+    """The fields of a definition, in which None is a value."""
     names = [one.name for one in case.arguments if one.place == "rest"]
     return {key: value for name in names for key, value in given.get(name, {}).items()}
 
 
 def _refusal(what: str) -> Callable[..., NoReturn]:
-    """A function, and no `partial`: Python 3.13 warns of those that stand in a class."""
+    """A function instead of a `partial`: Python 3.13 warns about those in a class."""
 
     def refuse(*_: Any, **__: Any) -> NoReturn:
         raise needs_database(what)

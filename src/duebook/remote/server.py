@@ -1,4 +1,4 @@
-"""One server and the token for it: sends requests, reads JSON, raises what it refuses."""
+"""One server and the token for it: sends requests, decodes JSON, raises the server's errors."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 __all__ = ["Server", "is_loopback_url"]
 
 PAGE: Final = 1_000
-"""As many as a server gives at once."""
+"""The maximum number of items that a server returns at once."""
 TIMEOUT: Final = httpx2.Timeout(60.0, connect=5.0)
 TRIES: Final = 2
-"""How often a request is sent that is safe to repeat, when a connection breaks."""
+"""How often a request that is safe to repeat is sent if a connection breaks."""
 
 
 class Server:
     """Safe to use from several threads."""
 
     def __init__(self, url: str, token: str | None, namespace: str) -> None:
-        """Raises Invalid for what is no address of a server."""
+        """Raises Invalid if the URL is not the address of a server."""
         self.url = _checked(url)
         self.namespace = namespace
         headers = {"User-Agent": f"duebook/{__version__}", "Accept": "application/json"}
@@ -49,8 +49,8 @@ class Server:
             "base_url": self.url,
             "headers": headers,
             "timeout": TIMEOUT,
-            "verify": self.url.startswith("https:"),  # it takes a while to read all certificates
-            "trust_env": not is_loopback_url(self.url),  # no proxy leads back to this machine
+            "verify": self.url.startswith("https:"),  # loading all certificates is slow
+            "trust_env": not is_loopback_url(self.url),  # a proxy cannot reach it
         }
         self._client = httpx2.Client(**self._how)
 
@@ -58,7 +58,7 @@ class Server:
         return self._ask("GET", path, None, self._query(parameters, namespaced), repeat=True)
 
     def connect_async(self) -> httpx2.AsyncClient:
-        """Connections for one event loop; whoever asks for them closes them."""
+        """Connections for one event loop; the caller closes them."""
         return httpx2.AsyncClient(**self._how)
 
     async def get_async(
@@ -74,7 +74,7 @@ class Server:
         return found
 
     def post(self, *path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Done once, also when a connection breaks and it is sent again."""
+        """Takes effect once, even if it is sent again because a connection broke."""
         return self._ask("POST", path, body or {}, self._query({}), key=new_id(), repeat=True)
 
     def send(
@@ -86,14 +86,14 @@ class Server:
         namespaced: bool = True,
         **parameters: Any,
     ) -> Any:
-        """PUT, PATCH and DELETE; with a version only if that is the latest."""
+        """PUT, PATCH and DELETE; with a version, only if that is the latest."""
         query = self._query(parameters, namespaced)
         return self._ask(method, path, body, query, version=version)
 
     def pages(
         self, read: Callable[[dict[str, Any]], T], limit: int, *path: str, **parameters: Any
     ) -> Listing[T]:
-        """Up to `limit` things, however many requests that takes, and where the next begin."""
+        """Up to `limit` items, in as many requests as needed, and the cursor for the next ones."""
         found: Listing[T] = Listing()
         cursor = parameters.pop("cursor", None)
         while True:
@@ -155,7 +155,7 @@ class Server:
         )
 
     def _unknown(self, error: DuebookError) -> DuebookError:
-        """Who asks knows better than the server whether there was a token."""
+        """The client knows better than the server whether it sent a token."""
         told = f"{self.url} needs a token; give --token, or DUEBOOK_TOKEN"
         if "authorization" in self._client.headers:
             told = (
@@ -192,7 +192,7 @@ def _checked(url: str) -> str:
         known = parts.scheme in ("http", "https") and bool(parts.hostname)
         known = known and url.isprintable() and " " not in url
         plain = not (parts.username or parts.password or parts.query or parts.fragment)
-        _ = parts.port  # one that is none raises
+        _ = parts.port  # raises if it is not a port
     except ValueError:
         known = plain = False
     if not known or not plain:
@@ -211,7 +211,7 @@ def _place(path: tuple[str, ...]) -> str:
 
 
 def _part(name: object) -> str:
-    """A part of a path; no name has a slash in it, and nothing is at such a place."""
+    """A part of a path. Names do not contain slashes; one with a slash is not found."""
     if not isinstance(name, str) or not name.strip(".") or "/" in name:
         raise NotFound(f'"{shorten(name)}" does not exist')
     try:
@@ -221,7 +221,7 @@ def _part(name: object) -> str:
 
 
 def _text(value: Any) -> Any:
-    """A value as it stands in a query; several are given as a list."""
+    """A value as text for a query; several values as a list."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):
@@ -240,7 +240,7 @@ def _body(body: Mapping[str, Any]) -> bytes:
 
 
 def plain(value: Any) -> Any:
-    """What stands for a value of Python in JSON; raises Invalid."""
+    """A Python value in its JSON form; raises Invalid."""
     match value:
         case datetime():
             return format_instant(parse_instant(value))

@@ -1,5 +1,5 @@
-"""Waits for a run on a server: each request waits there for a while, and is sent again. What to do
-next is decided by a value that knows no connection, for threads and event loops alike."""
+"""Waits for a run on a server: each request waits there for a while, and is sent again. A value
+without a connection decides the next step, for threads and event loops alike."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["Patience", "wait_for_run", "wait_for_run_async"]
 
 HOLD: Final = 20.0
-"""Seconds that a server is asked to wait; proxies cut requests that take much longer."""
+"""Seconds that the server is asked to wait; proxies abort requests that take much longer."""
 REST: Final = 1.0
-"""Seconds between two requests, when the server has no place for one that waits."""
+"""Seconds between two requests when the server has no slot for a waiting request."""
 LONGEST_REST: Final = 5.0
 PATIENCE: Final = 30.0
-"""Seconds for which a server may be out of reach before the caller is told."""
+"""Seconds for which a server may be unavailable before the caller gets an error."""
 
 
 class Patience:
@@ -50,11 +50,11 @@ class Patience:
 
     @property
     def hold(self) -> str:
-        """How long the next request waits on the server."""
+        """How long the next request should wait on the server."""
         return f"{min(self._left, HOLD):.3f}"
 
     def heard(self, form: dict[str, Any]) -> Run | None:
-        """The run if it has ended; None: ask again. Raises WaitTimeout."""
+        """The run if it has ended; None: send another request. Raises WaitTimeout."""
         self._heard_at, self._rest = self._clock(), REST
         run = decode(Run, form)
         if not run.is_active:
@@ -64,8 +64,8 @@ class Patience:
         return None
 
     def failed(self, error: Unavailable) -> float:
-        """How many seconds to rest before the next request; raises the error when there was no
-        answer for long, or never one, and WaitTimeout."""
+        """Seconds to pause before the next request. Raises the error if the server never responded,
+        or has not for a long time, and WaitTimeout."""
         out_of_reach = error.code != "busy"
         if out_of_reach and (self._heard_at is None or self._clock() - self._heard_at > PATIENCE):
             raise error
