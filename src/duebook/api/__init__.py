@@ -1,1 +1,1 @@
-"""The REST API: an edge of HTTP around the client `book`; handlers decide nothing."""
+"""The REST API: an HTTP layer around the client `book`; handlers make no decisions."""

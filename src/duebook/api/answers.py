@@ -1,4 +1,4 @@
-"""What a route answers: a status, JSON and headers, as a value that can also be kept."""
+"""The response of a route: a status, JSON and headers, as a value that can also be stored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["PAGE_BYTES", "Answer", "about_schedule", "fitting", "listed", "paged", "write_json"]
 
 PAGE_BYTES: Final = 2_000_000
-"""Characters of JSON after which a page ends; one item is on it, however large."""
+"""Characters of JSON after which a page ends; it has at least one item, however large."""
 FIRST_LOOK: Final = 50
 NEXT_LOOK: Final = 100
 T = TypeVar("T")
@@ -41,15 +41,14 @@ class Answer:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     items: Sequence[str] | None = None
-    """of a page: its items as they are sent, one or several in a text; `body` is what stands beside
-    them"""
+    """for a page: its serialized items, one or several in a text; `body` has the other members"""
 
     def kept(self) -> dict[str, Any]:
-        """As JSON, to be answered again; pages are never kept."""
+        """As JSON, to be stored and sent again; pages are never stored."""
         return {"body": self.body, "status": self.status, "headers": dict(self.headers)}
 
     def response(self, request: Request | None = None) -> Response:
-        """`request`: to which it answers; the program may accept long JSON compressed."""
+        """The HTTP response to `request`; long JSON is compressed if the client accepts that."""
         if self.body is None:
             status = 204 if self.status == 200 else self.status
             return Response(status_code=status, headers=dict(self.headers))
@@ -84,8 +83,8 @@ def paged(
     cursor: str | None,
     limit: int,
 ) -> Answer:
-    """Up to `limit` items of a list, and as many bytes as a page has: `read` gives those after a
-    cursor, a few at a time, so that no more than these are ever in memory."""
+    """Up to `limit` items of a list, or fewer if they exceed the size of a page. `read` returns
+    those after a cursor, a few at a time, so that no more than these are ever in memory."""
     items: list[str] = []
     number, left, most = 0, PAGE_BYTES, FIRST_LOOK
     while True:
@@ -111,7 +110,7 @@ def paged(
 
 
 def fitting(texts: Sequence[str], most: int) -> tuple[int, int]:
-    """How many of the first are at most so large together, and how large these are."""
+    """How many of the first texts fit into `most` characters, and how many characters they have."""
     size = 0
     for number, text in enumerate(texts):
         if size + len(text) > most:

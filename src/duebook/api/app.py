@@ -1,4 +1,4 @@
-"""Makes the app: every operation behind the gate, with what is asked of each request."""
+"""Creates the app: every operation behind the gate, with the checks of its requests."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 __all__ = ["MAX_BODY", "MAX_BULK", "App", "create_app"]
 
 MAX_BODY: Final = 2 * 1024 * 1024
-"""Bytes: room for the largest payload, with all that stands beside it."""
+"""Bytes: enough for the largest payload and everything around it."""
 MAX_BULK: Final = 16 * 1024 * 1024
-"""Bytes of a body with many things."""
+"""Bytes of a body with many items."""
 
 
 class App(Starlette):
@@ -57,13 +57,13 @@ class App(Starlette):
 
     @cached_property
     def _document(self) -> dict[str, Any]:
-        from duebook.api.openapi import document  # shapes are made when somebody asks for them
+        from duebook.api.openapi import document  # shapes are built on first use
 
         return document([operation for operation in self.operations if operation.documented])
 
 
 class _Route(Route):
-    """An operation by its method and path; HEAD is a method like others."""
+    """An operation by its method and path; HEAD must be declared like other methods."""
 
     def __init__(self, operation: Operation) -> None:
         self.operation = operation
@@ -96,10 +96,10 @@ def create_app(
     pages: Iterable[Operations] = (),
     explain: Explain = explain_problem,
 ) -> App:
-    """The whole API on these books. `tasks` are those of the program, whose payloads it checks, and
-    `measures` asks its node what it counted. `trouble` says why that node does not work; `node_pid`
-    is its process, if it is another one. `pages` are what it serves besides, and `explain` is how
-    refusals look.
+    """The whole API for a database. `tasks` are those of the program, whose payloads it checks;
+    `measures` asks the node for its counters. `trouble` returns why that node does not work;
+    `node_pid` is its process, if it is another one. `pages` are other operations to serve, and
+    `explain` formats errors.
     """
     operations = [*OPERATIONS, *(operation for part in pages for operation in part.all)]
     app = App(operations)
@@ -126,7 +126,7 @@ def create_app(
 
 
 def _answer_with(explain: Explain) -> Callable[[Request, Exception], Awaitable[Response]]:
-    """The handler of every error that leaves a route on purpose."""
+    """The handler of every error that a route raises on purpose."""
 
     async def answer(request: Request, error: Exception) -> Response:
         return explain(request.scope, error)
@@ -135,7 +135,7 @@ def _answer_with(explain: Explain) -> Callable[[Request, Exception], Awaitable[R
 
 
 def _allow_pages(app: App, hosts: Hosts) -> None:
-    """Tell browsers that pages of these origins may use the API; with a token, never a cookie."""
+    """Let pages of these origins use the API in browsers; with a token, never a cookie."""
     app.add_middleware(
         CORSMiddleware,
         allow_origins=sorted(hosts.origins),

@@ -1,4 +1,4 @@
-"""A request as its handler sees it: who asks, in which namespace, with which body."""
+"""A request as its handler sees it: the caller, the namespace and the body."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ __all__ = [
 ]
 
 LONGEST_PART: Final = 200
-"""Characters of a name or id in a path; no longer one is anything's."""
+"""Characters of a name or id in a path; none that exists is longer."""
 AT_ONCE: Final = 4_096
-"""Bytes of a body that take less time to read than another thread does to begin."""
+"""Bytes of a body that are parsed faster than a thread starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +69,14 @@ class Services:
 
 
 class Admission:
-    """What is asked of every request of an operation, before anything else looks at it."""
+    """The checks of every request of an operation, before anything else reads it."""
 
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
 
     @cached_property
     def _known(self) -> frozenset[str] | None:
-        """What may stand in the query; None: nobody minds."""
+        """The known query parameters; None: they are not checked."""
         if not self._operation.documented:
             return None
         parameters = self._operation.signature.parameters()
@@ -96,11 +96,11 @@ class Admission:
                 refuse_media_type(request.headers.get("content-type"))
             if len(content) <= AT_ONCE:
                 request.state.body = parse_body(content)
-            else:  # meanwhile others are served
+            else:  # in a thread, so that others are served meanwhile
                 request.state.body = await run_in_threadpool(parse_body, content)
 
     def _refuse_query(self, request: Request) -> None:
-        """A filter that is misspelt would silently mean everything."""
+        """Raises Malformed: a misspelt filter would silently match everything."""
         for name, value in request.query_params.multi_items():
             if self._known is not None and name not in self._known:
                 known = ", ".join(sorted(self._known)) or "none"
@@ -138,21 +138,21 @@ class Ask:
         return Book(store, self.namespace, self.services.tasks, *mine)
 
     def shown(self, position: int) -> int:
-        """A place of the log of events as the caller may see it: of an event of its own, unless it
-        sees all namespaces."""
+        """The position in the event log that the caller may see: that of the last event of its
+        namespace, unless it sees all namespaces."""
         if self.caller.everywhere:
             return position
         return self.services.positions.last(self.namespace, position)
 
     @contextmanager
     def computing(self) -> Iterator[Book]:
-        """For previews and explanations: waits for a turn, and gives books that compute for a
-        bounded time. Raises Busy; they raise OverBudget."""
+        """For previews and explanations: wait for a turn, and yield a book whose processor time is
+        bounded. Raises Busy; the book's methods raise OverBudget."""
         with self.services.computing.turn(self.caller.id) as budget:
             yield self._book(self.services.store, budget)
 
     def write(self, work: Callable[[Book], Answer]) -> Response:
-        """Do what the request asks for; with an Idempotency-Key once, with its answer in the same
+        """Execute the request; with an Idempotency-Key, once, and store its response in the same
         transaction."""
         if self.key is None:
             return work(self.book).response()
@@ -165,14 +165,14 @@ class Ask:
         return Answer(kept["body"], kept["status"], headers).response()
 
     def refuse_key(self) -> None:
-        """For what has no one transaction to keep its answer in; raises Malformed for a key, since
-        who sends one would repeat the request."""
+        """For operations without a single transaction to store the response in: raises Malformed if
+        there is a key, because its sender would repeat the request."""
         if "idempotency-key" in self.request.headers:
             raise Malformed("this operation does not support an Idempotency-Key; leave it out")
 
     def _idempotency_key(self, key: str) -> IdempotencyKey:
-        """The key counts for this token, method, namespace and path; the body tells requests
-        apart."""
+        """The key is scoped to this token, method, namespace and path; the body is its
+        fingerprint."""
         body = json.dumps(getattr(self.request.state, "body", {}), sort_keys=True)
         where = f"{self.namespace} {self.request.url.path}"
         scope = f"{self.caller.id} {self.request.method} {where}"
@@ -239,8 +239,8 @@ Limit = Annotated[int, Query(LIMIT.description, ge=LIMIT.ge, le=LIMIT.le)]
 Here = Annotated[Ask, Depends(_here)]
 """A request about one namespace."""
 Writing = Annotated[Ask, Depends(_writing)]
-"""One that may come with an Idempotency-Key."""
+"""A request that may have an Idempotency-Key."""
 Everywhere = Annotated[Ask, Depends(_everywhere)]
-"""A request about all of the books."""
+"""A request about all namespaces."""
 Version = Annotated[int | None, Depends(_version)]
-"""The version that a request wants to change, if it says so."""
+"""The version that a request wants to change, if it names one."""

@@ -1,4 +1,4 @@
-"""Whose a token or a session of a browser is: asks the books, and knows the local token."""
+"""Finds the owner of a token or browser session: queries the database, and has the local token."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 __all__ = ["SESSION_LASTS", "BookAuthenticator", "authenticator_of"]
 
 SESSION_LASTS: Final = 12 * 3600
-"""Seconds."""
+"""In seconds."""
 LOCAL: Final = "local"
 
 
 class BookAuthenticator:
-    """Implements gate.Authenticator. `local` tells the token that `duebook up` keeps in a file, as
-    it is now, and `links` are those that log in with it.
+    """Implements gate.Authenticator. `local` returns the current token in the file that
+    `duebook up` keeps, and `links` are those that log in with it.
 
-    A session is `id.expiry.number.proof.signature`. It ends with its token; the books keep only
-    those that were ended before. Nobody makes one, or a longer one, of what the books keep alone,
-    or of another session.
+    A session is `id.expiry.number.proof.signature`. It ends with its token; the database stores
+    only sessions that were ended earlier. A session cannot be forged or extended with the contents
+    of the database alone, or with another session.
     """
 
     def __init__(
@@ -64,16 +64,16 @@ class BookAuthenticator:
         self._recent = CallerCache()
 
     def known(self, text: str) -> Caller | None:
-        """Whose token this is, if the books accepted it less than a second ago; never waits."""
+        """The owner of a token that was accepted less than a second ago; never waits."""
         return self._recent.get(text)
 
     def forget(self) -> None:
-        """Tokens may have been revoked: ask the books about each at its next request."""
+        """Tokens may have been revoked: check each again at its next request."""
         self._recent.forget()
         self._cached.forget()
 
     def check(self, text: str, again: bool = False) -> Caller | None:
-        """Raises Unavailable when the books do not answer."""
+        """Raises Unavailable if the database does not respond."""
         local = self._local()
         if local is not None and hmac.compare_digest(text.encode(), local.encode()):
             return _LOCAL_CALLER
@@ -94,7 +94,7 @@ class BookAuthenticator:
         return caller
 
     def _look_again(self, text: str) -> AccessToken | None:
-        """As `Tokens.check`, with an answer for all who ask at the same time."""
+        """As `Tokens.check`, with one query for all concurrent callers."""
         if (claimed := split_secret(text)) is None:
             return None
         if not self._cached.knows(claimed[0]) and self._tokens.check(text) is None:
@@ -105,15 +105,15 @@ class BookAuthenticator:
         return found[0] if found[0].opens(now) else None
 
     def open_session(self, text: str) -> str | None:
-        """A session for who holds a token; None when nobody does."""
+        """A session for the holder of a valid token; None for any other text."""
         caller = self.check(text)
         if caller is None:
             return None
-        number = secrets.token_hex(8)  # so that each log-in can be ended alone
+        number = secrets.token_hex(8)  # so that each session can be ended separately
         return session_of(text, f"{caller.id}.{int(self._clock()) + SESSION_LASTS}.{number}")
 
     def end_session(self, text: str) -> None:
-        """Raises Unavailable when the books do not answer; a session that is none is none."""
+        """Raises Unavailable if the database does not respond; ignores an invalid session."""
         if self.check_session(text) is None:
             return
         token_id, expiry = text.split(".")[:2]
@@ -122,12 +122,12 @@ class BookAuthenticator:
         self._cached.forget()
 
     def use_link(self, code: str) -> str | None:
-        """A session for the first who comes with the code of a login link, within a minute."""
+        """A session for the first use of a login link's code, within a minute."""
         token = None if self._links is None else self._links.use(code)
         return None if token is None else self.open_session(token)
 
     def check_session(self, text: str, again: bool = False) -> Caller | None:
-        """Raises Unavailable when the books do not answer."""
+        """Raises Unavailable if the database does not respond."""
         token_id = self._claimed(text)
         if token_id is None or (token_id == LOCAL and not self._is_local(text)):
             return None
@@ -149,7 +149,7 @@ class BookAuthenticator:
         return _LOCAL_CALLER if token_id == LOCAL else _caller(text, found, now)
 
     def _claimed(self, text: str) -> str | None:
-        """The id of the token that a session says it is of; None when it is over, or none."""
+        """The id of the token that a session claims; None if it has expired or is invalid."""
         parts = text.split(".")
         if len(parts) != 5:
             return None
@@ -164,13 +164,13 @@ class BookAuthenticator:
             return None
 
     def _is_local(self, text: str) -> bool:
-        """Whether a session is of the local token; does not ask the books."""
+        """Whether a session belongs to the local token; does not query the database."""
         local = self._local()
         return local is not None and read_session(text, digest_of(secret_of(local)))
 
 
 def _caller(text: str, found: tuple[AccessToken, str] | None, now: datetime) -> Caller | None:
-    """Who a session is of, by the token that the books have for it, and its digest."""
+    """The caller of a session, by its token and the token's digest from the database."""
     if found is None or not found[0].opens(now) or not read_session(text, found[1]):
         return None
     return Caller.of(found[0])
@@ -180,7 +180,7 @@ _LOCAL_CALLER: Final = Caller(LOCAL, LOCAL, Role.ADMIN)
 
 
 def authenticator_of(store: Store, local_path: Path | None) -> BookAuthenticator:
-    """For the tokens of the books and the local one at a path; None: that one opens nothing."""
+    """For the tokens of the database and the local token at a path; None: no local token."""
     if local_path is None:
         return BookAuthenticator(store)
     token = LocalToken(local_path)

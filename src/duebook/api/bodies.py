@@ -1,4 +1,4 @@
-"""Reads the JSON of a request: what it is, and which of its fields an action takes."""
+"""Parses the JSON of a request, and checks which of its fields an action takes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["parse_body", "read_definition", "read_fields", "refuse_media_type"]
 
 _ESCAPES: Final = ("\\u0000", "\\ud", "\\uD")
-"""What may become a character that no database keeps."""
+"""Escapes that may become a character that databases cannot store."""
 
 
 def refuse_media_type(content_type: str | None) -> None:
-    """Raises WrongMediaType for anything but JSON: pages of other sites cannot send that."""
+    """Raises WrongMediaType for anything but JSON: pages of other sites cannot send JSON."""
     kind = (content_type or "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise WrongMediaType(f'content type "{shorten(kind)}" is not application/json')
@@ -63,14 +63,14 @@ def _refuse_half_characters(value: Any) -> None:
     text = json.dumps(value, ensure_ascii=False)
     if has_nul(text):
         raise Malformed("the body contains a NUL character, which cannot be stored")
-    text.encode()  # half of a character is an UnicodeEncodeError, which is a ValueError
+    text.encode()  # an unpaired surrogate raises UnicodeEncodeError, a ValueError
 
 
 def read_fields(
     body: Mapping[str, Any], readers: Mapping[str, Reader], required: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """The fields that an action takes; None is as good as none. Raises InvalidFields with all that
-    is wrong."""
+    """The fields that an action takes; None counts as not given. Raises InvalidFields with all
+    problems."""
     known = ", ".join(readers) or "none"
     problems = refuse_keys(
         body, readers, lambda name: f"{name} is not a field here; use one of {known}"
@@ -90,8 +90,8 @@ def read_fields(
 
 
 def read_definition(body: Mapping[str, Any], arguments: Collection[str] = ()) -> dict[str, Any]:
-    """The fields of a definition, for the model to judge; raises InvalidFields for those that mean
-    something else to the client: `arguments` are what else its method takes."""
+    """The fields of a definition, for the model to validate; raises InvalidFields for those that
+    mean something else to the client: `arguments` are the other arguments of its method."""
     reserved = body.keys() & {"by", "name", "self", "version", *arguments}
     if reserved:
         raise InvalidFields({name: f"{name} is not a field of a definition" for name in reserved})

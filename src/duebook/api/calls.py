@@ -1,4 +1,4 @@
-"""Calls of use cases through the API: reads the arguments that the table names from a request, and
+"""Calls use cases through the API: reads the arguments that the table names from a request, and
 writes the result. Most operations need nothing else."""
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ __all__ = ["Call", "pass_on"]
 
 
 class Call:
-    """The handler of an operation: `work` does what is asked for, with a book, then `ask` if it
-    wants that, and the arguments of the use case by name; by default it is passed on to the use
-    case of the book."""
+    """The handler of an operation. `work` executes it, given a book, `ask` if it has that
+    parameter, and the arguments of the use case by name; by default it calls the use case of
+    the book."""
 
     def __init__(self, case: UseCase, work: Callable[..., Any] | None = None) -> None:
         self._case = case
@@ -62,7 +62,7 @@ class Call:
 
     @cached_property
     def __signature__(self) -> inspect.Signature:
-        """What is read of a request besides its body, as handlers say it."""
+        """What is read of a request besides its body, in the form of a handler's signature."""
         case = self._case
         kind = Writing if case.keyed else Everywhere if case.shared or case.everywhere else Here
         found: dict[str, tuple[Any, Any]] = {"ask": (kind, inspect.Parameter.empty)}
@@ -86,8 +86,8 @@ class Call:
         )
 
     def _read_body(self, ask: Ask) -> dict[str, Any]:
-        """The arguments that stand in the body. Where they are the fields of a definition, the
-        model judges all at once."""
+        """The arguments in the body. The fields of a definition are left to the model, which
+        validates them all at once."""
         arguments = [one for one in self._case.arguments if one.place == "body"]
         if any(one.place == "rest" for one in self._case.arguments):
             body = dict(ask.body)
@@ -102,7 +102,7 @@ class Call:
 
 
 def pass_on(case: UseCase, book: Book, /, **values: Any) -> Answer:
-    """Call the use case, and answer with its result."""
+    """Call the use case, and respond with its result."""
     assert case.call is not None  # noqa: S101 - it is declared by a method
     part = getattr(book, case.part) if case.part else book
     call = getattr(part, case.call.__name__)
@@ -130,7 +130,7 @@ def _answer(case: UseCase, result: Any) -> Answer:
 
 
 def _members(names: tuple[str, ...], result: tuple[Any, ...]) -> dict[str, Any]:
-    """Several results in one object; the one without a name is the object itself."""
+    """Several results as members of one object; one without a name is the object itself."""
     members: dict[str, Any] = {}
     for name, value in zip(names, result, strict=True):
         members |= {name: _form(value)} if name else _form(value)
@@ -159,7 +159,7 @@ def _in_query(argument: Argument) -> tuple[Any, Any]:
 
 
 def _late(name: str) -> int:
-    """Which page of a list it is stands after the question."""
+    """Sorts the parameters for paging last."""
     return ("cursor", "limit").index(name) + 1 if name in ("cursor", "limit") else 0
 
 

@@ -1,7 +1,7 @@
-"""Which answers are compressed: long JSON for programs that ask for it, and nothing else.
+"""Decides which responses are compressed: only long JSON for programs that request it.
 
-Pages and streams never are. Whoever can put text into a page that also holds a secret, and sees its
-compressed size, can guess the secret; and a browser can be made to ask for pages with its cookie.
+Never pages and streams: an attacker who can put text into a page that also contains a secret, and
+sees its compressed size, can guess the secret; and can make a browser load pages with its cookie.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 __all__ = ["accepts_gzip", "compress"]
 
 LEAST: Final = 4_096
-"""Bytes of an answer that is worth it: less takes a few packets anyway."""
+"""Bytes from which compression is worthwhile: a smaller response takes only a few packets."""
 LEVEL: Final = 1
-"""JSON becomes a tenth of its size also at this level, in a fraction of the time."""
+"""This level also shrinks JSON to a tenth of its size, in a fraction of the time."""
 
 
 def accepts_gzip(header: str) -> bool:
-    """Whether an Accept-Encoding names gzip, and does not refuse it."""
+    """Whether an Accept-Encoding names gzip without refusing it."""
     for part in header.lower().split(","):
         name, _, weight = part.partition(";")
         if name.strip() in ("gzip", "x-gzip"):
@@ -35,10 +35,10 @@ def accepts_gzip(header: str) -> bool:
 def compress(
     content: bytes, request: Request, headers: Mapping[str, str]
 ) -> tuple[bytes, dict[str, str]]:
-    """The body of an answer in JSON, with its headers; compressed if it is long, and the answer to
+    """The body of a JSON response, with its headers; compressed if it is long, and the response to
     a GET with a token that accepts it.
 
-    An answer with an entity tag stays as it is: the tag would stand for two different bodies.
+    A response with an entity tag is never compressed: the tag would have two different bodies.
     """
     long = len(content) >= LEAST and request.method == "GET"
     if not long or "ETag" in headers or "authorization" not in request.headers:

@@ -1,6 +1,6 @@
-"""Lets few requests compute due times at once, and each of them for a bounded time.
+"""Limits how many requests compute due times at once, and for how long.
 
-A request that would wait for long is refused at once: a thread that waits serves nobody else.
+A request that would wait for long is rejected at once, because it would block a thread.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["Computing"]
 
 AT_ONCE: Final = 2
 EACH_AT_ONCE: Final = 1
-"""Of one token."""
+"""Per token."""
 WAITING: Final = 20
 EACH_WAITING: Final = 12
 WAIT: Final = 5.0
-"""Seconds."""
+"""In seconds."""
 SECONDS: Final = 2.0
-"""Of processor time that one request may take."""
+"""Of processor time for one request."""
 
 
 class Computing:
@@ -41,7 +41,7 @@ class Computing:
 
     @contextmanager
     def turn(self, caller_id: str) -> Iterator[Budget]:
-        """Waits for a turn of this token, and gives it back at the end; raises Busy."""
+        """Wait for a turn of this token, and return it at the end; raises Busy."""
         with self._change:
             self._take(caller_id)
         try:
@@ -49,7 +49,7 @@ class Computing:
         finally:
             with self._change:
                 self._busy[caller_id] -= 1
-                self._busy += Counter()  # without those that have none
+                self._busy += Counter()  # drops zero counts
                 self._change.notify_all()
 
     def _take(self, caller_id: str) -> None:

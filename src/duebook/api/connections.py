@@ -1,7 +1,7 @@
-"""The connections of a server: strict HTTP/1.1, within limits of size, time and number.
+"""The connections of a server: strict HTTP/1.1, with limits on size, time and number.
 
-Whoever sends half a request, a byte a second, or nothing, is refused, and makes room for others
-when there are too many. Stands between the sockets and the app; limits.py says what is allowed.
+A client that sends half a request, a byte a second, or nothing, is rejected, and is closed to make
+room when there are too many. Sits between the sockets and the app; limits.py defines the limits.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ __all__ = ["Connection", "Connections", "HttpConfig"]
 log = logging.getLogger(__name__)
 
 TELL_EVERY: Final = 60.0
-"""Seconds between two words in the log about connections that were closed to make room."""
+"""Seconds between two log messages about connections that were closed to make room."""
 _TARGET: Final = re.compile(rb"/[\x21\x22\x24-\x7e]*")
-"""A path and a query; nothing of a proxy's forms, and no fragment."""
+"""A path and a query; not the forms for proxies, and no fragment."""
 
 CROWDED: Final = Problem(
     503,
@@ -47,7 +47,7 @@ CROWDED: Final = Problem(
 
 
 class _Refused(Exception):
-    """Leaves the parser with what is wrong."""
+    """Leaves the parser with the problem."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.detail)
@@ -55,13 +55,13 @@ class _Refused(Exception):
 
 
 class Connections:
-    """Those that are open, and who has to go. Used by the thread of the event loop alone."""
+    """The open connections; chooses which ones to close. Used only by the event loop's thread."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
         self.clock = clock
         self.counts: Counter[str] = Counter()
-        """how many were refused or closed, by the reason"""
+        """how many were rejected or closed, by reason"""
         self._open: dict[Connection, None] = {}
         self._refused: set[Connection] = set()
         self._looked_at = self._told_at = -TELL_EVERY
@@ -70,8 +70,8 @@ class Connections:
         return len(self._open)
 
     def admit(self, connection: Connection) -> bool:
-        """Take one in, instead of those that have waited for their clients longest if it must be;
-        False when all are being answered."""
+        """Accept a connection, if necessary by closing those that have waited longest for their
+        clients; False if all of them are being answered."""
         if len(self._open) >= self.limits.connections:
             self._make_room()
         if len(self._open) < self.limits.connections:
@@ -89,8 +89,8 @@ class Connections:
         self._refused.discard(connection)
 
     def _make_room(self) -> None:
-        """Those that are idle go first, then those of the address that has most, the oldest first:
-        a new one has time to say what it wants."""
+        """Close idle ones first, then those of the address with the most connections, oldest first,
+        so that a new one has time to send its request."""
         waiting = [one for one in self._open if one.stage in WAITING]
         number = Counter(one.address for one in waiting)
         some = nsmallest(
@@ -115,7 +115,7 @@ class Connections:
             )
 
     def look(self) -> None:
-        """End those whose time is over; called often, looks seldom."""
+        """Close connections that exceed their time; called often, but checks only at intervals."""
         now = self.clock()
         if now - self._looked_at < self.limits.look_every:
             return
@@ -125,21 +125,21 @@ class Connections:
 
 
 class HttpConfig(Config):
-    """What uvicorn is told, with the connections of its server."""
+    """The configuration of uvicorn, with the connections of its server."""
 
     def __init__(self, app: ASGIApp, connections: Connections, **options: Any) -> None:
         self.all_connections = connections
         super().__init__(
             app,
             http=Connection,
-            timeout_keep_alive=int(connections.limits.idle_for) + 1,  # we look, too
+            timeout_keep_alive=int(connections.limits.idle_for) + 1,  # backs up our own checks
             backlog=connections.limits.accepted_at_once,
             **options,
         )
 
 
 class Connection(HttpToolsProtocol):
-    """One of them."""
+    """One connection."""
 
     def __init__(
         self,
@@ -154,11 +154,11 @@ class Connection(HttpToolsProtocol):
         self._reading = Stage.HEAD
         """HEAD, BODY, or IDLE between two requests"""
         self.since = self._all.clock()
-        """when it came to its stage"""
+        """when its current stage started"""
         self._crowded = False
         self._ending = False
         self._deaf = False
-        """whether what arrives concerns nobody: the last request is there"""
+        """whether to ignore what arrives, because the last request has been read"""
         self._fresh = True
         self._head = 0
         self._raw = 0
@@ -179,14 +179,14 @@ class Connection(HttpToolsProtocol):
 
     @property
     def address(self) -> str | None:
-        """Of its client."""
+        """The client's address."""
         return self.client[0] if self.client else None
 
     @property
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
-    # what the transport tells
+    # events of the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -213,8 +213,8 @@ class Connection(HttpToolsProtocol):
             self._count(len(data))
 
     def _count(self, size: int) -> None:
-        """What has arrived without an end; a read that also has the end of something is not
-        counted, but there is only one of those."""
+        """Count bytes that arrived without completing anything; a read that also completes
+        something is not counted, but there is only one of those."""
         self._raw = 0 if self._fresh else self._raw + size
         self._fresh = False
         stage = self.stage
@@ -225,7 +225,7 @@ class Connection(HttpToolsProtocol):
         elif stage is Stage.BODY and self._raw > 9 * self._body + self._limits.framing:
             self._refuse(_malformed("the chunks of the body are too small"))
 
-    # what the parser tells
+    # events of the parser
 
     def on_message_begin(self) -> None:
         self._begin(Stage.HEAD)
@@ -246,7 +246,7 @@ class Connection(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._reading is not Stage.HEAD:
-            return  # after a body in chunks; an app that has read the headers must not see more
+            return  # a trailer after a chunked body, which the app must not see
         self._head += len(name) + len(value)
         if self._head > self._limits.head or len(self.headers) >= self._limits.headers:
             raise _Refused(self._too_large_head())
@@ -260,7 +260,7 @@ class Connection(HttpToolsProtocol):
         self._begin(Stage.BODY)
         self._body = 0
         super().on_headers_complete()
-        if self.parser.should_upgrade():  # to nothing that we speak: it is answered as it is
+        if self.parser.should_upgrade():  # to an unsupported protocol: respond over HTTP
             self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
@@ -281,13 +281,13 @@ class Connection(HttpToolsProtocol):
         self.since = self._all.clock()
         self._body = self._raw = 0
         super().on_response_complete()
-        if unsent:  # a client that waited for our 100 sends no body now, but its next request
+        if unsent:  # a client that waited for 100 Continue sends its next request, not this body
             self.transport.close()
 
-    # how it ends
+    # closing
 
     def look(self, now: float) -> None:
-        """End it if it takes too long."""
+        """Close it if it takes too long."""
         if self._is_stuck(now):
             self.drop(Stage.UNREAD.value)
             return
@@ -296,14 +296,14 @@ class Connection(HttpToolsProtocol):
             return
         stage = self.stage
         if self.flow.read_paused and not self._ending:
-            self.since = now  # it waits for us
+            self.since = now  # it is waiting for the server
             return
         most = self._limits.time_in(stage, self._body)
         if most is not None and now - self.since > most:
             self._end_late(stage)
 
     def _is_stuck(self, now: float) -> bool:
-        """Whether its client has long read nothing of an answer."""
+        """Whether its client has not read any of a response for long."""
         if not self.flow.write_paused and not self.transport.is_closing():
             self._stuck_since = None
             return False
@@ -328,37 +328,37 @@ class Connection(HttpToolsProtocol):
             self.drop(stage.value)
 
     def _is_silent(self, stage: Stage) -> bool:
-        """Whether its client has said nothing that could be answered: an answer would be taken for
+        """Whether its client has not sent anything to respond to: a response would be taken for
         that to its next request."""
         return stage is Stage.IDLE or (stage is Stage.HEAD and self.scope is None)
 
     def make_way(self) -> None:
-        """End it for the sake of others; it waits for its client."""
+        """Close it to make room while it waits for its client."""
         if self._is_silent(self.stage):
             self.drop(CROWDED.code)
         else:
             self._refuse(CROWDED, linger=False)
 
     def drop(self, reason: str) -> None:
-        """End it without a word."""
+        """Close it without a response."""
         if not self._ending:
             self._all.counts[reason] += 1
         self._ending = True
         self.transport.abort()
 
     def _hear_no_more(self) -> None:
-        """The last request is answered, and then it ends."""
+        """Read no more requests, and close it after the current response."""
         self._deaf = True
         self._reading = Stage.IDLE
         self.cycle.keep_alive = False
 
     def _refuse(self, problem: Problem, linger: bool = True) -> None:
-        """Answer the request that is being read, and end it."""
+        """Respond to the request that is being read, and close the connection."""
         if not self._is_answerable:
             self.drop(problem.code)
             return
         self._all.counts[problem.code] += 1
-        if self._is_answering and self._reading is not Stage.BODY:  # the request before
+        if self._is_answering and self._reading is not Stage.BODY:  # to the previous request
             self._hear_no_more()
             return
         self._ending = True
@@ -368,7 +368,7 @@ class Connection(HttpToolsProtocol):
             self.cycle.message_event.set()
         self.flow.resume_reading()
         self.transport.write(_answer(problem))
-        if linger:  # a client that still sends would lose the answer by a close
+        if linger:  # closing would discard the response if the client is still sending
             self.transport.write_eof()
         elif self.transport.get_write_buffer_size():
             self.transport.abort()
@@ -377,7 +377,7 @@ class Connection(HttpToolsProtocol):
 
     @property
     def _is_answerable(self) -> bool:
-        """Whether an answer now would be taken for that to the request that is being read."""
+        """Whether a response now would be taken for that to the request that is being read."""
         if self.pipeline or self.stage in (Stage.REST, Stage.UNREAD):
             return False
         return not (self._reading is Stage.BODY and self.cycle.response_started)
@@ -393,7 +393,7 @@ class Connection(HttpToolsProtocol):
 
 
 def _mistake(version: str, target: bytes, headers: list[tuple[bytes, bytes]]) -> str | None:
-    """What the parser lets pass and we do not."""
+    """What is wrong with a request that the parser accepts."""
     names = Counter(name for name, _ in headers)
     if version not in ("1.0", "1.1"):
         return "the version is not HTTP/1.0 or HTTP/1.1"

@@ -1,5 +1,5 @@
-"""Reads one cookie of a request, in linear time: the standard library's parser takes seconds for a
-long one with many backslashes."""
+"""Reads one cookie of a request in linear time: the standard library's parser takes seconds for
+a long cookie with many backslashes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["read_cookie"]
 
 
 def read_cookie(headers: Headers, name: str) -> str | None:
-    """Its value, without quotes; None when it was not sent. Of several the last counts.
+    """Its value, without quotes; None if it was not sent. If there are several, the last counts.
 
-    Values are as they were sent: ours have no character that needs an escape.
+    Values are not unescaped: Duebook's cookies contain no character that needs an escape.
     """
     found = None
     for header in headers.getlist("cookie"):

@@ -1,4 +1,4 @@
-"""The OpenAPI document as a page that people read: only what stands in the document."""
+"""Shows the OpenAPI document as a page for people; adds nothing to it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ShapeRow:
 
 
 def group_operations(document: dict[str, Any]) -> list[Group]:
-    """The operations by their tag, in the document's order."""
+    """The operations by tag, in the document's order."""
     groups: dict[str, Group] = {}
     for path, methods in document["paths"].items():
         for method in METHODS:

@@ -1,4 +1,4 @@
-"""The event loop that serves the API: uvicorn's, with our connections in it."""
+"""The event loop that serves the API: uvicorn's, with Duebook's connections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["EventLoop"]
 
 
 class EventLoop(Server):
-    """Looks after its connections; others may give it work."""
+    """Checks its connections regularly; other threads may schedule work in it."""
 
     def __init__(self, app: App, limits: Limits, stop_within: int, backlog: int) -> None:
         self.connections = Connections(limits)
@@ -35,7 +35,7 @@ class EventLoop(Server):
                 app,
                 self.connections,
                 log_config=None,
-                access_log=False,  # addresses may have a token in them
+                access_log=False,  # URLs may contain a token
                 proxy_headers=False,
                 server_header=False,
                 lifespan="off",
@@ -47,7 +47,7 @@ class EventLoop(Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for listening in sockets or ():
-            listening.listen(self._backlog)  # asyncio takes one number for the queue and its greed
+            listening.listen(self._backlog)  # in asyncio, one number sets this and the accept rate
         with self._lock:
             self._loop = asyncio.get_running_loop()
         for work in self._early:
@@ -66,5 +66,5 @@ class EventLoop(Server):
             if self._loop is None:
                 self._early.append(work)
                 return
-        with suppress(RuntimeError):  # it has ended
+        with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(work)

@@ -1,4 +1,4 @@
-"""The log of events as server-sent events: from a position on, and then what comes."""
+"""The event log as server-sent events: from a position on, then new events as they come."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _POSITION: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 def read_position(text: str | None) -> int | None:
-    """Where a stream goes on, from its last id; raises Malformed."""
+    """The position that a stream continues from, by its last id; raises Malformed."""
     if text is None:
         return None
     if not _POSITION.fullmatch(text):
@@ -35,7 +35,7 @@ def read_position(text: str | None) -> int | None:
 
 
 class EventStream(Stream):
-    """What is asked of the log, for ever; the id of each event is its position."""
+    """An endless stream of matching events; the id of each is its position."""
 
     def __init__(
         self,
@@ -68,5 +68,5 @@ class EventStream(Stream):
                 return page
 
     def _alive(self) -> str:
-        """With the place up to which all was looked at, as far as its reader may know it."""
+        """Contains the position read so far, or the part of it that its reader may see."""
         return f": still there\nid: {self._id}\n\n"

@@ -1,7 +1,7 @@
-"""The gate: every request passes here first, and nothing is open but an exact list of paths.
+"""The gate that every request passes first; only an exact list of paths needs no credentials.
 
-Checks Host and Origin, finds out who asks, bounds the body, and puts the security headers on
-every answer. Knows nothing about routes.
+Checks Host and Origin, identifies the caller, limits the body, and adds the security headers to
+every response. Does not know the routes.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ __all__ = ["CALLER", "COOKIE", "LIVE", "STILL", "Authenticator", "Gate"]
 log = logging.getLogger(__name__)
 
 CALLER: Final = "duebook.caller"
-"""Where a request's scope has its caller; None on an open path without credentials."""
+"""Key of the caller in a request's scope; None on an open path without credentials."""
 STILL: Final = "duebook.still"
-"""Where a request's scope has what tells, later on, whether its caller is still let in."""
+"""Key in a request's scope of the function that checks whether its caller still has access."""
 COOKIE: Final = "duebook_session"
 LIVE: Final = "duebook-live"
-"""The header of a page that looks again by itself, with the number of the change it looks for."""
+"""The header of a page that refreshes itself, with the number of the change it waits for."""
 _NOWHERE: Final[Mapping[str, frozenset[str]]] = {}
 MAX_OPEN_BODY: Final = 4 * 1024
-"""Bytes of a body that anybody may send, such as the form with a token."""
+"""Bytes of a body that may be sent without credentials, such as the form with a token."""
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 SECURITY_HEADERS: Final = {
@@ -52,7 +52,7 @@ SECURITY_HEADERS: Final = {
     "base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",  # with none, browsers hide the Origin of our own forms
+    "Referrer-Policy": "same-origin",  # with none, browsers omit the Origin of our own forms
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
@@ -64,38 +64,39 @@ _RAW_HEADERS: Final = [
 
 
 class Authenticator(Protocol):
-    """Knows who is who; may ask the books, so all but `known` is called in a thread."""
+    """Identifies callers; may query the database, so all methods but `known` run in a thread."""
 
     def known(self, text: str) -> Caller | None:
-        """Whose token this is, if `check` accepted it less than a second ago; never waits."""
+        """The owner of a token, if `check` accepted it less than a second ago; never waits."""
 
     def forget(self) -> None:
-        """Tokens may have been revoked: from now on `known` knows none that was accepted before."""
+        """Tokens may have been revoked: from now on `known` returns none accepted before."""
 
     def check(self, text: str, again: bool = False) -> Caller | None:
-        """Whose token this is; None: nobody's. `again`: it is let in, and a stream asks whether it
-        still is; the answer may be half a second old."""
+        """The owner of a token; None if it is invalid. `again`: it was accepted, and a stream asks
+        whether it still is; the result may be half a second old."""
 
     def open_session(self, text: str) -> str | None:
-        """What a browser keeps of somebody who holds this token; None: nobody does."""
+        """The session of a browser for the holder of this token; None if the token is invalid."""
 
     def use_link(self, code: str) -> str | None:
-        """A session for who opens a login link, by its code; None: it was used, or is too old."""
+        """A session for a login link's code; None: the code was already used, or has expired."""
 
     def check_session(self, text: str, again: bool = False) -> Caller | None:
-        """Who logged in with a browser, by the value of its cookie; None: nobody.
+        """The caller who logged in with a browser, by its cookie's value; None if it is invalid.
 
-        `again`: it is let in, and looks again by itself; the answer may be half a second old.
+        `again`: it was accepted, and its page refreshes itself; the result may be half a second
+        old.
         """
 
     def end_session(self, text: str) -> None:
-        """From now on nobody is let in by this value of a cookie, anywhere."""
+        """Reject this value of a cookie from now on, in all processes."""
 
 
 class Gate:
-    """ASGI middleware around the whole app. `open_paths` maps what needs no credentials to the
-    methods that it has, `any_host` what may be called by any name, and `bulk_paths` what takes a
-    body of up to `max_bulk` bytes instead of `max_body`. What is open takes 4 KiB."""
+    """ASGI middleware around the whole app. `open_paths` maps paths without credentials to their
+    methods; `any_host` are those that accept any host name; `bulk_paths` take a body of up to
+    `max_bulk` bytes instead of `max_body`. Open paths take 4 KiB."""
 
     def __init__(
         self,
@@ -163,7 +164,7 @@ class Gate:
             raise _Foreign("requests from pages of other sites are rejected")
 
     def _refuse_other_pages(self, headers: Headers) -> None:
-        """Browsers send cookies along with what other sites' pages make them send."""
+        """Browsers send cookies even with requests that another site's page caused."""
         origin, host = headers.get("origin"), headers.get("host", "")
         if origin is None or not self._hosts.owns(origin, host):
             raise _Foreign("a browser request that writes needs this server's Origin, or a token")
@@ -175,7 +176,7 @@ class Gate:
         except Unavailable:
             if not is_open:
                 raise
-            return None  # what is open does not need the books
+            return None  # open paths do not need the database
         if caller is None and not is_open:
             raise Unauthorized(
                 "send a token as `Authorization: Bearer …`, or log in at /login; "
@@ -184,7 +185,7 @@ class Gate:
         return caller
 
     def _checks_of(self, headers: Headers) -> _Checks:
-        """How to find out who asks; who sends two tokens is nobody."""
+        """How to identify the caller; a request with two tokens has none."""
         given = headers.getlist("authorization")
         if not given:
             session = read_cookie(headers, COOKIE)
@@ -200,7 +201,7 @@ class Gate:
         return _Checks(check, partial(check, again=True), known)
 
     def _bounded(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
-        """Reads no more than is allowed, whatever the headers say; raises TooLarge."""
+        """Read no more than allowed, whatever the headers claim; raises TooLarge."""
         most = self._most(scope)
         told = f"the body is limited to {most:,} bytes here; send less"
         length = headers.get("content-length", "")
@@ -220,7 +221,7 @@ class Gate:
         return bounded
 
     def _most(self, scope: Scope) -> int:
-        """Bytes of a body."""
+        """The maximum bytes of a body."""
         method, path = scope["method"], scope["path"]
         if method in self._open.get(path, ()):
             return MAX_OPEN_BODY
@@ -229,12 +230,12 @@ class Gate:
 
 
 class _Checks(NamedTuple):
-    """How to find out who asks."""
+    """How to identify the caller."""
 
     first: Check
     again: Check
     known: Caller | None = None
-    """who it is, if that was found out just before"""
+    """the caller, if it was identified just before"""
     by_cookie: bool = False
 
 
@@ -247,7 +248,7 @@ class _Foreign(Forbidden):
 
 
 class _SecuredSend:
-    """Sends an answer with the security headers; knows whether it has begun."""
+    """Sends a response with the security headers; records whether it has started."""
 
     def __init__(self, send: Send) -> None:
         self._send = send

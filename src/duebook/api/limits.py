@@ -1,5 +1,5 @@
-"""How much a connection may take, and how many there may be: decided here, enforced by
-connections.py. Knows no sockets."""
+"""Limits of connections, in number, size and time: defined here, enforced by connections.py. Uses
+no sockets."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ __all__ = ["WAITING", "Limits", "Stage", "limits_for"]
 log = logging.getLogger(__name__)
 
 CONNECTIONS: Final = 1_000
-"""That are open at once, unless the settings say otherwise."""
+"""How many may be open at once, unless the settings change it."""
 ACCEPTED_AT_ONCE: Final = 16
-"""Connections at most that the event loop accepts before it looks after those that it has."""
+"""Connections that the event loop accepts at most before it serves the existing ones."""
 RESERVED: Final = 256 + 3 * ACCEPTED_AT_ONCE
-"""Descriptors for everything else: the database from forty threads, files, what is accepted and
-not yet counted."""
+"""Descriptors for everything else: the database from forty threads, files, and connections that
+are accepted but not yet counted."""
 
 
 class Stage(Enum):
-    """What a connection is at."""
+    """What a connection is doing."""
 
     IDLE = "idle"
     """between two requests"""
     HEAD = "head"
-    """the first line and the headers of a request arrive"""
+    """receiving the first line and the headers of a request"""
     BODY = "body"
-    """its body arrives"""
+    """receiving its body"""
     ANSWER = "answer"
-    """it is answered"""
+    """its request is being executed"""
     UNREAD = "unread"
-    """its client does not read the answer"""
+    """its client does not read the response"""
     REST = "rest"
-    """it is answered, and the rest of its body is thrown away"""
+    """the response was sent, and the rest of the body is discarded"""
     ENDING = "ending"
-    """it is refused; what still arrives is thrown away"""
+    """it was rejected; whatever still arrives is discarded"""
 
 
 WAITING: Final = frozenset(Stage) - {Stage.ANSWER, Stage.ENDING}
@@ -48,43 +48,43 @@ WAITING: Final = frozenset(Stage) - {Stage.ANSWER, Stage.ENDING}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of a server; sizes in bytes, times in seconds."""
+    """The limits of a server; sizes in bytes, times in seconds."""
 
     connections: int = CONNECTIONS
     told: int = 64
-    """connections beyond those that hear why they are refused; more are just closed"""
+    """connections beyond the limit that get an error response; more are just closed"""
     target: int = 8 * 1024
     """of the path and query"""
     head: int = 16 * 1024
     """of the first line and all headers"""
     headers: int = 100
     pipelined: int = 16
-    """requests of one connection that wait for the one before"""
+    """requests of one connection that wait for the previous one"""
     head_within: float = 10.0
     body_within: float = 20.0
     body_rate: int = 10_000
-    """bytes that arrived for each further second that a body may take"""
+    """bytes that must arrive for each additional second that a body takes"""
     framing: int = 64 * 1024
-    """bytes around the chunks of a body, besides eight for each byte in them"""
+    """bytes around the chunks of a body, besides eight for each of its bytes"""
     idle_for: float = 10.0
     rest_within: float = 5.0
     rest: int = 16 * 1024 * 1024
-    """of a body that arrive after the answer"""
+    """of a body, arriving after the response"""
     write_within: float = 30.0
-    """for a client that reads nothing of its answer"""
+    """if a client reads nothing of its response"""
     linger: float = 2.0
-    """for a client that is refused to read why"""
+    """that a rejected client has to read the response"""
     look_every: float = 0.5
 
     @property
     def accepted_at_once(self) -> int:
-        """So few that nobody has to make way before it is heard: the event loop comes round three
-        times until it reads from a connection."""
+        """Low enough that no connection is closed to make room before its request is read: the
+        event loop takes three rounds until it reads from a new connection."""
         return max(1, min(ACCEPTED_AT_ONCE, self.connections // 8))
 
     def time_in(self, stage: Stage, body: int = 0) -> float | None:
-        """How long a connection may be at this, after `body` bytes of its request's body; None: as
-        long as the answer takes, while its client reads (`write_within`)."""
+        """How long a connection may be in a stage, after `body` bytes of its request's body; None:
+        as long as the response takes, while its client reads (`write_within`)."""
         match stage:
             case Stage.IDLE:
                 return self.idle_for
@@ -101,10 +101,10 @@ class Limits:
 
 
 def limits_for(connections: str) -> Limits:
-    """The limits of a server in this process; `connections` as the settings have it.
+    """The limits of a server in this process; `connections` is the setting.
 
-    Asks for as many descriptors as that takes. When the machine does not allow them, there are
-    fewer connections, so that descriptors remain for everything else.
+    Requests as many descriptors as that takes. If the machine does not allow them, there are fewer
+    connections, so that descriptors remain for everything else.
     """
     wanted = int(connections) if connections else CONNECTIONS
     allowed = allow_descriptors(wanted + RESERVED)

@@ -1,4 +1,4 @@
-"""The local token: a random secret in a file that only its owner reads, for this machine."""
+"""The local token: a random secret for this machine, in a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TEXT: Final = re.compile(r"dbk_local_[A-Za-z0-9_-]{43}", re.ASCII)
 
 
 def local_token_path(database_url: str) -> Path:
-    """In `.duebook` beside the file of the books; of books elsewhere, in the working directory."""
+    """In `.duebook` beside the SQLite file; for other databases, in the working directory."""
     if not is_file(database_url):
         return Path(FOLDER) / "token"
     folder = database_path(database_url).parent
@@ -36,10 +36,10 @@ def local_token_path(database_url: str) -> Path:
 
 
 def find_local_token(path: Path) -> str | None:
-    """The token that a file has; None when there is no file.
+    """The token in a file; None if there is no file.
 
-    Raises Invalid for a file that others can read, for one in a directory that others can write,
-    and for one that has no token; Unavailable for one that cannot be read.
+    Raises Invalid for a file that others can read, for a file in a directory that others can write,
+    and for a file without a token; Unavailable if it cannot be read.
     """
     refuse_writable(path.parent)
     try:
@@ -62,9 +62,9 @@ def find_local_token(path: Path) -> str | None:
 
 
 def keep_local_token(path: Path) -> str:
-    """The token of a file, which is created when there is none; it stays until it is rotated.
+    """The token in a file, which is created if necessary; it stays until it is rotated.
 
-    Several that start at once get the same one. Raises as `find_local_token`.
+    Processes that start at the same time get the same token. Raises as `find_local_token`.
     """
     found = find_local_token(path)
     if found is not None:
@@ -73,7 +73,7 @@ def keep_local_token(path: Path) -> str:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft, text = _draft(path)
         try:
-            os.link(draft, path)  # whole or not at all, and never over another one
+            os.link(draft, path)  # atomic, and never replaces an existing file
         finally:
             draft.unlink()
     except FileExistsError:
@@ -84,10 +84,10 @@ def keep_local_token(path: Path) -> str:
 
 
 def rotate_local_token(path: Path) -> None:
-    """Replace the token of a file by another one; nodes that run notice at the next request.
+    """Replace the token in a file by a new one; running nodes use it from their next request.
 
-    Also replaces a file that others could read. Raises NotFound when there is none, Invalid for a
-    directory that others can write, and Unavailable when the file cannot be written.
+    Also replaces a file that others could read. Raises NotFound if there is none, Invalid for a
+    directory that others can write, and Unavailable if the file cannot be written.
     """
     refuse_writable(path.parent)
     if not path.is_symlink() and not path.exists():
@@ -103,7 +103,7 @@ def rotate_local_token(path: Path) -> None:
 
 
 def _draft(path: Path) -> tuple[Path, str]:
-    """A file with a new token, beside the one that it shall become."""
+    """A file with a new token, in the same directory as the final one."""
     text = f"dbk_local_{secrets.token_urlsafe(32)}"
     draft = path.with_name(f".token-{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -115,14 +115,14 @@ def _draft(path: Path) -> tuple[Path, str]:
 
 
 class LocalToken:
-    """The local token as its file has it at present, so that a rotation needs no restart."""
+    """The current local token in its file, so that a rotation needs no restart."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._known: tuple[tuple[int, ...], str | None] = ((), None)
 
     def __call__(self) -> str | None:
-        """None while there is no file, or one that is refused: then no local token opens."""
+        """None while there is no file, or the file is rejected: then no local token is valid."""
         try:
             found = self._path.lstat()
         except OSError:
@@ -131,8 +131,8 @@ class LocalToken:
         known, text = self._known
         if seen != known:
             text = self._read()
-            # `seen` is of before it was read: what changes meanwhile is read again. Many threads
-            # are here: a text stands only beside the file that it was looked up for.
+            # `seen` was taken before reading, so a later change is read again. Threads share
+            # this: a text is stored together with the file state that it belongs to.
             self._known = seen, text
         return text
 

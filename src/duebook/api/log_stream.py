@@ -1,5 +1,5 @@
-"""Streams of server-sent events, bounded in number: a run's log, what is there and then what comes,
-until the run has ended."""
+"""Server-sent event streams, limited in number, such as a run's log: its lines so far, then new
+ones until the run has ended."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 __all__ = ["LogStream", "StillLetIn", "Stream", "Streams", "place_text", "read_place", "sent"]
 
 CHECK_EVERY: Final = 0.2
-"""Seconds after which the token is looked at again: a stream ends within a second of its token."""
+"""Seconds between checks of the token: a stream ends within a second of its token."""
 ALIVE_EVERY: Final = 15.0
-"""Seconds after which a stream says that it lives, so that nobody in between cuts it."""
+"""Seconds after which a silent stream sends a sign of life, so that proxies do not cut it."""
 PATIENCE: Final = 10.0
-"""Seconds that a stream outlives the last answer of the books."""
+"""Seconds that a stream continues while the database does not respond."""
 MOST: Final = 200
 """Streams of logs and events."""
 MOST_OF_ONE: Final = 20
-"""Those of one token, so that nobody takes the places of all others."""
+"""Those of one token, so that it cannot take the places of all others."""
 MOST_PAGES_OF_ONE: Final = 100
-"""Live pages of one token."""
+"""Self-refreshing pages of one token."""
 _PLACE: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,12})", re.ASCII)
 
 
 def read_place(text: str | None) -> Page:
-    """A place in a log from the text of it; raises Malformed."""
+    """Parse a position in a log; raises Malformed."""
     if text is None:
         return START
     found = _PLACE.fullmatch(text)
@@ -60,10 +60,10 @@ def place_text(place: Page) -> str:
 
 
 class Streams:
-    """The streams of a server, live pages included: bounded in number, and ended with it.
+    """The streams of a server, live pages included: limited in number, and ended with the server.
 
-    A stream never makes way for other connections, so all of them together take half of the
-    server's connections at most, and those of one token a quarter of that half.
+    A stream is never closed to make room for other connections, so all streams together take at
+    most half of the server's connections, and those of one token a quarter of that half.
     """
 
     def __init__(self, connections: int = CONNECTIONS) -> None:
@@ -78,12 +78,12 @@ class Streams:
 
     @property
     def most(self) -> int:
-        """Streams of any kind."""
+        """Maximum number of streams of all kinds."""
         return max(1, self.connections // 2)
 
     def refuse_more(self, who: str, page: bool = False) -> None:
-        """Raises Unavailable when there are too many, and Busy when one token has too many; of live
-        pages, or of other streams."""
+        """Raises Unavailable if there are too many, and Busy if one token has too many; counts live
+        pages separately from other streams."""
         if self.open >= self.most:
             raise Unavailable(f"{self.most:,} streams are already open; try again later")
         if not page and self._logs >= MOST:
@@ -101,7 +101,7 @@ class Streams:
 
     @contextmanager
     def count(self, who: str, page: bool = False) -> Iterator[None]:
-        """Counts a stream while it is open; raises as `refuse_more`."""
+        """Count a stream while it is open; raises as `refuse_more`."""
         self.refuse_more(who, page)
         self._of[who, page] += 1
         try:
@@ -113,15 +113,15 @@ class Streams:
 
 
 class StillLetIn:
-    """Whether the reader of a stream is still let in; asks now and then. While the books do not
-    answer, the reader stays for some seconds."""
+    """Checks regularly whether the reader of a stream still has access. While the database does not
+    respond, the reader keeps access for some seconds."""
 
     def __init__(self, still: Callable[[], object]) -> None:
         self._still = still
         self._checked_at = self._answered_at = time.monotonic()
 
     async def __call__(self) -> bool:
-        """Raises Unavailable when the books have not answered for long."""
+        """Raises Unavailable if the database has not responded for long."""
         if time.monotonic() - self._checked_at <= CHECK_EVERY:
             return True
         self._checked_at = time.monotonic()
@@ -136,7 +136,7 @@ class StillLetIn:
 
 
 class Stream:
-    """What one reader gets; `_look` says what comes next. `who` is the id of its token."""
+    """The stream of one reader; `_look` returns what is new. `who` is the id of its token."""
 
     def __init__(self, streams: Streams, still: Callable[[], Caller | None], who: str) -> None:
         self._streams = streams
@@ -145,15 +145,15 @@ class Stream:
         streams.refuse_more(who)
 
     async def _look(self) -> tuple[list[str], str | None]:
-        """What is new; and the last words, when nothing will come after it."""
+        """New events; and the final event, if nothing will follow it."""
         raise NotImplementedError
 
     def _alive(self) -> str:
-        """What is said now and then while nothing is new."""
+        """What is sent regularly while nothing is new."""
         return ": still there\n\n"
 
     async def events(self) -> AsyncIterator[str]:
-        """Ends with what is told, with the server, or with an event `problem`."""
+        """Ends with the log, with the server, or with an event `problem`."""
         try:
             with self._streams.count(self._who):
                 async for event in self._events():
@@ -168,7 +168,7 @@ class Stream:
             await self._check()
             for event in new:
                 yield event
-                await self._check()  # who reads slowly may do so for long
+                await self._check()  # a slow reader may take long
             if time.monotonic() - told_at > ALIVE_EVERY:
                 told_at = time.monotonic()
                 yield self._alive()
@@ -180,8 +180,8 @@ class Stream:
             await asyncio.sleep(LOOK_EVERY)
 
     async def _look_patiently(self) -> tuple[list[str], str | None]:
-        """As `_look`; nothing is new while the books do not answer. Raises Unavailable when they
-        have not for long."""
+        """As `_look`, but returns nothing while the database does not respond. Raises Unavailable
+        if it has not responded for long."""
         try:
             found = await self._look()
         except Unavailable:
@@ -192,13 +192,13 @@ class Stream:
         return found
 
     async def _check(self) -> None:
-        """Raises Unauthorized once the token or session has ended; looks now and then."""
+        """Raises Unauthorized once the token or session has ended; checks only at intervals."""
         if not await self._is_let_in():
             raise Unauthorized("the token or session is no longer valid")
 
 
 class LogStream(Stream):
-    """The log of a run, read once for all who follow it."""
+    """The log of a run, read once for all its readers."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The ends of logs that people follow: the books are asked once for all readers of a run."""
+"""The ends of logs that are being followed: one query serves all readers of a run."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
     Lines = list[tuple[Page, LogLine]]
     Look = Callable[[Page, int], tuple[Run, Lines]]
-    """reads the run first: when it had ended, the lines that follow are all there are"""
+    """reads the run first: if it had ended, the lines that follow are complete"""
 
 __all__ = ["LogTail", "LogTails"]
 
 LOOK_EVERY: Final = 0.25
-"""Seconds between two looks at the books while nothing is new."""
+"""Seconds between two queries while nothing is new."""
 BATCH: Final = 1_000
 KEPT: Final = 4_000
-"""Lines that are kept for readers who are a little behind."""
+"""Lines kept for readers that are a little behind."""
 
 
 class LogTail:
-    """The newest lines of a run under way, from the place of its first reader on."""
+    """The newest lines of an active run, from its first reader's position on."""
 
     def __init__(self, look: Look, clock: Callable[[], float] = time.monotonic) -> None:
         self._look = look
@@ -41,10 +41,10 @@ class LogTail:
         self._run: Run | None = None
         self._looked_at = float("-inf")
         self._more = True
-        """whether the latest look may have left lines for the next"""
+        """whether the latest query may have left lines for the next one"""
 
     async def after(self, place: Page) -> tuple[Run, Lines]:
-        """The run, and lines that follow a place; without any the reader has all so far."""
+        """The run, and the lines after a position; empty if the reader has all so far."""
         async with self._looking:
             since = self._since = self._since or place
             if _order(place) >= _order(since):
@@ -74,14 +74,14 @@ def _order(place: Page) -> tuple[int, int]:
 
 
 class LogTails:
-    """Those that somebody reads, by the id of their run."""
+    """The tails that are being read, by the id of their run."""
 
     def __init__(self) -> None:
         self._tails: dict[str, tuple[LogTail, int]] = {}
 
     @contextmanager
     def of(self, run_id: str, look: Look) -> Iterator[LogTail]:
-        """The one of a run, for as long as it is read; `look` is how its first reader asks."""
+        """The tail of a run, while it is read; `look` is the query of its first reader."""
         tail, readers = self._tails.get(run_id) or (LogTail(look), 0)
         self._tails[run_id] = (tail, readers + 1)
         try:

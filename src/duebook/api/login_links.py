@@ -1,8 +1,9 @@
-"""Login links: each works once and for a minute, and only for who can read the local token.
+"""Login links: each works once within a minute, and only those who can read the local token can
+create one.
 
-Their codes are files beside the token, named by their digests, so that every process that has the
-token knows them, and none keeps a code that could be used. Deleting the file is using it: that
-succeeds once, however many try.
+The codes are files beside the token, named by their digests, so that every process with the token
+can check them, but none of them stores a usable code. A code is used by deleting its file, which
+succeeds only once, however many processes try.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
 __all__ = ["LINK_LASTS", "LoginLinks"]
 
 LINK_LASTS: Final = 60
-"""Seconds."""
+"""In seconds."""
 _CODE: Final = re.compile(r"[A-Za-z0-9_-]{32}", re.ASCII)
 _PREFIX: Final = "login-"
 _ADDRESS: Final = "address"
 
 
 class LoginLinks:
-    """The links of the nodes that have their local token at `path`; `token` is what it is now."""
+    """The links of the nodes with their local token at `path`; `token` returns its current text."""
 
     def __init__(
         self, path: Path, token: Callable[[], str | None], clock: Callable[[], float] = time.time
@@ -42,7 +43,7 @@ class LoginLinks:
         self._clock = clock
 
     def new_code(self, token: str) -> str:
-        """The code of a new link; raises Unavailable when it cannot be kept."""
+        """The code of a new link; raises Unavailable if it cannot be stored."""
         self._tidy()
         code = secrets.token_urlsafe(24)
         text = f"{int(self._clock()) + LINK_LASTS} {_digest(token)}"
@@ -53,9 +54,9 @@ class LoginLinks:
         return code
 
     def use(self, code: str) -> str | None:
-        """The local token, for a code that is used for the first time and in time; else None.
+        """The local token for an unused, unexpired code; otherwise None.
 
-        A token that was replaced since takes the codes of its links with it.
+        Replacing the token invalidates the codes of its links.
         """
         if not _CODE.fullmatch(code):
             return None
@@ -71,9 +72,10 @@ class LoginLinks:
         return token if self._is_open(expiry) else None
 
     def announce(self, address: str) -> None:
-        """Keep where the API is, for `duebook token link`; of several nodes the newest counts.
+        """Store the API's address for `duebook token link`; if there are several nodes, the newest
+        counts.
 
-        Raises Unavailable when that cannot be written.
+        Raises Unavailable if it cannot be written.
         """
         try:
             _write(self._folder / _ADDRESS, f"{address}\n")
@@ -81,20 +83,20 @@ class LoginLinks:
             raise Unavailable(f"{self._folder} cannot be written: {error.strerror}") from error
 
     def address(self) -> str | None:
-        """Where a node announced its API last."""
+        """The API's address that a node announced last."""
         with suppress(OSError, ValueError):
             return (self._folder / _ADDRESS).read_text("ascii").strip()
         return None
 
     def _is_open(self, expiry: str) -> bool:
-        """Not too late, and no later than a link can be: the clock may have been set back."""
+        """Neither expired, nor later than any link can expire: the clock may have been set back."""
         return expiry.isdecimal() and 0 < int(expiry) - self._clock() <= LINK_LASTS
 
     def _file(self, code: str) -> Path:
         return self._folder / f"{_PREFIX}{_digest(code)}"
 
     def _tidy(self) -> None:
-        """Delete the codes that nobody has used in time."""
+        """Delete expired codes."""
         for file in self._folder.glob(f"{_PREFIX}*"):
             with suppress(OSError, ValueError):
                 if not self._is_open(file.read_text("ascii").partition(" ")[0]):
@@ -106,7 +108,7 @@ def _digest(text: str) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """Whole or not at all: others read the directory at the same time."""
+    """Write atomically, because others read the directory at the same time."""
     draft = file.with_name(f".draft-{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as opened:

@@ -1,7 +1,7 @@
-"""The metrics of a process in Prometheus' text form: what its node counted, what the books say.
+"""The metrics of a process in Prometheus' text format: its node's counters and the database.
 
-A scrape asks the books a bounded number of questions about a bounded number of rows, and within
-a few seconds none.
+A scrape makes a bounded number of queries on a bounded number of rows; scrapes within a few
+seconds of each other share them.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ __all__ = ["CONTENT_TYPE", "Metrics"]
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 Counted = tuple[dict[str, int], str | None]
-"""States of schedules, and the id to go on counting from."""
+"""Numbers of schedules by state, and the id to continue counting from."""
 KEEP: Final = 5.0
-"""Seconds for which what the books said is shown again."""
+"""Seconds for which values from the database are reused."""
 MOST_QUEUED: Final = 50_000
 MOST_SCHEDULES: Final = 20_000
-"""Rows that a look at the books counts."""
+"""Rows that are counted at a time."""
 
 _COUNTERS: Final = (
     ("due", "Due times that this node decided to fire or skip"),
@@ -92,9 +92,9 @@ _HISTOGRAMS: Final = (
 
 
 class Metrics:
-    """Of a node, whose `measures` may come from process `node_pid`; None: it does not answer.
+    """The metrics of a node, whose `measures` may come from process `node_pid`; None: no response.
 
-    Without them, of a process that only serves the web.
+    Without `measures`, those of a process that only serves the web.
     """
 
     def __init__(
@@ -113,18 +113,18 @@ class Metrics:
             ProcessCollector("duebook_node", lambda: node_pid, registry=self._registry)
 
     def text(self) -> bytes:
-        """What CONTENT_TYPE names; books that cannot be reached are a metric, no error."""
+        """In the format of CONTENT_TYPE; an unreachable database is a metric, not an error."""
         return generate_latest(self._registry)
 
 
 class _Node:
-    """What a node counted since it began."""
+    """What a node has counted since it started."""
 
     def __init__(self, measures: Callable[[], Measures | None]) -> None:
         self._measures = measures
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing yet: without it the registry would collect at once."""
+        """Nothing: otherwise the registry would collect at once."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -169,7 +169,7 @@ def _histogram(name: str, about: str, histogram: Histogram) -> Metric:
 
 
 class _Books:
-    """What the books say, asked at most every few seconds."""
+    """Values from the database, queried at most every few seconds."""
 
     def __init__(self, store: Store, monotonic: Callable[[], float]) -> None:
         self._store = store
@@ -211,7 +211,7 @@ class _Books:
             served | load.queued,
         )
         yield _gauge("queue_running", "Running runs", "queue", served | load.running)
-        roles = dict.fromkeys((*ROLES, "web"), 0)  # an alert needs the 0 of a role that is missing
+        roles = dict.fromkeys((*ROLES, "web"), 0)  # alerts need the 0 of a missing role
         roles |= Counter(role for node in load.nodes for role in node.roles)
         yield _gauge("nodes", "Live nodes", "role", roles)
         since = load.now if load.overdue is None else load.overdue.since
@@ -238,7 +238,7 @@ class _Books:
 
 
 def _lags(lags: list[Lag]) -> Iterator[Metric]:
-    """How far those are who read the log of events."""
+    """How far each consumer of the event log is behind."""
     for name, about in (
         (
             "behind",
@@ -256,7 +256,7 @@ def _lags(lags: list[Lag]) -> Iterator[Metric]:
 
 
 def _of_schedules(measured: list[Measured]) -> Iterator[Metric]:
-    """What the newest runs tell of schedules that asked for it."""
+    """The newest runs of schedules that asked for their own metrics."""
     limit = f"for up to {MOST_MEASURED} schedules with the label metrics=true"
     success = _family("last_success_timestamp_seconds", f"When it last succeeded, {limit}; or 0")
     duration = _family("last_duration_seconds", f"How long its latest finished run took, {limit}")
@@ -285,13 +285,13 @@ def _gauge(name: str, about: str, label: str, values: dict[str, int]) -> Metric:
 
 
 class _Census:
-    """Counts schedules a slice at a time, so that a million of them cost a look no more."""
+    """Counts schedules in slices, so that even a million of them do not make a scrape slower."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] | None = None
-        """as the last whole count found them; None before the first"""
+        """from the last complete count; None before the first"""
         self.after = ""
-        """the id to go on from"""
+        """the id to continue from"""
         self._so_far = _nobody()
 
     def add(self, found: dict[str, int], last: str | None) -> None:

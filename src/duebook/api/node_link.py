@@ -1,5 +1,5 @@
-"""How a web process and its node talk, as JSON lines over a socket: the web asks within a deadline,
-and the node finds out whether the web still answers."""
+"""The link between a web process and its node, JSON lines over a socket: the web sends queries
+with a deadline, and the node detects whether the web still responds."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ __all__ = ["ANSWER_WITHIN", "Heartbeat", "Line", "NodeLink", "answer_asks", "pin
 log = logging.getLogger(__name__)
 
 ANSWER_WITHIN: Final = 1.0
-"""Seconds; a node answers in milliseconds unless it is stopped or has no processor."""
+"""In seconds; a node responds in milliseconds unless it is stopped or has no processor time."""
 PING_EVERY: Final = 1.0
-"""Seconds."""
+"""In seconds."""
 SILENT: Final = 10
-"""Pings without an answer after which a web process hangs."""
+"""Pings without a response after which a web process counts as hanging."""
 SILENT_AT_FIRST: Final = 60
-"""As long as it has never answered: it opens the database."""
+"""The same until its first response, because it has to open the database."""
 KEEP: Final = 1.0
-"""Seconds for which numbers are shown again, so that many scrapes cost the node no more than one"""
+"""Seconds for which numbers are reused, so that many scrapes cost the node no more than one."""
 
 
 class Line(Closing):
-    """One end of the socket; what is sent arrives whole and in order."""
+    """One end of the socket; messages arrive whole and in order."""
 
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
@@ -44,13 +44,13 @@ class Line(Closing):
         self._lock = threading.Lock()
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Raises OSError when the other end is gone."""
+        """Raises OSError if the other end is gone."""
         text = json.dumps(message).encode() + b"\n"
         with self._lock:
             self._socket.sendall(text)
 
     def receive(self) -> dict[str, Any] | None:
-        """The next message; None when the other end is gone."""
+        """The next message; None if the other end is gone."""
         try:
             text = self._reader.readline()
         except OSError:
@@ -65,19 +65,19 @@ class Line(Closing):
             yield message
 
     def let_go(self) -> None:
-        """The other end sees that no more comes."""
-        with suppress(OSError):  # it is gone already
+        """Tell the other end that nothing more will be sent."""
+        with suppress(OSError):  # it is already gone
             self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Only when nobody waits for a message."""
+        """Only while no thread waits for a message."""
         self._reader.close()
         self._socket.close()
 
 
 class NodeLink:
-    """The web's side. Of each question one is under way at most, so that a node that does not read
-    blocks nobody."""
+    """The web's side. Has at most one open query of each kind, so that a node that does not read
+    blocks no thread."""
 
     def __init__(self, line: Line, within: float = ANSWER_WITHIN) -> None:
         self._line = line
@@ -88,7 +88,7 @@ class NodeLink:
         self._soon: Callable[[Callable[[], None]], None] | None = None
 
     def answer_pings(self, soon: Callable[[Callable[[], None]], None]) -> None:
-        """From now on, by what `soon` makes the event loop do: when that hangs, there is none."""
+        """Respond to pings from now on, in the event loop through `soon`: not if that hangs."""
         self._soon = soon
         soon(self._pong)
 
@@ -97,7 +97,7 @@ class NodeLink:
             self._line.send({"pong": True})
 
     def listen(self) -> None:
-        """Take the node's answers; returns when the node is gone."""
+        """Receive the node's responses; returns when the node is gone."""
         for message in self._line.messages():
             if "ping" in message:
                 if self._soon is not None:
@@ -109,7 +109,7 @@ class NodeLink:
                 waiting.set_result(message.get("value"))
 
     def ask(self, word: str) -> Any:
-        """What the node answers; raises Unavailable when it does not in time."""
+        """The node's response; raises Unavailable if it is not in time."""
         try:
             with self._lock:
                 waiting = self._waiting.get(word)
@@ -117,11 +117,11 @@ class NodeLink:
                     waiting = self._waiting[word] = Future()
                     self._line.send({"ask": word})
             return waiting.result(self._within)
-        except OSError:  # which a TimeoutError is, too
+        except OSError:  # includes TimeoutError
             raise Unavailable(f"this node did not respond within {self._within:g} s") from None
 
     def trouble(self) -> str | None:
-        """Why the node does not work; None: it does."""
+        """Why the node does not work; None if it does."""
         try:
             told: str | None = self.ask("trouble")
         except Unavailable as error:
@@ -129,7 +129,7 @@ class NodeLink:
         return told
 
     def measures(self) -> Measures | None:
-        """What the node counted, up to a second old; None when it does not answer."""
+        """The node's counters, up to a second old; None if it does not respond."""
         return self._cached.get()
 
     def _ask_measures(self) -> Measures | None:
@@ -140,8 +140,8 @@ class NodeLink:
 
 
 class Heartbeat:
-    """Counts pings without an answer. Not time: when node and web stood still together, such as on
-    a machine that slept, the web is not the one that hangs."""
+    """Counts pings without a response. It does not measure time: if node and web were both stopped,
+    for example because the machine slept, the web does not hang."""
 
     def __init__(self, silent: int = SILENT, at_first: int = SILENT_AT_FIRST) -> None:
         self.silent = silent
@@ -153,14 +153,14 @@ class Heartbeat:
         self._missed = 0
 
     def missed(self) -> bool:
-        """One more ping, before its answer; True when too many were not answered."""
+        """Count one more ping, before its response; True if too many got none."""
         self._missed += 1
         return self._missed > self._most
 
 
 def ping(line: Line, heartbeat: Heartbeat, over: threading.Event) -> bool:
-    """The node's side: asks for signs of life, until `over`, or until the other end is gone; True
-    when it is there and hangs."""
+    """The node's side: sends pings until `over` is set or the other end is gone; True if the other
+    end exists but hangs."""
     while not over.wait(PING_EVERY):
         if heartbeat.missed():
             return True
@@ -174,7 +174,7 @@ def ping(line: Line, heartbeat: Heartbeat, over: threading.Event) -> bool:
 def answer_asks(
     line: Line, answers: Mapping[str, Callable[[], Any]], heartbeat: Heartbeat | None = None
 ) -> None:
-    """The node's side: answers every question, until the other end is gone."""
+    """The node's side: responds to every query, until the other end is gone."""
     for message in line.messages():
         if heartbeat is not None and "pong" in message:
             heartbeat.answered()
@@ -184,5 +184,5 @@ def answer_asks(
                 line.send({"answer": word, "value": answers[word]()})
             except OSError:
                 return
-            except Exception:  # whoever asked hears nothing in time, and asks again
+            except Exception:  # the query times out, and is sent again
                 log.exception("the web process requested %s", word)

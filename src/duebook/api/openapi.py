@@ -1,4 +1,4 @@
-"""The OpenAPI document: made from the operations and the shapes, and nothing else."""
+"""Builds the OpenAPI document from the operations and the shapes alone."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LEADS_TO: Final = {
     "limit_namespace": ("/namespaces/{name}", "name", "name"),
     "create_token": ("/tokens/{name}", "name", "name"),
 }
-"""What can be done with an answer: the paths, their parameter, and where its value is."""
+"""Links of a response: the paths, their parameter, and the source of its value."""
 
 _INTRODUCTION: Final = (
     "Schedules, their runs and a ledger of every due time. Send a token as "
@@ -157,7 +157,7 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
 def _links(
     operations: Sequence[Operation], path: str, parameter: str, field: str
 ) -> dict[str, Any]:
-    """The operations whose path begins so, with the value that the answer has for them."""
+    """Links to the operations under this path, with the source of their parameter's value."""
     links = {}
     for operation in operations:
         if f"{operation.path}/".startswith(f"{V1}{path}/"):

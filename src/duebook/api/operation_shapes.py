@@ -1,4 +1,4 @@
-"""The shapes of what each operation answers and takes, for the OpenAPI document."""
+"""The shapes of the requests and responses of each operation, for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ ANSWERS: Final[dict[str, Any]] = {
     "healthz": others.Health,
     "readyz": others.Readiness,
 }
-"""Of operations that answer with more than their result, or with another name for it."""
+"""For operations that return more than their result, or name it differently."""
 BODIES: Final[dict[str, Any]] = {
     "create_schedule": definitions.ScheduleCreation,
     "replace_schedule": definitions.ScheduleReplacement,
@@ -127,25 +127,25 @@ BODIES: Final[dict[str, Any]] = {
     "diff_zones": "ZonesDiffRequest",
     "create_token": others.TokenCreation,
 }
-"""The shape of a body; where it is a text, the fields are the arguments of the use case."""
+"""The shape of a body; if it is a name, its fields are the arguments of the use case."""
 
 
 def body_of(case: UseCase) -> Any:
-    """The shape of what an operation takes; None: nothing."""
+    """The shape of a request's body; None if there is none."""
     shape = BODIES.get(case.name)
     return _fields(shape) if isinstance(shape, str) else shape
 
 
 @cache
 def _fields(name: str) -> Object:
-    """The shape of that name, which operations with the same arguments share."""
+    """The shape with that name, which operations with the same arguments share."""
     case = next(TABLE[operation] for operation, shape in BODIES.items() if shape == name)
     arguments = [one for one in case.arguments if one.place == "body"]
     return Object(name, {one.key: _field(one) for one in arguments})
 
 
 def _field(argument: Argument) -> Any:
-    """The type of an argument in JSON; what has a default may be left out, or null."""
+    """The JSON type of an argument; one with a default may be left out, or null."""
     given, hint = argument.given, argument.kinds[0]
     if datetime in argument.kinds:
         hint = datetime
@@ -158,7 +158,7 @@ def _field(argument: Argument) -> Any:
 
 
 def answer_of(case: UseCase) -> Any:
-    """The shape of an answer: that of the result, or a list of these; None for others."""
+    """The shape of a response: that of the result, or a list of these; None for others."""
     if case.name in ANSWERS:
         return ANSWERS[case.name]
     kind = None if case.call is None else case.returns

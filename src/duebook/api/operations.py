@@ -1,5 +1,5 @@
-"""Operations: the use cases of the table and the pages, each with its handler. None exists without
-a role, or openly."""
+"""Operations: the use cases of the table and the pages, each with its handler. Every one has a
+role or is explicitly open."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ class Operation(UseCase):
 
     @property
     def any_host(self) -> bool:
-        """Whether it answers whatever the Host: probes and scrapers use addresses and names that
-        nobody configures, and it tells strangers nothing."""
+        """Whether any Host is accepted: probes and scrapers use addresses and names that are not
+        configured, and these responses reveal nothing."""
         return self.tag == "health"
 
     @property
     def may_revoke(self) -> bool:
-        """Whether a token may have ended when it has been answered."""
+        """Whether it may have revoked a token."""
         return self.method != "GET" and "/tokens/" in self.path
 
     @property
     def documented(self) -> bool:
-        """Whether programs read about it; pages are for people."""
+        """Whether it is documented for programs; pages are for people."""
         return self.tag != "pages"
 
     @property
     def answer(self) -> Any:
-        """The shape of its JSON; None: it has none."""
-        from duebook.api.operation_shapes import answer_of  # made when somebody asks for them
+        """The shape of the JSON response; None if there is none."""
+        from duebook.api.operation_shapes import answer_of  # built on first use
 
         return answer_of(self)
 
     @property
     def body(self) -> Any:
-        """The shape of the JSON that it takes."""
+        """The shape of the JSON body that it takes."""
         from duebook.api.operation_shapes import body_of
 
         return body_of(self)
@@ -86,8 +86,8 @@ class Operations:
 
 
 class Handlers:
-    """The handlers of a part of the API that do more than to pass a request on to the client; each
-    has the name of its operation."""
+    """The handlers of a part of the API that do more than pass a request on to the client; each has
+    the name of its operation."""
 
     def __init__(self) -> None:
         self.all: dict[str, Callable[..., Any]] = {}
@@ -98,8 +98,8 @@ class Handlers:
 
 
 def bind(handlers: Iterable[Handlers], table: Mapping[str, UseCase] = TABLE) -> Iterable[Operation]:
-    """Every use case with its handler; raises LookupError for one that nobody would answer, and for
-    a handler of none."""
+    """Every use case with its handler; raises LookupError for a use case without a handler, and for
+    a handler without a use case."""
     found = {name: handler for some in handlers for name, handler in some.all.items()}
     if unknown := found.keys() - table.keys():
         raise LookupError(f"no use case is called {', '.join(sorted(unknown))}")

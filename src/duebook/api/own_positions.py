@@ -1,6 +1,6 @@
-"""Where the log of events ends for those who see one namespace: at an event of its own.
+"""The end of the event log for callers that see one namespace: the position of its last event.
 
-Positions are of the log that all namespaces share, so its true end tells how much others write.
+All namespaces share the log's positions, so its true end would reveal how much others write.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ __all__ = ["OwnPositions"]
 
 class _Known(NamedTuple):
     looked: int = 0
-    """up to this position"""
+    """searched up to this position"""
     last: int = 0
-    """the last event of the namespace that was found there; 0: none"""
+    """the last event of the namespace found there; 0: none"""
 
 
 class OwnPositions:
-    """Of every namespace that was asked about; looks at each position once, for everybody."""
+    """For every namespace that was asked for; reads each position once, for all callers."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[str, _Known] = {}
 
     def last(self, namespace: str, until: int) -> int:
-        """The position of the namespace's last event up to `until`; 0 when there is none."""
+        """The position of the namespace's last event up to `until`; 0 if there is none."""
         known = self._known.get(namespace, _Known())
         if until <= known.looked:
             return known.last if known.last <= until else self._find(namespace, 0, until)

@@ -1,9 +1,9 @@
-"""What handlers read of a request, as their signatures say it: parts of the path and the query,
-headers, and what other functions make of the request.
+"""What handlers read of a request, declared in their signatures: parts of the path and the query,
+headers, and values that other functions compute from the request.
 
     def list_runs(ask: Here, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> Response: ...
 
-A signature is read when its handler is first called, so that a server starts soon.
+A signature is read when its handler is first called, so that a server starts quickly.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FLAGS: Final = {
     **dict.fromkeys(("false", "0", "no", "off"), False),
 }
 _DIGITS: Final = 20
-"""Of the longest whole number that is looked at."""
+"""Maximum length of an integer that is parsed."""
 
 
 class Query(Given):
@@ -56,14 +56,14 @@ class Header(Given):
 
 @dataclass(frozen=True, slots=True)
 class Depends:
-    """What a function makes of the request; it has a signature of its own."""
+    """A value that a function computes from the request; it has a signature of its own."""
 
     provide: Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A text that a request gives, and what it must be."""
+    """A text in a request, and its requirements."""
 
     name: str
     place: Literal["path", "query", "header"]
@@ -78,7 +78,7 @@ class Parameter:
         return self.default is inspect.Parameter.empty
 
     def read(self, request: Request) -> Any:
-        """Raises Invalid that names it, its value and what is right."""
+        """Raises Invalid that names it, its value and what would be right."""
         if self.place == "path":
             return request.path_params[self.name]
         given = request.query_params if self.place == "query" else request.headers
@@ -130,7 +130,7 @@ class Parameter:
 
 
 class Signature:
-    """The arguments of a handler, and where each comes from."""
+    """The arguments of a handler, and the source of each."""
 
     def __init__(self, handler: Callable[..., Any], path: str) -> None:
         self._handler = handler
@@ -162,15 +162,15 @@ class Signature:
             raise TypeError(f"{self._handler}: where does {name} come from?")
 
     def parameters(self) -> Iterator[Parameter]:
-        """Those of the handler and of whatever it depends on."""
+        """Those of the handler and of everything it depends on."""
         yield from self._parameters.values()
         for inner in self._provided.values():
             yield from inner.parameters()
 
     async def call(self, request: Request, run: Callable[..., Any]) -> Any:
-        """What the handler returns, called by `run` where it is not asynchronous.
+        """Call the handler, through `run` if it is not asynchronous, and return its result.
 
-        Raises InvalidParameters with everything that is wrong with the request.
+        Raises InvalidParameters with all problems of the request.
         """
         values = self._read(request)
         for name, inner in self._provided.items():
@@ -195,7 +195,7 @@ class Signature:
 
 
 def _without_none(hint: Any) -> tuple[Any, bool]:
-    """A type without None, and whether that was in it."""
+    """A type without None, and whether it included None."""
     if get_origin(hint) not in (Union, UnionType):
         return hint, False
     kinds: Sequence[Any] = [kind for kind in get_args(hint) if kind is not NoneType]

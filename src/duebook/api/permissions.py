@@ -1,4 +1,4 @@
-"""Who may do what through the API: pure decisions about a caller and a role."""
+"""What callers may do through the API: pure decisions about a caller and a role."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: a token that was checked."""
+    """The sender of a request: a token that was checked."""
 
     id: str
     name: str
@@ -35,7 +35,7 @@ class Caller:
 
     @property
     def by(self) -> str:
-        """How the books name this caller."""
+        """The name of this caller in the database."""
         return f"token:{self.name}"
 
     @property
@@ -44,7 +44,7 @@ class Caller:
 
     @property
     def seen(self) -> Serving:
-        """The namespaces whose books it may see."""
+        """The namespaces that it may see."""
         return serving_of(self.namespaces)
 
     def sees(self, namespace: str) -> bool:
@@ -63,9 +63,9 @@ def refuse_role(caller: Caller, needed: Role, everywhere: bool) -> None:
 
 
 def choose_namespace(caller: Caller, asked: str | None) -> str:
-    """The namespace of a request: the one asked for, `default`, or the caller's first.
+    """The namespace of a request: the given one, `default`, or the caller's first.
 
-    Raises NotFound for one that the caller does not see: nobody learns whether it exists.
+    Raises NotFound for one that the caller may not see, which does not reveal whether it exists.
     """
     if asked is None:
         return "default" if caller.sees("default") else caller.namespaces[0]

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem details: which status each family has, and what a client is told."""
+"""Errors as RFC 9457 problem details: the status of each family, and what a client is told."""
 
 from __future__ import annotations
 
@@ -49,43 +49,43 @@ RETRY_SOON: Final = "1"
 
 
 class Malformed(Invalid):
-    """A request that cannot be read: no JSON, an unknown parameter."""
+    """A request that cannot be read: invalid JSON, an unknown parameter."""
 
     code = "malformed"
 
 
 class Unauthorized(DuebookError):
-    """Nobody knows who asks."""
+    """The request has no valid credentials."""
 
     code = "unauthorized"
 
 
 class TooLarge(Invalid):
-    """The body of a request is longer than is read."""
+    """The body of a request is longer than allowed."""
 
     code = "too_large"
 
 
 class WrongMediaType(Invalid):
-    """The body of a request is said to be something else than JSON."""
+    """The content type of a request's body is not JSON."""
 
     code = "media_type"
 
 
 class Busy(Unavailable):
-    """Others ask for the same kind of work already."""
+    """Too many requests of the same kind are in progress."""
 
     code = "busy"
 
 
 class VersionNeeded(Invalid):
-    """A whole definition is replaced only by somebody who says which one."""
+    """Replacing a whole definition requires the version that it replaces."""
 
     code = "version_needed"
 
 
 class InvalidFields(Invalid):
-    """Several fields of a request are wrong; `problems` maps each to what is wrong with it."""
+    """Several fields of a request are wrong; `problems` maps each to its message."""
 
     def __init__(self, problems: Mapping[str, str]) -> None:
         super().__init__("; ".join(problems.values()))
@@ -108,10 +108,10 @@ _STATUSES: Final[tuple[tuple[type[DuebookError], int], ...]] = (
     (Conflict, 409),
     (Unavailable, 503),
 )
-"""The first family that fits."""
+"""The first matching family counts."""
 
 _CODES: Final = {"bad_cursor": 400, "invalid_filter": 400, "key_reused": 422, "busy": 429}
-"""Codes whose status is not their family's."""
+"""Codes with a status other than their family's."""
 
 _TITLES: Final = {
     400: "The request cannot be read",
@@ -135,7 +135,7 @@ _TITLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a client is told."""
+    """An error as a client sees it."""
 
     status: int
     code: str
@@ -162,7 +162,7 @@ class Problem:
 
 
 def problem_of(error: Exception) -> Problem:
-    """The problem that an error is; anything unexpected tells nothing of the inside."""
+    """The problem for an error; an unexpected error reveals no internals."""
     match error:
         case DuebookError():
             status = _CODES.get(error.code) or next(
@@ -192,5 +192,5 @@ def _headers(status: int) -> dict[str, str]:
 
 
 def explain_problem(_: Scope, error: Exception) -> Response:
-    """A refusal as programs read it."""
+    """An error response for programs."""
     return problem_of(error).response()

@@ -1,5 +1,5 @@
-"""An answer that is sent when a run has ended, or when the time is up. It holds no thread,
-and is counted among the streams of the server."""
+"""A response that is sent when a run has ended, or when the time is up. It occupies no thread, and
+counts as one of the server's streams."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ class RunWait(Response):
             await answer(scope, receive, send)
 
     async def _ended(self, receive: Receive) -> Run | None:
-        """The run when it has ended, or as it is when the time is up or the server ends; None: the
-        client is gone. Raises Unauthorized once the token has ended."""
+        """The run when it has ended, or its current state when the time is up or the server stops;
+        None: the client is gone. Raises Unauthorized once the token has ended."""
         ended = asyncio.wrap_future(self._watch.when_ended(self._run_id))
         gone = asyncio.ensure_future(_disconnected(receive))
         either: set[asyncio.Future[Any]] = {ended, gone}

@@ -1,4 +1,4 @@
-"""Serves the API from a thread with an event loop of its own, beside a node or alone."""
+"""Serves the API from a thread with its own event loop, beside a node or alone."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ log = logging.getLogger(__name__)
 
 DEFAULT_PORT: Final = 7420
 TRIED: Final = 20
-"""Ports from the default one on that are tried when nobody asked for one."""
+"""Ports that are tried, starting with the default one, if none was requested."""
 STOP_WITHIN: Final = 5
-"""Seconds that requests under way have when the server ends."""
+"""Seconds that running requests have when the server stops."""
 BACKLOG: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
 class ListeningSocket:
-    """A socket that is bound, and how it is called."""
+    """A bound socket, with its address."""
 
     socket: socket.socket
     host: str
@@ -48,13 +48,13 @@ class ListeningSocket:
 
     @property
     def open_address(self) -> str:
-        """One that a browser on this machine can open."""
+        """A URL that a browser on this machine can open."""
         everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104
         return replace(self, host=everywhere.get(self.host, self.host)).address
 
     @property
     def elsewhere(self) -> str | None:
-        """One for other machines, where the socket is bound to all addresses of this one."""
+        """A URL for other machines, if the socket is bound to all addresses of this one."""
         return None if self.open_address == self.address else replace(self, host=_machine()).address
 
     @property
@@ -62,16 +62,16 @@ class ListeningSocket:
         return is_loopback(self.host)
 
     def hosts(self, names: str, origins: str) -> Hosts:
-        """By which names it may be called; `names` and `origins` as the settings have them."""
+        """The accepted host names; `names` and `origins` are the settings."""
         own = {"localhost", self.host.lower()} if self.local else {"localhost", _machine()}
         return Hosts(frozenset(own | _words(names)), not self.local, frozenset(_words(origins)))
 
 
 def bind(host: str, port: int | None) -> ListeningSocket:
-    """A socket at an address; without a port the default one, or the next that is free.
+    """A socket at an address; without a port, the default one, or the next free one.
 
-    Port 0 means any that is free. Raises Invalid for an address that is none, and Unavailable for
-    a port that is taken.
+    Port 0 means any free one. Raises Invalid for an invalid address, and Unavailable for a port
+    that is taken.
     """
     if port is not None:
         return _bind(host, port)
@@ -108,7 +108,7 @@ def _bind(host: str, port: int, moved: bool = False) -> ListeningSocket:
 
 
 class Server(Closing):
-    """Answers from `start` on until `close`, within `limits`."""
+    """Serves requests from `start` until `close`, within `limits`."""
 
     def __init__(self, app: App, listening: ListeningSocket, limits: Limits | None = None) -> None:
         from duebook.api.event_loop import EventLoop
@@ -123,7 +123,7 @@ class Server(Closing):
         self._failure: BaseException | None = None
 
     def start(self) -> None:
-        """Returns at once: whoever connects before the loop runs waits in the socket's queue."""
+        """Returns at once: early connections wait in the socket's queue until the loop runs."""
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         self._thread.start()
 
@@ -135,17 +135,17 @@ class Server(Closing):
             self._failure = error
 
     def call_soon(self, work: Callable[[], None]) -> None:
-        """Let the event loop do it, once it runs; nothing happens when it has ended."""
+        """Run it in the event loop, once that runs; does nothing if the loop has ended."""
         self._uvicorn.call_soon(work)
 
     @property
     def is_answering(self) -> bool:
-        """Whether a request is under way, also one that nobody waits for any more."""
+        """Whether a request is in progress, even if its client is gone."""
         return self._uvicorn.is_answering
 
     @property
     def refused(self) -> dict[str, int]:
-        """How many connections were refused or closed, by the reason."""
+        """How many connections were rejected or closed, by reason."""
         return dict(self._uvicorn.connections.counts)
 
     @property
@@ -153,7 +153,7 @@ class Server(Closing):
         return self._thread.is_alive()
 
     def close(self) -> None:
-        """Requests under way may end; streams are told that they end."""
+        """Lets running requests finish; streams are told to end."""
         self._app.state.streams.ending = True
         self._uvicorn.should_exit = True
         if self._thread.is_alive():

@@ -1,4 +1,4 @@
-"""The JSON schemas of what the API takes and shows, from the types that declare it.
+"""The JSON schemas of requests and responses, from the types that declare them.
 
 A shape is a class that the codec shows, a TypedDict, or an `Object` that is derived from something
 else.
@@ -49,7 +49,7 @@ _BOUNDS: Final = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Object:
-    """A JSON object by its keys and their types; NotRequired for what may be left out."""
+    """A JSON object by its keys and their types; NotRequired for keys that may be left out."""
 
     name: str
     keys: Mapping[str, Any]
@@ -57,17 +57,17 @@ class Object:
 
 
 def items_of(name: str, kind: Any, cursor: Any = None, help: str = "", **more: Any) -> Object:  # noqa: A002
-    """A list of them; `cursor` is the type of what leads to the next page, if there are pages."""
+    """A list of these; `cursor` is the type of the cursor for the next page, if there are pages."""
     return Object(name, {"items": many(kind), "next_cursor": cursor or NoneType, **more}, help)
 
 
 def many(kind: Any) -> Any:
-    """A list of what may also be an Object, which type checkers do not take for a type."""
+    """A list of a shape that may be an Object, which type checkers do not accept as a type."""
     return list.__class_getitem__(kind)
 
 
 def requires(shape: Any) -> bool:
-    """Whether anything must be given."""
+    """Whether any key is required."""
     return any(get_origin(hint) is not NotRequired for hint in keys_of(shape).values())
 
 
@@ -75,8 +75,8 @@ NOTHING: Final[Mapping[Any, Object]] = {}
 
 
 class Schemas:
-    """The schemas of shapes by their names, each once. `spread` has the shapes of what stands
-    beside other fields and is no shape by itself."""
+    """The schemas of shapes by name, each once. `spread` has the shapes of values whose fields are
+    shown beside others, and that are not shapes themselves."""
 
     def __init__(self, spread: Mapping[Any, Object]) -> None:
         self._spread = spread
@@ -88,7 +88,7 @@ class Schemas:
         if self._shapes.setdefault(name, shape) is not shape:
             raise TypeError(f"two shapes are called {name}")
         if name not in self.named:
-            self.named[name] = {}  # for a shape that refers to itself
+            self.named[name] = {}  # a shape may refer to itself
             self.named[name] |= self._object(name, shape)
         return {"$ref": REFERENCE + name}
 
@@ -110,7 +110,7 @@ class Schemas:
         return made if "$ref" in made else made | {"title": key.replace("_", " ").title()}
 
     def schema(self, hint: Any) -> dict[str, Any]:
-        """The schema of a type, with all that is noted of it."""
+        """The schema of a type, with all its annotations."""
         bare, notes = noted(hint)
         made = self._bare(bare)
         for note in notes:
@@ -161,7 +161,7 @@ def _bounds(note: Shown, kind: str) -> dict[str, Any]:
 
 
 def keys_of(shape: Any, spread: Mapping[Any, Object] = NOTHING) -> Mapping[str, Any]:
-    """What an object has, by key."""
+    """The types of an object's members, by key."""
     if isinstance(shape, Object):
         return shape.keys
     if is_typeddict(shape):
@@ -193,7 +193,7 @@ def _part(part: Part, partial: bool, spread: Mapping[Any, Object]) -> dict[str, 
 
 
 def _nullable(hint: Any) -> Any:
-    """A type or null; what is said of the field is said of both."""
+    """A type or null; annotations of the field apply to both."""
     bare, notes = noted(hint)
     if alternatives(bare)[1]:
         return hint

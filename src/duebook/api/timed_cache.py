@@ -1,4 +1,4 @@
-"""Keeps an answer for a while, so that asking often costs no more than asking now and then."""
+"""Keeps a result for a while, so that frequent callers cost no more than occasional ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class TimedCache(Generic[T]):
-    """One asks at a time; the others get what it finds. An error is kept by nobody."""
+    """One caller computes; concurrent callers get its result. Errors are not kept."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Tokens of browsers that look again by themselves: two questions a second to the books for all."""
+"""Caches the tokens of self-refreshing browser pages: two queries a second serve all of them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ if TYPE_CHECKING:
 __all__ = ["TokenCache"]
 
 FRESH: Final = 0.4
-"""Seconds that an answer holds: so long after its revocation a token may still be let in."""
+"""Seconds that a result is used: for that long after its revocation a token may work."""
 KEPT: Final = 60.0
-"""Seconds after which a token that nobody came with is no longer asked about."""
+"""Seconds after which an unused token is no longer queried."""
 MOST: Final = 1_000
 
 
 class TokenCache:
-    """What the books said about the tokens and sessions that were asked for lately.
+    """The recently used tokens and sessions, as the database has them.
 
-    Only those that were let in before are asked for here: all others would make everybody's
-    question longer.
+    Contains only those that were accepted before: any others would make the shared query longer.
     """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
@@ -46,13 +45,13 @@ class TokenCache:
         self._failure: tuple[float, Unavailable] | None = None
 
     def knows(self, token_id: str, session: str = "") -> bool:
-        """Whether somebody asked for it in the last minute; asks nobody."""
+        """Whether it was used in the last minute; makes no query."""
         return (token_id, session) in self._used
 
     def get(self, token_id: str, session: str = "") -> tuple[Found, datetime, bool]:
-        """A token with the digest of its secret, or None, the time of the books, and whether the
-        session with that digest was ended; at most half a second old. Raises Unavailable when the
-        books do not answer, or did not to somebody who asked just before."""
+        """A token with the digest of its secret, or None; the database's time; and whether the
+        session with that digest was ended. At most half a second old. Raises Unavailable if the
+        database does not respond, or did not respond to another caller just before."""
         asked = token_id, session
         with self._lock:
             self._used.pop(asked, None)
@@ -63,12 +62,12 @@ class TokenCache:
             return self._found[token_id], self._now, session in self._ended
 
     def forget(self) -> None:
-        """Ask anew at the next question."""
+        """Query again at the next use."""
         with self._lock:
             self._now = None
 
     def _ask_once(self) -> datetime:
-        """Who waited for a question that failed fails with it, and does not repeat it in turn."""
+        """Callers that waited for a failed query fail too, instead of repeating it one by one."""
         if self._failure is not None and self._clock() - self._failure[0] < FRESH:
             raise Unavailable(str(self._failure[1]))
         try:
@@ -80,7 +79,7 @@ class TokenCache:
         return now
 
     def _ask(self) -> datetime:
-        """About all that were used lately, the newest of them."""
+        """Query all recently used ones, up to a limit the newest."""
         since = self._clock() - KEPT
         newest = list(self._used.items())[-MOST:]
         self._used = {asked: at for asked, at in newest if at >= since}

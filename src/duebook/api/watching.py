@@ -1,4 +1,4 @@
-"""What watchers ask a server again and again: whether its node is ready, and metrics."""
+"""What monitoring programs poll: the readiness of the node, and metrics."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["Watch"]
 
 KEEP: Final = 1.0
-"""Seconds for which strangers get the same answer, however often they ask."""
+"""Seconds for which unauthenticated clients get the same result, however often they ask."""
 
 
 class Watch:
-    """One per server. `measures` asks its node, which may be process `node_pid`, what it counted;
+    """One per server. `measures` asks its node, perhaps in process `node_pid`, for its counters;
     `trouble` asks it why it does not work."""
 
     def __init__(

@@ -1,5 +1,5 @@
-"""The handlers that do more than to pass a request on to the client, one module for each resource;
-with the table of use cases they are all of the API."""
+"""The handlers that do more than pass a request on to the client, one module for each resource;
+together with the table of use cases they are the whole API."""
 
 from __future__ import annotations
 

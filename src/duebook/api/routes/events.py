@@ -1,4 +1,4 @@
-"""The log of events as pages and as a stream that grows, and those who read it with their lag."""
+"""The event log as pages and as a stream, and its consumers with their lag."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def list_events(
         place = read_position(last_event_id)
         place = after if place is None else place
         place = book.events.position(since) if place is None else place
-        book.events.page(after=place, limit=1, **asked)  # refuses what is no question
+        book.events.page(after=place, limit=1, **asked)  # rejects invalid arguments
         streams, still = ask.request.app.state.streams, ask.request.scope[STILL]
         stream = EventStream(book, place, asked, streams, still, ask.caller.id, ask.shown)
         return StreamingResponse(stream.events(), media_type="text/event-stream")

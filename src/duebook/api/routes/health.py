@@ -1,5 +1,5 @@
-"""Whether this process lives, whether its node is ready, what was measured, and what is due as an
-iCal file: what programs look at again and again."""
+"""What programs poll: liveness of this process, readiness of its node, metrics, and due times as
+an iCal file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def readyz(request: Request) -> Response:
 def read_feed(
     request: Request, token: Annotated[str, Query("The token of the feed.")] = ""
 ) -> Response:
-    """Whoever has the token of a feed may read it, and nothing else."""
+    """The token of a feed allows reading that feed, and nothing else."""
     services: Services = request.app.state.services
     feed = feeds.find_feed(services.store, token)
     if feed is None:

@@ -1,4 +1,4 @@
-"""The other resources: what depends on who asks, and answers with more than the use case."""
+"""The other resources: handlers that depend on the caller, and return more than the use case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of the API: the documentation, and the document that it is made of."""
+"""The pages of the API: the documentation, and the OpenAPI document behind it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ operations = Operations("", "pages")
 
 @operations("GET", "/static/api.css", None)
 def get_stylesheet() -> Response:
-    """How the pages look."""
+    """The style sheet of the pages."""
     return Response(stylesheet(), media_type="text/css")
 
 

@@ -1,4 +1,4 @@
-"""Runs: enqueued, waited for, with their attempts, and their logs as JSON, text and a stream."""
+"""Runs: enqueue and wait; runs with their attempts; logs as JSON, text and a stream."""
 
 from __future__ import annotations
 

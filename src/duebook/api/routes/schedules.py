@@ -1,4 +1,4 @@
-"""Schedules: what asks or answers with more than the use case itself."""
+"""Schedules: handlers that read or return more than the use case itself."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The shapes of requests, and of answers that are more than a value or a list of values, for the
-OpenAPI document; nothing is read or written by them.
+"""The shapes of requests, and of responses that are more than a value or a list of values, for
+the OpenAPI document; nothing is parsed or serialized with them.
 
-What a definition may be decides the model; tests hold every answer against its shape.
+The model decides what a definition may be; tests compare every response with its shape.
 """

@@ -1,4 +1,4 @@
-"""What several shapes share: lengths of time, namespaces and problems."""
+"""Common parts of shapes: durations, namespaces and problems."""
 
 from __future__ import annotations
 

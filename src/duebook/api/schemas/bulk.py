@@ -1,4 +1,4 @@
-"""The shapes of what is done with many schedules at once."""
+"""The shapes of requests for many schedules at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shapes of definitions: triggers, targets and policies, as they are given and stand."""
+"""The shapes of definitions: triggers, targets and policies, in requests and responses."""
 
 from __future__ import annotations
 
@@ -208,12 +208,12 @@ _SHAPES: Final[dict[KindShape, Any]] = {
 
 
 def _optional(declared: Mapping[str, Declared | DefinitionField]) -> dict[str, Any]:
-    """The keys that may be left out, with what is declared of them."""
+    """The keys that may be left out, with their declarations."""
     return {key: NotRequired[_shape(said)] for key, said in declared.items()}
 
 
 def _shape(said: Declared | DefinitionField) -> Any:
-    """The type of a field, whose description says its default."""
+    """The type of a field, whose description includes its default."""
     kind, description = said.kind, said.help
     if isinstance(said, DefinitionField) and (default := said.to_json(said.default)):
         description += f" Default: {default}."
@@ -334,4 +334,4 @@ SPREAD: Final = {
         },
     )
 }
-"""What stands beside the other fields of what is shown."""
+"""The fields that responses show beside their other fields."""

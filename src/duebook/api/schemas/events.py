@@ -1,4 +1,4 @@
-"""The shapes of events, of those who read them, and of dead letters."""
+"""The shapes of events, their consumers, and dead letters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shapes of flows and of what is wrong with their files."""
+"""The shapes of flows and of the problems in their files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shapes of schedules and of what is asked about them."""
+"""The shapes of schedules, and of responses about them."""
 
 from __future__ import annotations
 
