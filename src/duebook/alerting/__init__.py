@@ -1,4 +1,4 @@
-"""Which problems there are, and who is told of them: facts in, alerts and messages out; pure."""
+"""Which problems exist, and where they are reported: facts in, alerts and messages out; pure."""
 
 from __future__ import annotations
 

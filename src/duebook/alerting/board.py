@@ -1,8 +1,8 @@
-"""Opens, repeats and resolves alerts, and writes messages about them; pure.
+"""Opens, repeats and resolves alerts, and decides on messages about them; pure.
 
-A problem of a rule stays open until it is over, and is told once, or again after `repeat`. What may
-not be told yet waits, and is told in one message. A message that a problem is over follows when all
-that its message told of are over.
+A problem of a rule stays open until it is over, and is sent once, or again after `repeat`. Problems
+that may not be sent yet wait, and are sent in one message. A message that problems are over follows
+once all problems of the original message are.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["Board", "Decided", "Told", "decide"]
 
 RECONSIDERED: Final = timedelta(minutes=1)
-"""After this, what waits for the end of a silence is looked at again: it may end earlier."""
+"""How often alerts are checked that wait for the end of a silence, which may end early."""
 EARLIER: Final = 1 / 8
-"""Of `repeat`, by which a problem that happens again is told sooner: what fails every night is told
-every night, also when it ends earlier, or in a day of 23 hours."""
+"""The part of `repeat` by which a recurring problem is sent earlier: one that fails every night
+is sent every night, even if it ends earlier, or in a day of 23 hours."""
 _ENDED_BY_SUCCESS: Final = ("failure", "failures", "missed", "no_success")
 Key = tuple[str, str, str]
 """rule, kind and subject of an open alert"""
@@ -38,46 +38,46 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A message that is to be sent."""
+    """A message to send."""
 
     rule: AlertRule
     status: Literal["problem", "resolved"]
     key: str
     """the same for a problem, its repetitions and its end"""
     alerts: tuple[Alert, ...]
-    """the first few that it tells of"""
+    """the first few that it reports"""
     count: int
-    """of all that it tells of"""
+    """of all that it reports"""
     repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """What was known before: rules, the alerts that may change, and failures in a row."""
+    """The stored state: rules, the alerts that may change, and consecutive failures."""
 
     rules: Sequence[AlertRule]
     alerts: Sequence[Alert] = ()
-    """those that are open or wait, of the subjects in question, and all of their messages"""
+    """the open and waiting ones of the subjects in question, and all others of their messages"""
     streaks: Mapping[str, int] = field(default_factory=dict)
     windows: Sequence[MaintenanceWindow] = ()
     late: Sequence[Alert] = ()
-    """those that told lately of due times that were late"""
+    """those that recently reported late due times"""
 
 
 class Decided(NamedTuple):
-    """What changes."""
+    """The changes."""
 
     alerts: list[Alert]
-    """new ones, and those that are different now"""
+    """new and changed ones"""
     told: list[Told]
     sent: dict[str, tuple[datetime, ...]]
-    """by rule, where it has changed"""
+    """by rule, if it has changed"""
     streaks: dict[str, int]
-    """by subject, where it has changed; 0: none any more"""
+    """by subject, if it has changed; 0: no failures any more"""
     deleted: list[str]
-    """ids of schedules that were deleted: rules of their own go with them"""
+    """ids of deleted schedules: their own rules are deleted too"""
     wake_at: datetime | None
-    """when something that waits may be told"""
+    """when a waiting alert may be sent"""
 
 
 def decide(
@@ -87,7 +87,7 @@ def decide(
     now: datetime,
     new_id: Callable[[], str],
 ) -> Decided:
-    """What becomes of a board by what happened, in its order, and by how things stand."""
+    """How events, in order, and the current state change a board."""
     work = _Work(board, now, new_id)
     for happening in happenings:
         work.happen(happening)
@@ -116,13 +116,13 @@ class _Work:
         self._streaks = dict(board.streaks)
         self._sent = {rule.name: rule.sent for rule in board.rules}
         self._repeats: dict[str, None] = {}
-        """messages that may be told again, in order"""
+        """messages that may be repeated, in order"""
         self._over: dict[str, None] = {}
-        """messages of which something is over, in order"""
+        """messages with problems that are over, in order"""
         self._told: list[Told] = []
         self._deleted: list[str] = []
 
-    # -- what happened
+    # -- events
 
     def happen(self, fact: Happening) -> None:
         key = fact.subject.key
@@ -157,7 +157,7 @@ class _Work:
                 return False
 
     def _was_late(self, rule: AlertRule, condition: Condition, fact: Happening) -> bool:
-        """Whether the problem was open while this due time was too late: then it was told."""
+        """Whether the problem was open while this due time was too late: then it was reported."""
         if fact.due_at is None:
             return False
         began, started = fact.due_at + condition.limit, fact.due_at + fact.late
@@ -168,10 +168,10 @@ class _Work:
             for alert in self._late
         )
 
-    # -- how things stand
+    # -- current state
 
     def stand(self, look: Look) -> None:
-        """What is too long now is a problem; what was, and is not any more, is over."""
+        """Open problems that exceed a limit now; resolve those that no longer do."""
         found: set[Key] = set()
         for standing in look.standings:
             key = self._key(standing)
@@ -195,7 +195,7 @@ class _Work:
 
     @staticmethod
     def _key(standing: Standing) -> str:
-        """Two runs of a schedule are two problems."""
+        """Two runs of a schedule are separate problems."""
         if standing.kind == "running" and standing.run_id is not None:
             return f"{standing.subject.key} run:{standing.run_id}"
         return standing.subject.key
@@ -229,7 +229,7 @@ class _Work:
         key: str,
         fact: Happening | Standing,
     ) -> None:
-        """A problem is there: it is new, or goes on."""
+        """Record a problem: open a new alert, or update the open one."""
         silenced = self._is_silenced(rule, subject)
         streak = self._streaks.get(subject.key, 0)
         title = title_of(condition, subject.key, streak)
@@ -303,12 +303,12 @@ class _Work:
         return Decided(changed, self._told, sent, streaks, self._deleted, min(wakes, default=None))
 
     def _let_wait(self, message: str) -> None:
-        """What is to be told again waits, as what is new does."""
+        """Let repetitions wait, as new alerts do."""
         waits = [replace(a, told_at=None) for a in self._of_message(message) if _is_open(a)]
         self._alerts |= {alert.id: alert for alert in waits}
 
     def _tell(self, rule: AlertRule) -> datetime | None:
-        """Tell what waits, if that may be; else returns when."""
+        """Send what waits, if that is allowed now; otherwise return when it will be."""
         waiting = [alert for alert in self._alerts.values() if alert.rule == rule.name]
         new = [alert for alert in waiting if alert.state == "waiting"]
         again = dict.fromkeys(alert.message for alert in waiting if _waits_again(alert))
@@ -346,7 +346,7 @@ class _Work:
         return [alert for alert in self._alerts.values() if alert.message == message]
 
     def _tell_over(self, message: str) -> None:
-        """As many as were told of problems: so neither group nor limit concerns them."""
+        """Sent as often as the problems were, so `group` and `limit` do not apply."""
         alerts = self._of_message(message)
         rule = self._rules.get(alerts[0].rule)
         if rule is None or not rule.recovers:
@@ -367,5 +367,5 @@ def _is_open(alert: Alert) -> bool:
 
 
 def _waits_again(alert: Alert) -> bool:
-    """Whether it was told, and is to be told again."""
+    """Whether it was sent, and is to be sent again."""
     return alert.state == "sent" and alert.told_at is None and _is_open(alert)

@@ -1,4 +1,4 @@
-"""What alerts are decided from: what happened, by life-cycle events, and how things stand now."""
+"""The facts that alerts are based on: life cycle events, and the current state."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["Happening", "Look", "Standing", "Subject", "happening_of", "is_slow", "p95"]
 
 FEWEST_RUNS: Final = 5
-"""Below which nobody can say how long runs usually take."""
+"""With fewer runs, their usual duration is unknown."""
 LONGEST_TEXT: Final = 500
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 _NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Subject(NamedTuple):
-    """What has a problem."""
+    """The schedule, task or flow that has a problem."""
 
     key: str
     """the name of a schedule, or `task:NAME`, `flow:NAME`"""
@@ -36,7 +36,7 @@ class Subject(NamedTuple):
 
 
 class Happening(NamedTuple):
-    """What an event tells about a subject."""
+    """What an event reports about a subject."""
 
     kind: Literal["failed", "succeeded", "missed", "deleted"]
     subject: Subject
@@ -50,7 +50,7 @@ class Happening(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What is so when somebody looks, and since when."""
+    """A current state, and since when it has lasted."""
 
     kind: Literal["late", "running", "no_success", "unattended"]
     subject: Subject
@@ -59,23 +59,23 @@ class Standing(NamedTuple):
     due_at: datetime | None = None
     text: str = ""
     usual: timedelta | None = None
-    """how long 95 of 100 of its runs take"""
+    """the 95th percentile of its runs' durations"""
     rule: str | None = None
-    """it was looked for on behalf of that rule alone"""
+    """it was determined for that rule alone"""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How things stand, and of which kinds everything is told: what is not there is over."""
+    """The current states, and the kinds that are complete: anything missing from these is over."""
 
     standings: Sequence[Standing]
     kinds: frozenset[str]
     again_at: datetime = _NEVER
-    """when to look again"""
+    """when to check again"""
 
 
 def happening_of(event: Event, labels: Mapping[str, Mapping[str, str]]) -> Happening | None:
-    """What a life-cycle event means for alerts; None: nothing. `labels` are those of schedules."""
+    """What a life cycle event means for alerts, if anything. `labels` are those of schedules."""
     data = event.data if isinstance(event.data, dict) else {}
     if event.topic.endswith(".schedules"):
         return _of_schedule(event, data, labels)
@@ -118,7 +118,7 @@ def _of_schedule(
 
 def _subject(data: Mapping[str, Any], labels: Mapping[str, Mapping[str, str]]) -> Subject | None:
     if data.get("step") is not None:
-        return None  # its flow tells
+        return None  # its flow reports it
     name = data.get("schedule")
     if name is not None:
         return Subject(name, name, labels.get(name, _NO_LABELS))
@@ -133,7 +133,7 @@ def _moment(text: Any) -> datetime | None:
 
 
 def p95(lengths: Sequence[timedelta]) -> timedelta | None:
-    """How long 95 of 100 runs take at most; None for too few."""
+    """The 95th percentile of durations; None if there are too few."""
     if len(lengths) < FEWEST_RUNS:
         return None
     return sorted(lengths)[ceil(0.95 * len(lengths)) - 1]

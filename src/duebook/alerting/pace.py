@@ -1,4 +1,4 @@
-"""When a rule may send its next message: not more often than its group and its limit say; pure."""
+"""When a rule may send its next message: no more often than `group` and `limit` allow; pure."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ HOUR: Final = timedelta(hours=1)
 def may_send_at(rule: AlertRule, sent: Sequence[datetime]) -> datetime | None:
     """The earliest time of its next message; None: now.
 
-    The first problem is told at once. What follows within `group` of a message waits for its end,
-    and is told together; no hour has more than `limit` messages.
+    The first problem is sent at once. Problems within `group` of a message wait until that time is
+    over, and are sent together; no hour has more than `limit` messages.
     """
     times = sorted(sent)
     if not times:
@@ -32,5 +32,5 @@ def may_send_at(rule: AlertRule, sent: Sequence[datetime]) -> datetime | None:
 
 
 def remember(sent: Sequence[datetime], now: datetime) -> tuple[datetime, ...]:
-    """With a message of now, and without those that no longer count."""
+    """Add a message sent now, and drop those that no longer count."""
     return (*(at for at in sent if now - at < HOUR), now)

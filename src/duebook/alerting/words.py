@@ -1,4 +1,4 @@
-"""What alerts are called, and the texts of messages about them; pure."""
+"""The titles of alerts, and the texts of messages about them; pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_NAMED", "message_text", "message_title", "title_of"]
 
 MOST_NAMED: Final = 5
-"""Problems that a message about several names."""
+"""Problems that a message about several of them names."""
 _TITLES: Final = {
     "failure": "{subject} failed",
     "failures": "{subject} failed {count} times in a row",
@@ -48,7 +48,7 @@ _NAMES: Final = {"plan": "no scheduler", "work": "no worker"}
 
 
 def _bare(subject: str) -> str:
-    """What has the problem, without the run that has it."""
+    """What has the problem, without the run in question."""
     kind, colon, name = subject.partition(" run:")[0].partition(":")
     return f"{kind} {name}" if colon else kind
 
@@ -74,7 +74,7 @@ def _again(title: str, repeated: bool) -> str:
 
 
 def message_text(alerts: Sequence[Alert], sentences: Sequence[str], count: int) -> str:
-    """What `explain` says about each that is named."""
+    """The sentence from `explain` about each that is named."""
     if count == 1:
         return sentences[0]
     lines = [

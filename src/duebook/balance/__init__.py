@@ -1,4 +1,4 @@
-"""Verifies that the books balance: asks one view of them, and the triggers; changes nothing."""
+"""Verifies that the books balance: compares one view of them with the triggers; changes nothing."""
 
 from __future__ import annotations
 

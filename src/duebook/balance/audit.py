@@ -1,4 +1,4 @@
-"""Goes through all schedules in one view of the books, within a budget unless it is deep."""
+"""Checks all schedules in one view of the database, within a budget unless the check is deep."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ __all__ = ["Checked", "check_books"]
 
 PAGE: Final = 200
 MOST_EACH: Final = 1_000
-"""Due times of a schedule that are looked at, the newest; and of all together:"""
+"""Due times that are checked for each schedule, the newest ones; and for all together:"""
 MOST: Final = 200_000
 SLICE: Final = 5_000
-"""Due times between two questions of a deep check, which keeps its view open that way."""
+"""Due times between two queries of a deep check; the queries keep its view open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was looked at, and what was found."""
+    """What was checked, and what was found."""
 
     findings: tuple[Finding, ...]
     schedules: int
     due_times: int
     since: datetime
     complete: bool
-    """False: more due times were left out, for the sake of time"""
+    """False: more due times were left out to save time"""
 
     @property
     def balanced(self) -> bool:
@@ -48,7 +48,7 @@ class Checked:
 
 
 def check_books(store: Store, deep: bool = False) -> Checked:
-    """Verify the invariants in one consistent view; locks nothing, and nobody waits for it."""
+    """Verify the invariants in one consistent view; takes no locks, and blocks no writers."""
     return store.read(lambda tx: _check(tx, deep), patient=True)
 
 
@@ -80,7 +80,7 @@ def _pages(tx: Tx) -> Iterator[list[Account]]:
 
 
 def _lows(tx: Tx, page: list[Account], since: datetime) -> dict[str, datetime]:
-    """From where on the due times of each schedule can be judged: what is past its keep was
+    """The instant from which the due times of each schedule can be checked: older records were
     deleted, or may be at any time."""
     histories = tx.history.of_many([account.id for account in page])
     return {id_: max(since, history.since(tx.now)) for id_, history in histories.items()}
@@ -90,7 +90,7 @@ Judged = tuple[list[Finding], int, bool]
 
 
 def _recent(tx: Tx, page: list[Account], lows: dict[str, datetime]) -> Iterator[Judged]:
-    """The newest due times of each, with one question for the whole page."""
+    """The newest due times of each schedule, with one query for the whole page."""
     windows = {
         account.id: [_newest(windows_of(account, lows[account.id], kind)) for kind in KINDS]
         for account in page
@@ -100,7 +100,7 @@ def _recent(tx: Tx, page: list[Account], lows: dict[str, datetime]) -> Iterator[
         for id_, kinds in windows.items()
     }
     wanted = [(id_, first) for id_, first in firsts.items() if first is not None]
-    # what was decided may lie ahead, when the clock stepped back
+    # due times may have been decided ahead of the clock, if it stepped back
     ends = [w.until for kinds in windows.values() for cut, _ in kinds for w in cut]
     records = tx.checks.list_records(wanted, max([tx.now, *ends])) if wanted else {}
     for account in page:
@@ -110,7 +110,7 @@ def _recent(tx: Tx, page: list[Account], lows: dict[str, datetime]) -> Iterator[
 
 
 def _newest(windows: list[Window]) -> tuple[list[Window], bool]:
-    """What fits into the budget of a schedule, and whether that is all."""
+    """The windows that fit into the budget of a schedule, and whether these are all."""
     kept: list[Window] = []
     left = MOST_EACH
     for window in reversed(windows):

@@ -38,28 +38,28 @@ __all__ = [
 ]
 
 MOST_COUNTED: Final = 1_000
-"""Due times of an entry that are counted again; of more, a count may be a lower bound."""
+"""Due times of an entry that are counted again; a larger count may be a lower bound."""
 _OF_DAYS: Final = (Reason.EXCLUDED, Reason.CALENDAR)
-"""Entries about whole days of a definition."""
+"""Reasons of entries about whole days of a definition."""
 _NOT_BOTH: Final = (Reason.ALREADY_STARTED, Reason.EDITED)
-"""Entries that may stand beside a run of the same due time."""
+"""Reasons of entries that may exist beside a run of the same due time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch, open at its start, in which a definition was in force and all is decided."""
+    """A span, open at its start, in which one definition was in force and everything is decided."""
 
     version: int
     spec: ScheduleSpec
     due: DueTimes
-    """what the triggers yield, excluded days too: those are recorded"""
+    """what the triggers yield, including excluded days, because those are recorded"""
     after: datetime
     until: datetime
     kind: Kind = "start"
 
 
 def windows_of(account: Account, low: datetime, kind: Kind = "start") -> list[Window]:
-    """Where every due time must be accounted for, the oldest first.
+    """The spans in which every due time must be accounted for, oldest first.
 
     Up to the watermark; all of a deleted schedule, unless it may have been completed before.
     """
@@ -84,18 +84,18 @@ def windows_of(account: Account, low: datetime, kind: Kind = "start") -> list[Wi
 
 
 def _spec_of(spec: ScheduleSpec | None, kind: Kind) -> ScheduleSpec | None:
-    """A definition, as far as it is about due times of a kind."""
+    """The definition of due times of one kind."""
     return spec if spec is None or kind == "start" else control_spec(spec, kind)
 
 
 def _about(records: Records, kind: Kind) -> Records:
-    """What there is about due times of a kind; only those that start something have runs."""
+    """The records of due times of one kind; only those that start something have runs."""
     entries = [entry for entry in records.entries if entry.kind == kind]
     return Records(records.runs if kind == "start" else {}, entries)
 
 
 class Judge:
-    """The records of one schedule, held against a window of its time."""
+    """Compares the records of one schedule with a window of its time."""
 
     def __init__(self, account: Account, records: Records, kind: Kind = "start") -> None:
         self._account = account
@@ -113,7 +113,7 @@ class Judge:
         return self._yields(entry.version, excluded, at)
 
     def _yields(self, version: int, excluded: bool, at: datetime) -> bool:
-        """Whether that definition knows a due time; one that nobody can read may."""
+        """Whether that definition yields a due time; True if it cannot be read."""
         if version not in self._specs:
             return False
         if (version, excluded) not in self._known:
@@ -129,13 +129,13 @@ class Judge:
         return due is None or due.knows(at)
 
     def spans(self, entry: Record, window: Window) -> bool:
-        """Whether an entry is about all due times of the window from its first to its last."""
+        """Whether an entry covers every due time of the window between its first and its last."""
         same = entry.version == window.version and entry.reason != Reason.EDITED
         by_day = window.spec.exclude or window.spec.calendar
         return same and (not by_day or entry.reason in _OF_DAYS)
 
     def miscounted(self, window: Window) -> Iterator[Finding]:
-        """Entries of the window that stand for more or fewer due times than there are."""
+        """Entries of the window whose count does not match the due times."""
         regular = DueTimes(window.spec, (), self._account.created_at, self._account.name)
         for entry in self._records.entries:
             own = entry.version == window.version and entry.reason != Reason.EDITED
@@ -144,13 +144,13 @@ class Judge:
                 continue
             due = window.due if entry.reason in _OF_DAYS else regular
             number = due.count(instant_before(entry.due_from), entry.due_to)
-            number += not due.knows(entry.due_to)  # one that was moved there
+            number += not due.knows(entry.due_to)  # a due time that was moved there
             if not number - self._others(entry) <= entry.count <= number:
                 text = f"{entry.count} due times are recorded as {entry.reason}, out of {number}"
                 yield Finding("I2", text, True, self._account.title, entry.due_from)
 
     def _others(self, entry: Record) -> int:
-        """What else there is about the due times of a range."""
+        """The number of other records about the due times of a range."""
         runs = sum(entry.due_from <= at <= entry.due_to for at in self._records.runs)
         return runs + sum(
             other.count
@@ -161,7 +161,7 @@ class Judge:
         )
 
     def judge(self, window: Window) -> Iterator[Finding | int]:
-        """What is wrong; and how many due times were looked at."""
+        """The findings; and the number of due times that were checked."""
         runs, entries = self._records.runs, self._records.entries
         upcoming = 0
         open_: list[Record] = []
@@ -198,7 +198,7 @@ class Judge:
         return Finding("I2", text, True, self._account.title, missing[0])
 
     def _both(self, due_at: datetime, run_id: str, about: Sequence[Record]) -> Iterator[Finding]:
-        """A single entry beside a run is found without the triggers."""
+        """An entry for a single due time that also has a run is found without the triggers."""
         for entry in about:
             if entry.count > 1 and entry.exact and entry.reason not in _NOT_BOTH:
                 text = f"ran, but is also recorded as {entry.reason}"
@@ -206,7 +206,7 @@ class Judge:
 
 
 def judge(account: Account, window: Window, records: Records) -> tuple[list[Finding], int]:
-    """What is wrong in a window, and how many due times were looked at."""
+    """The findings of a window, and how many due times were checked."""
     found: list[Finding] = []
     number = 0
     judge = Judge(account, records, window.kind)
@@ -219,14 +219,14 @@ def judge(account: Account, window: Window, records: Records) -> tuple[list[Find
 
 
 class Expected(NamedTuple):
-    """What the definition of an active schedule says about what it waits for."""
+    """What an active schedule should be waiting for, according to its definition."""
 
     spec: ScheduleSpec
     due: DueTimes
     due_at: datetime | None
-    """the first due time that no plan has seen"""
+    """the first due time that no plan has processed"""
     wake_at: datetime | None
-    """when it has to be looked at, at the latest"""
+    """when it has to be checked at the latest"""
 
 
 def expected_state(account: Account) -> Expected | None:
@@ -245,9 +245,9 @@ def expected_state(account: Account) -> Expected | None:
 
 
 def is_too_late(account: Account, expected: Expected, now: datetime) -> bool:
-    """Whether it will be looked at later than it has to be, or never."""
+    """Whether it will be checked later than necessary, or never."""
     if isinstance(expected.spec.target, FlowTarget) and account.wake_at is not None:
-        now += UNATTENDED_AGAIN  # it may wait until a node reads the directory of the flow
+        now += UNATTENDED_AGAIN  # it may wait for a node to read the flow's directory
     wake_at = expected.wake_at
     return wake_at is not None and (account.wake_at is None or account.wake_at > max(wake_at, now))
 
@@ -257,7 +257,7 @@ def _planned_spec(account: Account) -> ScheduleSpec | None:
 
 
 def judge_state(account: Account, now: datetime) -> list[Finding]:
-    """Whether the schedule will be looked at in time for its next due time."""
+    """Whether the schedule will be checked in time for its next due time."""
     if account.status is not None and _planned_spec(account) is None:
         return [Finding("I2", "has a definition that this node cannot read", False, account.title)]
     expected = expected_state(account)

@@ -1,1 +1,1 @@
-"""How events reach those who listen: members share partitions, cursors move, failures wait."""
+"""How events reach their consumers: members share partitions, cursors move, failures wait."""

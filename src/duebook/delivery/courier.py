@@ -1,8 +1,8 @@
-"""Brings the events of a consumer to its outlet, in the order of each key, at least once.
+"""Delivers the events of a consumer to its outlet, in order for each key, at least once.
 
-A member of the consumer's group owns some partitions; another takes them over when it gives no
-sign of life. Whoever moves a cursor proves by its term that it is still the owner. A key whose
-event was not delivered waits by itself, and its cursor goes on.
+A member of the consumer's group owns some partitions; another member takes them over if it sends no
+heartbeat. A member that moves a cursor proves with its term that it is still the owner. A key whose
+event could not be delivered waits on its own, while its cursor moves on.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ log = logging.getLogger(__name__)
 BATCH: Final = 500
 LEASE: Final = timedelta(seconds=30)
 POLL: Final = 10.0
-"""Seconds after which it looks by itself, should nobody have told that the log grew."""
+"""Seconds after which it checks the log even without a hint."""
 WRITE_BEYOND: Final = 1_000
-"""Positions without an event of its own after which a cursor is moved on all the same."""
+"""Positions without an own event after which a cursor is moved on anyway."""
 MOST_HELD: Final = 1_000
-"""Keys of a partition that wait by themselves, beyond which the partition waits for them."""
+"""Keys of a partition that wait on their own; with more, the whole partition waits."""
 
 
 class Outlet(Protocol):
     """Where events go."""
 
     def deliver(self, deliveries: Sequence[Delivery]) -> Report:
-        """Deliver them in their order; what follows a failure of its key is not delivered."""
+        """Deliver in order; an event after a failed one with the same key is not delivered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What is to be delivered now, and to which cursors that counts."""
+    """What is to be delivered now, and the cursors that it moves."""
 
     deliveries: list[Delivery]
     cursors: list[Cursor]
@@ -69,13 +69,13 @@ class Round:
     more: bool
     letters: bool = False
     retried: list[HeldKey] = field(default_factory=list)
-    """keys that had waited, when the round is for those"""
+    """keys that were waiting, if the round retries those"""
     seen: dict[int, int] = field(default_factory=dict)
-    """then: up to where each partition was looked at"""
+    """in that case, how far each partition has been read"""
 
 
 class Courier:
-    """One member of a consumer's group; `step` is for one thread."""
+    """One member of a consumer's group; `step` is called by one thread."""
 
     def __init__(
         self,
@@ -96,22 +96,22 @@ class Courier:
         self._shared_at = float("-inf")
         self._cursors: dict[int, Cursor] = {}
         self._seen: dict[int, int] = {}
-        """up to where each partition was looked at, which may be beyond its cursor"""
+        """how far each partition has been read, which may be beyond its cursor"""
         self.rest = 0.0
-        """seconds until it wants to look again, should it have found nothing"""
+        """seconds until the next check, if there was nothing"""
         self._held: dict[int, dict[str, HeldKey]] = {}
-        """keys of each partition that wait by themselves"""
+        """keys of each partition that wait on their own"""
         self._retried_last = False
         self._outages = 0
-        """rounds in a row that reached nobody"""
+        """consecutive rounds that did not reach the receiver"""
         self._away_until: datetime | None = None
-        """the receiver is left alone until then"""
+        """no delivery to the receiver is tried until then"""
         self._write_beyond = WRITE_BEYOND
         self._closing = threading.Event()
         self._beating: threading.Thread | None = None
 
     def step(self) -> float:
-        """Deliver what there is; returns in how many seconds to look again at the latest."""
+        """Deliver what there is; returns after how many seconds to check again at the latest."""
         found = self.fetch()
         if found is None:
             return self.rest
@@ -127,7 +127,7 @@ class Courier:
         self.settle(found, self._outlet.deliver(found.deliveries))
 
     def fetch(self) -> Round | None:
-        """What is to be delivered now; None: nothing is this member's, or all of it waits."""
+        """What is to be delivered now; None if this member owns nothing, or all of it waits."""
         if self._monotonic() - self._shared_at >= self._lease.total_seconds() / 3:
             self.share()
         self.rest = min(POLL, self._lease.total_seconds() / 3)
@@ -145,7 +145,7 @@ class Courier:
             return Round(again, [], 0, now, True, letters=True)
         due = [h for part in parts for h in self._held_in(part) if h.retry_at <= now]
         open_ = [cursor for cursor in ready if len(self._held_in(cursor.part)) < MOST_HELD]
-        if due and not self._retried_last:  # in turn: neither holds up the other
+        if due and not self._retried_last:  # alternate, so that neither blocks the other
             return self._fetch_held(tx, due)
         found = self._fetch_new(tx, open_) if open_ else None
         if due and (found is None or not (found.deliveries or found.more)):
@@ -154,7 +154,7 @@ class Courier:
         return found
 
     def _ready(self, now: datetime) -> list[Cursor]:
-        """The cursors that need not wait for their receiver; when to look again is noted."""
+        """The cursors that need not wait for their receiver; sets when to check again."""
         cursors = list(self._cursors.values())
         times = [max(filter(None, (c.retry_at, self._away_until)), default=now) for c in cursors]
         ready = [cursor for cursor, at in zip(cursors, times, strict=True) if at <= now]
@@ -186,7 +186,7 @@ class Courier:
         return Round(deliveries, cursors, batch.after, tx.now, batch.more)
 
     def _fetch_held(self, tx: Tx, due: list[HeldKey]) -> Round:
-        """The oldest of the keys that are to be tried again, and what waits behind them."""
+        """The oldest keys to be retried, with the events that wait behind them."""
         self._retried_last = True
         consumer, first = self.consumer, min(held.position for held in due)
         parts = sorted({held.part for held in due})
@@ -213,7 +213,7 @@ class Courier:
         return Round(deliveries, cursors, until, tx.now, True, retried=waiting, seen=seen)
 
     def _wanted(self, tx: Tx, events: list[Event]) -> list[Event]:
-        """What the labels of schedules leave; the cursor goes on past the rest."""
+        """Events of schedules with the consumer's labels; the cursor moves past the others."""
         labels = self.consumer.labels
         return tx.events.with_labels(events, labels) if labels and events else events
 
@@ -228,15 +228,15 @@ class Courier:
         return slot_of(event.key) % self.consumer.partitions
 
     def settle(self, found: Round, report: Report) -> None:
-        """Put on the books how a round went."""
+        """Record the result of a round."""
         if found.letters or self._moves(found, report):
             self._store.transact(lambda tx: self.settle_by(tx, found, report))
         self.settled(found, report)
 
     def settle_by(self, tx: Tx, found: Round, report: Report) -> bool:
-        """As `settle`, in a transaction; `settled` must follow it once that is committed.
+        """As `settle`, in a transaction; call `settled` after it is committed.
 
-        False: some of it is no longer this member's, or is settled already.
+        False: part of it no longer belongs to this member, or has already been settled.
         """
         if found.letters:
             return self._settle_letters(tx, found, report)
@@ -260,7 +260,7 @@ class Courier:
         return settled
 
     def settled(self, found: Round, report: Report) -> None:
-        """Go on from there."""
+        """Continue from the settled round."""
         moves = [] if found.letters else self._moves(found, report)
         self._note_outage(found, report)
         if not found.retried:
@@ -280,7 +280,7 @@ class Courier:
             self._write_beyond = WRITE_BEYOND
 
     def _note_outage(self, found: Round, report: Report) -> None:
-        """Count rounds of new events that reached nobody; any other ends the outage."""
+        """Count rounds of new events that did not reach the receiver; any other ends the outage."""
         if reached_somebody(found.deliveries, report):
             self._outages, self._away_until = 0, None
             self._cursors = {
@@ -291,7 +291,7 @@ class Courier:
             self._away_until = at
 
     def _outage(self, found: Round, report: Report) -> datetime | None:
-        """Until when the receiver is left alone; None: the round does not show that it is down."""
+        """Until when to leave the receiver alone; None: the round does not show that it is down."""
         if found.letters or found.retried or not report.undelivered:
             return None
         if reached_somebody(found.deliveries, report):
@@ -325,9 +325,9 @@ class Courier:
         ]
 
     def share(self) -> None:
-        """Say that this member lives, and take and give partitions so that all have as many.
+        """Send a heartbeat, and take or release partitions so that all members have as many.
 
-        What is wanted of the consumer may have changed: all members follow the latest.
+        The consumer may have been changed: all members follow its latest settings.
         """
         began = self._monotonic()
 
@@ -347,19 +347,19 @@ class Courier:
         for cursor in cursors:
             known = self._cursors.get(cursor.part)
             still = known is not None and known.term == cursor.term
-            # where it is may be beyond what was seen: nobody heard how the last settling ended
+            # the cursor may be beyond `seen` if the result of the last settling was lost
             seen = self._seen[cursor.part] if still else 0
             self._seen[cursor.part] = max(seen, cursor.position)
         self._cursors = {cursor.part: cursor for cursor in cursors}
         self._shared_at = began
-        self._write_beyond = 1  # now and then, so that nobody seems to be behind
+        self._write_beyond = 1  # move cursors now, so that none seems to be behind
 
     def hurry(self) -> None:
-        """Look at the partitions anew in the next step."""
+        """Check the partitions again in the next step."""
         self._shared_at = float("-inf")
 
     def begin_beating(self) -> None:
-        """Show that this member lives while a delivery takes long, by a thread of its own."""
+        """Send heartbeats from a separate thread while a delivery takes long."""
         self._beating = threading.Thread(
             target=self._beat, name=f"duebook-member-{self.consumer.name}", daemon=True
         )
@@ -369,7 +369,7 @@ class Courier:
         pause = self._lease.total_seconds() / 3
         while not self._closing.wait(pause):
             if self._monotonic() - self._shared_at < pause:
-                continue  # by then it showed it itself
+                continue  # `share` has just sent one
             try:
                 self._store.transact(
                     lambda tx: tx.consumers.renew_member(self.consumer, self.member, self._lease)
@@ -378,7 +378,7 @@ class Courier:
                 log.debug("%s: a heartbeat was lost: %s", self.consumer.name, error)
 
     def close(self) -> None:
-        """Leave what it owns to others."""
+        """Release the partitions that it owns."""
         self._closing.set()
         try:
             self._store.transact(lambda tx: tx.consumers.leave_group(self.consumer, self.member))

@@ -1,5 +1,5 @@
-"""Gives events to functions of a program: each at least once, or in one transaction with what the
-function writes."""
+"""Passes events to functions of a program: each at least once, or in one transaction with the
+function's own writes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def wants_connection(function: Callable[..., Any]) -> bool:
 
 
 class HandlerOutlet:
-    """Calls a function for each event; when one fails, later events of its key wait."""
+    """Calls a function for each event; after a failure, later events with the same key wait."""
 
     def __init__(self, function: Callable[[Event], object]) -> None:
         self._function = function
@@ -49,12 +49,12 @@ def _given(delivery: Delivery) -> Event:
 
 
 def _called(delivery: Delivery, function: Callable[..., object], *arguments: Any) -> str | None:
-    """Why the function did not take an event; raises only Unavailable."""
+    """Why the function failed, or None; raises only Unavailable."""
     try:
         function(*arguments)
     except Unavailable:
         raise
-    except BaseException as error:  # one that ends its thread would end all deliveries
+    except BaseException as error:  # otherwise it would end the thread, and all deliveries
         log.warning("event %s could not be processed", delivery.event.id, exc_info=True)
         return _told(error)
     return None
@@ -65,8 +65,8 @@ def _told(error: BaseException) -> str:
 
 
 class TransactionCourier(Courier):
-    """Calls a function with an event and a connection; what it writes there and the position
-    commit together, so that each event counts once. Savepoints undo what failed."""
+    """Calls a function with an event and a connection; its writes there and the position commit
+    together, so that each event counts once. Savepoints undo failed calls."""
 
     def __init__(self, *arguments: Any, function: Callable[..., object], **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -96,13 +96,13 @@ class TransactionCourier(Courier):
         self.settled(found, report)
 
     def _undo(self) -> None:
-        """Others have it by now."""
+        """Undo the writes: another member has the partition by now."""
         self._connection.rollback()
         self.hurry()
 
     def _all_together(self, found: Round) -> Report | None:
-        """A savepoint for all of them, which is much quicker; None when one fails: then nothing of
-        it stays, and they come one by one."""
+        """Use one savepoint for all events, which is much faster; None if one fails: then
+        everything is undone, and they are processed one by one."""
         try:
             with self._connection.transaction():
                 for delivery in found.deliveries:

@@ -1,7 +1,7 @@
-"""Where cursors go after a round of deliveries, and which keys wait behind them; pure.
+"""Where cursors move after a round of deliveries, and which keys wait behind them; pure.
 
-An event that was not delivered holds up its key: the key stays behind the cursor and is tried
-again by itself. Only a round that reached nobody makes the whole receiver wait.
+An event that could not be delivered blocks its key: the key stays behind the cursor and is retried
+on its own. Only a round that did not reach the receiver makes the whole receiver wait.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ __all__ = ["judged", "move_after", "move_retried", "outage_delay", "reached_some
 
 FIRST_DELAY: Final = timedelta(seconds=1)
 LONGEST_DELAY: Final = timedelta(minutes=5)
-"""Between two deliveries of an event that the receiver refuses."""
+"""Between two deliveries of an event that the receiver rejects."""
 BUSY_DELAY: Final = timedelta(seconds=0.1)
 LONGEST_OUTAGE: Final = timedelta(minutes=1)
-"""Between two tries of a receiver that is down, and of an event that does not get through."""
+"""Between two tries when a receiver is down, or an event does not get through."""
 
 
 def _delay(tries: int, first: timedelta, longest: timedelta, *seed: object) -> timedelta:
-    """Twice as long each time, up to a bound; half of it is left to chance."""
+    """Twice as long each time, up to a bound; half of it is random."""
     most = min(first * float(1 << min(tries - 1, 20)), longest)
     return most * (1 - fraction(*seed, tries) / 2)
 
 
 def outage_delay(outages: int, *seed: object) -> timedelta:
-    """How long a receiver is left alone after so many rounds in a row that reached nobody."""
+    """How long a receiver is left alone after so many consecutive rounds did not reach it."""
     return _delay(outages, FIRST_DELAY, LONGEST_OUTAGE, *seed)
 
 
 def reached_somebody(deliveries: Sequence[Delivery], report: Report) -> bool:
-    """Whether the receiver took or refused at least one event."""
+    """Whether the receiver accepted or rejected at least one event."""
     missed = report.undelivered.keys() | report.untried
     return any(delivery.event.id not in missed for delivery in deliveries)
 
 
 def judged(deliveries: Sequence[Delivery], report: Report) -> Report:
-    """In a round that reached nobody, events that were not even sent count as those before them."""
+    """If a round did not reach the receiver, events that were not sent count as undelivered too."""
     if reached_somebody(deliveries, report) or not report.undelivered:
         return report
     why = next(iter(report.undelivered.values()))
@@ -58,12 +58,12 @@ def judged(deliveries: Sequence[Delivery], report: Report) -> Report:
 
 
 class _KeyProgress(NamedTuple):
-    """How far a key has come in a round."""
+    """The progress of a key in a round."""
 
     held: HeldKey | None = None
-    """it waits by itself from now on"""
+    """it waits on its own from now on"""
     rests: int | None = None
-    """the position of an event that nobody tried, though nothing of its key failed"""
+    """the position of an event that was not tried, though no event of its key failed"""
     buried: tuple[tuple[Event, str], ...] = ()
 
 
@@ -76,10 +76,11 @@ def move_after(
     now: datetime,
     retry_at: datetime | None = None,
 ) -> Move:
-    """Where the cursor of a partition goes: `events` are those it was to get, up to `until`.
+    """The new cursor of a partition: `events` are those that it was to deliver, up to `until`.
 
-    It goes on past keys that wait by themselves, but never past an event that nobody tried. With
-    `retry_at` the round reached nobody: the cursor rests before its first event until then.
+    It moves past keys that wait on their own, but never past an event that was not tried. With
+    `retry_at` the round did not reach the receiver: the cursor stays before its first event until
+    then.
     """
     if retry_at is not None and events:
         first = events[0]
@@ -109,10 +110,10 @@ def move_retried(
     report: Report,
     now: datetime,
 ) -> Move:
-    """How keys of a partition go on that had waited: their `events` were read up to `until`.
+    """The progress of a partition's waiting keys, whose `events` were read up to `until`.
 
-    The cursor moves to `seen`, up to where the partition was looked at: events of these keys that
-    lie between are among those that were read.
+    The cursor moves to `seen`, up to which the partition has been read: events of these keys in
+    between are among `events`.
     """
     found = _by_key(events)
     places = {
@@ -148,7 +149,7 @@ def _place(
     now: datetime,
     until: int = 0,
 ) -> _KeyProgress:
-    """How far a key has come by its `events`, which are all of them if `complete`."""
+    """The progress of a key by its `events`, which are all of them if `complete`."""
     for number, event in enumerate(events):
         position = event.position or 0
         waited = former if number == 0 and former and former.position == position else None
@@ -190,5 +191,5 @@ def _refused(
 
 
 def told(event: Event, error: str) -> str:
-    """What went wrong, without what is secret in the event: people read it."""
+    """The error without secrets of the event, because people read it."""
     return hiding_payload(event.data)(error)

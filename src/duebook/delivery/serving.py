@@ -1,4 +1,4 @@
-"""A loop around a courier: delivers until it is told to stop, and sits out what is out of reach."""
+"""A loop around a courier: delivers until it is stopped, and waits out outages."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["serve"]
 log = logging.getLogger(__name__)
 
 LONGEST: Final = 1.0
-"""Seconds after which it is seen that it shall stop, when nothing comes."""
+"""Seconds after which an idle loop checks whether to stop."""
 
 
 def serve(store: Store, courier: Courier, stop: threading.Event, lingers: float = inf) -> None:
-    """Step until `stop` is set, or for `lingers` seconds nothing came; then leave the partitions to
-    others."""
+    """Step until `stop` is set, or nothing came for `lingers` seconds; then release the
+    partitions."""
     seen = failures = 0
     busy_at = time.monotonic()
     courier.begin_beating()

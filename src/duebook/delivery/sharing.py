@@ -1,4 +1,4 @@
-"""Which partitions a member of a group gives up and takes, so that all have about as many; pure."""
+"""Which partitions a member of a group releases and takes, so that all have about as many; pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["share"]
 def share(
     me: str, members: Collection[str], owners: Mapping[int, str | None]
 ) -> tuple[set[int], set[int]]:
-    """What `me` gives up, and what it takes of what is free: (released, taken).
+    """What `me` releases, and which free partitions it takes: (released, taken).
 
-    `owners` are those of all partitions; one that is no live member owns nothing. Of n partitions
-    and m members everybody has n // m of them, and the first n % m by name one more.
+    `owners` are those of all partitions; one that is not a live member owns nothing. Of n
+    partitions and m members each member has n // m, and the first n % m by name have one more.
     """
     ranked = sorted(members)
     each, more = divmod(len(owners), len(ranked))

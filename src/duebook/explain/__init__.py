@@ -1,4 +1,4 @@
-"""Says in a sentence what became of a due time, from ledger, runs, revisions and sessions."""
+"""Explains in a sentence what happened to a due time, from ledger, runs, revisions and sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says what will become of a due time that is not decided yet; pure."""
+"""Explains what will happen to a due time that is not decided yet; pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def explain_coming(
     window: WindowSpan | None = None,
     shadow: bool = False,
 ) -> Explanation:
-    """A due time in the future, which waits for the end of `window`; `clock.asked` is now."""
+    """A future due time, which waits for the end of `window`; `clock.asked` is now."""
     text = f"due in {length_text(due_at - clock.asked)}, at {clock.time(due_at)}"
     if ripe_at != due_at:
         text += f", planned at {clock.time(ripe_at)} by its jitter"
@@ -62,7 +62,7 @@ def explain_coming(
 
 
 def explain_window(window: WindowSpan, due_at: datetime, clock: Clock) -> Explanation:
-    """A due time in the future that falls into a maintenance window."""
+    """A future due time in a maintenance window."""
     text = f"will be skipped at {clock.time(due_at)}: it falls into {window_text(window, clock)}"
     return Explanation(due_at, "to_come", text, Reason.PAUSED)
 
@@ -74,7 +74,7 @@ def window_text(window: WindowSpan, clock: Clock) -> str:
 
 
 def explain_said(exception: DueException, clock: Clock) -> Explanation | None:
-    """A due time that a person took out; None: they did not."""
+    """A due time that was skipped or moved away by a person; None: it was not."""
     due_at, when = exception.due_at, clock.time(exception.due_at)
     if exception.kind == "skip":
         text = f"will be skipped at {when}, as a user requested"
@@ -86,7 +86,7 @@ def explain_said(exception: DueException, clock: Clock) -> Explanation | None:
 
 
 def explain_paused(schedule: Schedule, due_at: datetime, clock: Clock) -> Explanation:
-    """A due time that fell, or still waited, when nothing is decided."""
+    """A due time that fell, or was still waiting, while nothing is decided."""
     policy = schedule.spec.on_resume if schedule.spec else "skip"
     text = f"waiting: {pause_text(schedule, clock)}"
     if schedule.paused_at is not None and due_at > schedule.paused_at:
@@ -114,7 +114,7 @@ def explain_deferred(defer: Defer, due_at: datetime, clock: Clock) -> Explanatio
 
 
 def unread_text(directory: object, since: datetime | None, clock: Clock) -> str:
-    """Why nobody knows whether a flow is still the one that the database has."""
+    """Why it is unknown whether the flow in the database is still current."""
     told = f'no node has read directory "{directory}"'
     told += " yet" if since is None else f" since {clock.full(since)}"
     return (
@@ -151,7 +151,7 @@ def _why_deferred(defer: Defer, clock: Clock) -> str:
 
 
 def _extra(facts: Mapping[str, Any]) -> str:
-    """Work beside the schedule's own due times."""
+    """Work other than the schedule's own due times."""
     run = short_id(facts["run"])
     if facts["origin"] in ("manual", "backfill"):
         return f"{facts['origin']} run {run}"
@@ -166,7 +166,7 @@ def _own(facts: Mapping[str, Any], clock: Clock) -> str:
 
 
 def _late(defer: Defer, clock: Clock) -> str:
-    """Why a run that really overlaps holds up a due time and does not decide about it yet."""
+    """Why an overlapping run delays a due time, which is not decided yet."""
     lag = length_text(parse_duration(defer.facts["late"]))
     return (
         f"until {clock.time(defer.until)} at the latest: "

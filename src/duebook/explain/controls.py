@@ -1,4 +1,4 @@
-"""Says what became of a stop or restart of a flow, or will: the other due times of its schedule."""
+"""Explains stops and restarts of a flow, past or future: the other due times of its schedule."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["explain_controls_at", "explain_controls_between"]
 
 LONG_RANGE: Final = 20
-"""Due times of one ledger entry that are told one by one; more are told at once."""
+"""Due times of one ledger entry that are explained one by one; more are explained together."""
 _ENDED: Final = {"stop": "stopped", "restart": "restarted"}
 
 
 def explain_controls_at(facts: Facts, at: datetime) -> list[Explanation]:
-    """About the stop and the restart of an instant, as far as there is any."""
+    """The stop and the restart at an instant, if there are any."""
     told = (_explain(facts, kind, at) for kind in CONTROLS)
     return [explanation for explanation in told if explanation is not None]
 
@@ -148,7 +148,7 @@ def _explain_entry(
 def _coming(
     facts: Facts, kind: Control, start: datetime, end: datetime, limit: int
 ) -> Iterator[Explanation]:
-    """Those that are still to be decided."""
+    """Those that have not been decided yet."""
     spec, decided = facts.schedule.spec, facts.controlled_until
     if spec is None or decided is None:
         return

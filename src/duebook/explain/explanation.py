@@ -1,4 +1,4 @@
-"""What an explanation is: a value with its sentence."""
+"""The value that an explanation is, with its sentence."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Explanation:
     run_id: Id | None = None
     tz: Annotated[str, Shown("The time zone of the times in the text.")] = "UTC"
     run_status: Annotated[str | None, Shown(json=RunStatus | None)] = None
-    """how its run stands or ended, where there is one"""
+    """how its run ended, or its current status, if it has one"""
     other_run_id: Annotated[Id | None, Shown("The run that the text names as the cause.")] = None
     kind: DueKind = "start"
 

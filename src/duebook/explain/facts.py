@@ -1,4 +1,4 @@
-"""Gathers what explanations need from one transaction, each fact once; decides nothing."""
+"""Reads what explanations need in one transaction, each fact once; decides nothing."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _MISSED: Final = (Reason.MISSED, Reason.COALESCED, Reason.EXPIRED, Reason.HELD)
 
 
 class Facts:
-    """What the books know about one schedule."""
+    """What the database knows about one schedule."""
 
     def __init__(
         self, tx: Tx, schedule_id: str, tz: str | None = None, budget: Budget | None = None
     ) -> None:
-        """`tz`: the zone that sentences tell times in, where that is not the schedule's."""
+        """`tz`: the zone of the times in sentences, if it is not the schedule's."""
         self._budget = budget
         self._due_times: dict[tuple[int, bool], DueTimes] = {}
         self._tx = tx
@@ -53,18 +53,18 @@ class Facts:
 
     @cached_property
     def history(self) -> History:
-        """What is left of its past."""
+        """How much of its past is still stored."""
         return self._tx.history.of(self.schedule.id)
 
     # -- definitions
 
     def decided(self, at: datetime) -> bool:
-        """Whether whatever is due at an instant has been decided."""
+        """Whether all due times up to an instant have been decided."""
         watermark = self.schedule.watermark
         return watermark is None or at <= watermark
 
     def spec_at(self, at: datetime) -> ScheduleSpec | None:
-        """The definition in force for an instant; None when this node cannot read it."""
+        """The definition in force at an instant; None if this node cannot read it."""
         if not self.decided(at):
             return self.schedule.spec
         valid = [revision for revision in self.revisions if revision.valid_from <= at]
@@ -75,32 +75,32 @@ class Facts:
         return next((r.spec for r in self.revisions if r.version == entry.version), None)
 
     def zone_at(self, at: datetime) -> str:
-        """The zone that the sentence about an instant tells times in."""
+        """The zone of the times in the sentence about an instant."""
         return self._tz or zone_of(self.spec_at(at))
 
     def clock_at(self, at: datetime) -> Clock:
         return Clock(self.zone_at(at), at)
 
-    # -- what was decided
+    # -- decided due times
 
     def run_at(self, at: datetime) -> Run | None:
-        """The run of a due time; of the one within the second, when a whole second is asked."""
+        """The run of a due time; for a whole second, the run of a due time within that second."""
         runs = self._tx.runs.list_runs_due(self.schedule.id, at, _until(at), 1)
         return runs[0] if runs else None
 
     def entry_at(self, at: datetime, kind: Kind = "start") -> LedgerEntry | None:
-        """The entry that covers a due time, the narrowest of several."""
+        """The entry that covers a due time; if there are several, the narrowest."""
         return self.entry_among(self.entries_between(at, _until(at), MOST_ENTRIES, kind), at)
 
     def entry_among(self, entries: list[LedgerEntry], at: datetime) -> LedgerEntry | None:
-        """The one of several that covers a due time best: what is said about it alone."""
+        """The best of several entries for a due time: one that is about it alone."""
         until = _until(at)
         near = [entry for entry in entries if entry.due_from <= until and entry.due_to >= at]
         covering = [entry for entry in near if self.covers(entry, at)]
         return min(covering, key=lambda e: (e.due_to - e.due_from, -e.at.timestamp()), default=None)
 
     def covers(self, entry: LedgerEntry, at: datetime) -> bool:
-        """Whether an entry is about a due time: of a range, about those its definition yields."""
+        """Whether an entry covers a due time: a range covers those that its definition yields."""
         if at <= entry.due_from <= _until(at) or at <= entry.due_to <= _until(at):
             return True
         if entry.count == 1 or not entry.due_from < at < entry.due_to:
@@ -109,7 +109,7 @@ class Facts:
         return due is None or due.knows(at)
 
     def due_times_of(self, entry: LedgerEntry) -> DueTimes | None:
-        """The due times among which an entry's are; None when the definition is not readable."""
+        """The due times that an entry's belong to; None if the definition cannot be read."""
         spec = self.spec_of(entry)
         if spec is None:
             return None
@@ -120,24 +120,24 @@ class Facts:
         return self.due_times(spec)
 
     def due_times(self, spec: ScheduleSpec, kind: Kind = "start") -> DueTimes:
-        """What a definition yields, but for what people said."""
+        """What a definition yields, without skips and moves."""
         if kind != "start":
             return control_due_times(spec, kind, self.now, self.schedule.name, self._budget)
         key = (id(spec), False)
-        if key not in self._due_times:  # a thousand excluded days are read once
+        if key not in self._due_times:  # so that a thousand excluded days are read once
             made = DueTimes(spec, (), self.now, self.schedule.name, self._budget)
             self._due_times[key] = made
         return self._due_times[key]
 
     def open_due_times(self, spec: ScheduleSpec) -> DueTimes:
-        """As `due_times`, without those that maintenance windows take."""
+        """As `due_times`, without those in maintenance windows."""
         if not self._windows:
             return self.due_times(spec)
         how = self.now, self.schedule.name, self._budget, self._windows
         return DueTimes(spec, (), *how)
 
     def window_at(self, at: datetime) -> WindowSpan | None:
-        """The maintenance window that an instant to come falls into."""
+        """The maintenance window that a future instant falls into."""
         return next((window for window in self._windows if window.start <= at < window.end), None)
 
     @property
@@ -145,14 +145,14 @@ class Facts:
         return () if self.snapshot is None else self.snapshot.windows
 
     def raw_due_times(self, spec: ScheduleSpec) -> DueTimes:
-        """What its triggers yield within the bounds, whatever days are excluded."""
+        """What its triggers yield within its bounds, ignoring excluded days."""
         key = (id(spec), True)
         if key not in self._due_times:
             self._due_times[key] = raw_due_times(spec, self._budget)
         return self._due_times[key]
 
     def spend(self) -> None:
-        """One more due time to explain; raises OverBudget."""
+        """Count one more due time to explain; raises OverBudget."""
         if self._budget is not None:
             self._budget.spend()
 
@@ -171,14 +171,14 @@ class Facts:
     def entries_between(
         self, start: datetime, end: datetime, limit: int, kind: Kind = "start"
     ) -> list[LedgerEntry]:
-        """Those of the ledger, and what waits for an operator."""
+        """Entries of the ledger, and held due times."""
         found = self._tx.ledger.list_ledger_between(self.schedule.id, start, end, limit)
         near = [held for held in self._held if held.due_from <= end and held.due_to >= start]
         return [entry for entry in (*found, *near[:limit]) if entry.kind == kind]
 
     @cached_property
     def _held(self) -> list[LedgerEntry]:
-        """What waits for an operator, as the entries that these due times do not have yet."""
+        """Held due times, as the ledger entries that they do not have yet."""
         return [
             LedgerEntry(
                 held.due_from,
@@ -204,7 +204,7 @@ class Facts:
             fired = self.run_at(into) is not None
         return Skipped(entry, due_at, spec, outage, fired)
 
-    # -- what is not decided yet
+    # -- undecided due times
 
     @cached_property
     def exceptions(self) -> list[DueException]:
@@ -212,7 +212,7 @@ class Facts:
 
     @cached_property
     def snapshot(self) -> Snapshot | None:
-        """The schedule as the planner sees it; None when it was deleted or cannot be read."""
+        """The schedule as the planner sees it; None if it was deleted or cannot be read."""
         try:
             return self._tx.plans.snapshot(self.schedule.id)
         except DuebookError:
@@ -220,7 +220,7 @@ class Facts:
 
     @property
     def controlled_until(self) -> datetime | None:
-        """Up to where stops and restarts are decided; None of a deleted schedule."""
+        """The instant up to which stops and restarts are decided; None for a deleted schedule."""
         return None if self.snapshot is None else decided_controls(self.snapshot, self.now)
 
     def controls_decided(self, at: datetime) -> bool:
@@ -229,12 +229,12 @@ class Facts:
 
     @property
     def unattended(self) -> Unattended | None:
-        """The directory of its flow, while no node reads that."""
+        """The directory of its flow, while no node reads it."""
         return None if self.snapshot is None else self.snapshot.unattended
 
     @cached_property
     def plan(self) -> Plan | None:
-        """What the planner would decide now; None when it cannot."""
+        """What the planner would decide now; None if it cannot."""
         if self.snapshot is None or self.schedule.problem:
             return None
         try:
@@ -244,5 +244,5 @@ class Facts:
 
 
 def _until(at: datetime) -> datetime:
-    """People ask about whole seconds; a moved due time may have a fraction."""
+    """Users ask for whole seconds; a moved due time may have a fraction."""
     return at if at.microsecond else at + _SECOND - _MICRO

@@ -1,4 +1,4 @@
-"""Which nodes there are and were, as far as explanations need them: who planned, who could work."""
+"""Present and past nodes, as far as explanations need them: which planned, which could work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Fleet"]
 
 
 class Fleet:
-    """The nodes of the books, each fact read once."""
+    """The nodes of the database, each fact read once."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
@@ -31,7 +31,7 @@ class Fleet:
         self._sessions: dict[datetime, list[SessionSpan]] = {}
 
     def outage(self, due_at: datetime, grace: timedelta, decided_at: datetime) -> Outage | None:
-        """The time without a scheduler that the due time fell into, or that began right after."""
+        """The time without a scheduler that the due time fell into, or that started after it."""
         spans = self._spans(decided_at)
         ends = [end for start, end in spans if start <= due_at + grace]
         since = max(ends, default=None)
@@ -41,7 +41,7 @@ class Fleet:
         return Outage(since, until)
 
     def _spans(self, until: datetime) -> list[tuple[datetime, datetime]]:
-        """When each scheduler lived."""
+        """When each scheduler was live."""
         if until not in self._sessions:
             self._sessions[until] = self._tx.nodes.list_sessions(until - RETENTION, until)
         return [
@@ -55,13 +55,13 @@ class Fleet:
         return any(session.plans and session.alive(self._now) for session in sessions)
 
     def lacks(self, run: Run) -> str | None:
-        """What a queued run asks for and no live worker has; None also when none lives."""
+        """What a queued run needs and no live worker has; also None if there is no live worker."""
         if run.status != "queued" or run.queue in (FLOW_QUEUE, HUMAN_QUEUE) or not self._workers:
             return None
         return lacking(run.namespace, run.task, {}, self._workers)
 
     def unserved(self, namespace: str) -> str | None:
-        """That no live worker serves a namespace."""
+        """A message if no live worker serves a namespace."""
         return unserved(namespace, [node.namespaces for node in self._workers])
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Says how far a run of a flow has come and what each of its steps waits for; pure."""
+"""Explains how far a run of a flow has come, and what each of its steps waits for; pure."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ class FlowStanding:
     flow: Flow
     run: Run
     steps: Mapping[str, Run]
-    """by name, as far as they have begun or never will"""
+    """by name; those that have started or never will"""
     held: Mapping[str, str]
-    """why it, or flows that it called, do not begin, by run"""
+    """why it, or flows that it called, do not start, by run"""
     nodes: Sequence[LiveNode]
     queues: Mapping[str, QueueLoad]
     now: datetime
     tz: str | None = None
-    """in which times are told; None: in that of the flow's schedule"""
+    """the zone of times; None: that of the flow's schedule"""
 
     @property
     def clock(self) -> Clock:
@@ -88,7 +88,7 @@ class FlowStanding:
 
 
 def explain_flow(at: FlowStanding, only: str | None = None) -> FlowExplanation:
-    """The run, and its steps in the order of the file; handlers once they have begun."""
+    """The run, and its steps in the order of the file; handlers only once they have started."""
     verdict, text = _of_run(at)
     names = [CHECK] if CHECK in at.steps else []
     names += [name for name in (_INIT,) if name in at.steps]
@@ -121,7 +121,7 @@ def _of_step(at: FlowStanding, name: str) -> StepExplanation:
         return _of_human(at, name, run)
     if run.status == "queued" and run.ready_at <= at.now:
         since = f"since {at.clock.time(run.ready_at)}, for {length_text(at.now - run.ready_at)}"
-        if run.attempt > run.failures:  # it kept its place, and was not waiting all the time
+        if run.attempt > run.failures:  # it kept its place, but did not wait all the time
             since = f"again, for attempt {run.attempt + 1}"
         return StepExplanation(name, "queued", f"queued {since}: {_held(at, name, run)}", run.id)
     if run.status == "running" and run.queue == FLOW_QUEUE:
@@ -184,7 +184,7 @@ def _state(at: FlowStanding, name: str) -> str:
 
 
 def _held(at: FlowStanding, name: str, run: Run) -> str:
-    """Why nobody performs a step that is ready."""
+    """Why a step that is ready is not running."""
     if run.queue == FLOW_QUEUE and at.run.status == "queued":
         return "it continues when the run starts"
     if run.queue == FLOW_QUEUE:

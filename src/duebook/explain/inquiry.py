@@ -1,4 +1,4 @@
-"""Asks the facts about a due time in order: its run, its ledger entry, and else its definition."""
+"""Looks up a due time: first its run, then its ledger entry, and otherwise its definition."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["explain_at", "explain_between"]
 
 LONG_RANGE: Final = 20
-"""Due times of one ledger entry that are told one by one; more are told at once."""
+"""Due times of one ledger entry that are explained one by one; more are explained together."""
 
 
 def explain_at(
@@ -56,10 +56,11 @@ def explain_at(
     tz: str | None = None,
     budget: Budget | None = None,
 ) -> Explanation:
-    """What became of the due time `at`, or why it is none.
+    """What happened to the due time `at`, or why nothing was due at that time.
 
-    A wall time without an offset is read in the schedule's zone; the sentence tells times in
-    `tz`, or in that one. Raises InvalidTime, and OverBudget when it takes longer than `budget`.
+    A wall time without an offset is read in the schedule's zone; times in the sentence are in
+    `tz`, by default in that zone too. Raises InvalidTime, and OverBudget if it takes longer than
+    `budget`.
     """
     facts = Facts(tx, schedule_id, tz, budget)
     asked = read_time(at, zone_of(facts.schedule.spec))
@@ -71,7 +72,7 @@ def explain_at(
 
 
 def _with_controls(told: Explanation, controls: list[Explanation]) -> Explanation:
-    """With the stop and the restart of the same instant, which may be all there is."""
+    """Add the stop and the restart at the same instant, which may be all there is."""
     if not controls:
         return told
     if told.verdict == "not_due":
@@ -90,7 +91,7 @@ def explain_between(
 ) -> list[Explanation]:
     """One explanation for each due time from `start` to `end`, in order; the first `limit`.
 
-    A long range of the ledger is one explanation that says how many due times it stands for.
+    A long range of the ledger is one explanation, with the number of due times it covers.
     """
     check_years(start)
     check_years(end)
@@ -139,7 +140,7 @@ def _explain_run(facts: Facts, run: Run) -> Explanation:
 
 
 def _gives_way(facts: Facts, run: Run, clock: Clock) -> str | None:
-    """What of its schedule a queued run that fills a gap waits for: a due time goes first."""
+    """What a queued backfill or catch-up run of the schedule waits for: due times go first."""
     snapshot, planned = facts.snapshot, facts.plan
     fills = run.status == "queued" and run.origin in ("backfill", "catchup")
     if not fills or snapshot is None or planned is None:
@@ -164,7 +165,7 @@ def _explain_skip(skipped: Skipped, clock: Clock) -> Explanation:
 
 
 def _explain_gap(facts: Facts, asked: TypedTime) -> Explanation:
-    """About a wall time that no clock showed."""
+    """About a wall time that never occurred."""
     spec, gap = facts.spec_at(asked.at), gap_text(asked, facts.now)
     known, left_out = omitted_at(spec, asked) if spec else (False, None)
     if left_out is not None:
@@ -187,7 +188,7 @@ def _explain_gap(facts: Facts, asked: TypedTime) -> Explanation:
 def _explain_entry(
     facts: Facts, entry: LedgerEntry, entries: list[LedgerEntry], start: datetime, end: datetime
 ) -> Iterator[Explanation]:
-    """The due times of an entry within a range: each of a few, or all of them at once."""
+    """The due times of an entry within a range: one by one if they are few, or all together."""
     first, last = max(entry.due_from, start), min(entry.due_to, end)
     due = facts.due_times_of(entry)
     if entry.count == 1:
@@ -218,7 +219,7 @@ def _explain_range(
 
 
 def _undecided(facts: Facts, start: datetime, end: datetime, limit: int) -> list[datetime]:
-    """The due times of a range that are still to be decided, what people said included."""
+    """The due times of a range that are not decided yet, with skips and moves applied."""
     spec, watermark = facts.schedule.spec, facts.schedule.watermark
     if spec is None or watermark is None or facts.schedule.status == "completed":
         return []
@@ -229,7 +230,7 @@ def _undecided(facts: Facts, start: datetime, end: datetime, limit: int) -> list
     return sorted(found)[:limit]
 
 
-# -- what has neither run nor entry
+# -- due times with neither run nor entry
 
 
 def _unrecorded(facts: Facts, at: datetime) -> Explanation:
@@ -248,7 +249,7 @@ def _unrecorded(facts: Facts, at: datetime) -> Explanation:
 
 
 def _said(facts: Facts, said: list[DueException], clock: Clock) -> Explanation:
-    """About a due time that a person took out or put in."""
+    """About a due time that was skipped or moved by a person."""
     here = next((e for e in said if e.kind == "moved_here"), None)
     if here is None:
         told = explain_said(said[0], clock)
@@ -261,7 +262,7 @@ def _said(facts: Facts, said: list[DueException], clock: Clock) -> Explanation:
 
 
 def _not_due(facts: Facts, spec: ScheduleSpec, at: datetime) -> Explanation | None:
-    """Why the definition does not yield it, by the clocks of its own zone; None: it does."""
+    """Why the definition does not yield it, by the clocks of its own zone; None if it does."""
     due, clock = facts.due_times(spec), Clock(zone_of(spec), at)
     if due.knows(at):
         return None
@@ -275,7 +276,7 @@ def _not_due(facts: Facts, spec: ScheduleSpec, at: datetime) -> Explanation | No
 
 
 def _of_closed_day(facts: Facts, spec: ScheduleSpec, at: datetime, clock: Clock) -> Explanation:
-    """About a due time of a day that the definition or its calendar takes out."""
+    """About a due time on a day that the definition or its calendar excludes."""
     day, use = clock.wall(at), spec.calendar
     if use is None or any(span.first <= day.date() <= span.last for span in spec.exclude):
         text = f"excluded: {day_text(day)} is one of its excluded days"
@@ -288,7 +289,7 @@ def _of_closed_day(facts: Facts, spec: ScheduleSpec, at: datetime, clock: Clock)
 
 
 def _without_trace(facts: Facts, at: datetime, clock: Clock) -> Explanation:
-    """A due time of the definition about which the books say nothing, or not yet."""
+    """A due time of the definition that has no record, or none yet."""
     schedule, spec = facts.schedule, facts.schedule.spec
     if facts.deleted:
         return Explanation(at, "not_due", "not due: the schedule was deleted", Reason.DELETED)

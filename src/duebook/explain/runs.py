@@ -1,4 +1,4 @@
-"""Says what became of a due time that has a run; pure."""
+"""Explains what happened to a due time that has a run; pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _KINDS: Final = {
     "catchup": " as a catch-up run",
     "backfill": " as a backfill",
 }
-"""Of runs that no due time started; others need no word."""
+"""For runs that no due time started; other origins are not mentioned."""
 
 
 def explain_run(
@@ -46,7 +46,7 @@ def explain_run(
 ) -> Explanation:
     """A sentence with when it ran, how late, for how long, and how it ended.
 
-    `ripe_at`: when its jitter let it be planned. `waits_for`: what keeps a queued run waiting.
+    `ripe_at`: when its jitter let it be planned. `waits_for`: what a queued run waits for.
     """
     due_at = run.due_at or run.created_at
     late = _late(run, clock, ripe_at or due_at)
@@ -57,7 +57,7 @@ def explain_run(
     elif run.status == "running":
         length = length_text(now - run.started_at)
         parts = [f"running since {_began(run, clock)}", *late, f"for {length}"]
-        parts += [f"on {run.node}"] if run.node else []  # no node owns the run of a flow
+        parts += [f"on {run.node}"] if run.node else []  # a flow run belongs to no node
         verdict, text = "running", f"{', '.join(parts)}{_attempt(run)}"
     else:
         verdict, text = "ran", _ran(run, clock, late)
@@ -69,7 +69,7 @@ def explain_run(
 def explain_overlaps(
     run: Run, attempts: Sequence[Attempt], time: Callable[[datetime], str]
 ) -> list[str]:
-    """Of attempts whose tasks went on after others had taken their run over."""
+    """About attempts whose tasks continued after their run was taken over."""
     told = []
     for attempt in attempts:
         if (until := attempt.went_on_until) is not None:
@@ -82,7 +82,7 @@ def explain_overlaps(
 
 
 def ran_briefly(run: Run, clock: Clock) -> str | None:
-    """`ran at 03:00`, with its end only when that was no success; None: it has not ended."""
+    """`ran at 03:00`, with its result unless it succeeded; None: it has not ended."""
     if run.started_at is None or run.finished_at is None:
         return None
     end = "" if run.status == "succeeded" else f", {_end(run)}"
@@ -101,9 +101,9 @@ def _began(run: Run, clock: Clock) -> str:
 
 
 def _late(run: Run, clock: Clock, ripe_at: datetime) -> list[str]:
-    """Why the attempt did not begin when it was due; a backfill and a later attempt cannot be late.
+    """Why the attempt started late; backfills and retries are never late.
 
-    A due time that was seen in time became a run later only because it had to wait.
+    A due time that was planned in time became a run later only because it had to wait.
     """
     late = lateness(run, ripe_at)
     if late is None or run.due_at is None:
@@ -145,7 +145,7 @@ def _queued(run: Run, clock: Clock, now: datetime, waits_for: str | None) -> str
     again = f" again, for attempt {run.attempt + 1}," if run.attempt else ""
     kind = _KINDS.get(run.origin, "")
     since = f"since {clock.time(run.ready_at)}, for {length_text(now - run.ready_at)}"
-    if run.attempt > run.failures:  # one that was lost or handed back kept its place
+    if run.attempt > run.failures:  # a lost or handed-back run kept its place
         since = f"ahead of runs that became ready after {clock.time(run.ready_at)}"
     return f"queued{kind}{again} {since}: {waits_for or 'no worker has started it yet'}"
 

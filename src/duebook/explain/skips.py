@@ -1,4 +1,4 @@
-"""Says why a due time did not become a run, from its ledger entry; pure."""
+"""Explains why a due time did not become a run, from its ledger entry; pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Outage", "Skipped", "skip_text", "why_missed"]
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """No scheduler was running from `since` (None: ever before) until `until`."""
+    """No scheduler was running from `since` (None: since ever) until `until`."""
 
     since: datetime | None
     until: datetime
@@ -29,12 +29,12 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A due time that an entry covers, with what else its sentence needs."""
+    """A due time that an entry covers, with the other facts for its sentence."""
 
     entry: LedgerEntry
     due_at: datetime
     spec: ScheduleSpec | None
-    """the definition that decided"""
+    """the definition by which it was decided"""
     outage: Outage | None = None
     into_fired: bool = False
     """whether the due time that it was coalesced into has a run"""
@@ -126,7 +126,7 @@ def _dependency(skipped: Skipped, clock: Clock) -> str:
 
 
 def dependency_text(facts: dict[str, Any], clock: Clock) -> str:
-    """What a schedule that another one depends on had not done."""
+    """What was missing from a schedule that another one depends on."""
     name = facts.get("schedule", "a schedule it depends on")
     if not facts.get("exists", True):
         return f"it depends on {name}, which did not exist"

@@ -1,4 +1,4 @@
-"""Says why an instant is no due time of a definition: its fields, bounds, gaps and folds; pure."""
+"""Explains why nothing is due at an instant: by fields, bounds, gaps and folds; pure."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _SECOND: Final = timedelta(seconds=1)
 
 
 def zone_of(spec: ScheduleSpec | None) -> str:
-    """The zone of a definition; UTC when this node cannot read it."""
+    """The zone of a definition; UTC if this node cannot read it."""
     return spec.tz if spec else "UTC"
 
 
 def check_years(instant: datetime) -> None:
-    """Refuse what has no neighbours in the calendar; raises InvalidTime."""
+    """Raises InvalidTime for an instant at the very start or end of the calendar."""
     if not 1900 <= instant.year <= 9000:
         raise InvalidTime(f"{format_instant(instant)} is outside the years 1900 to 9000")
 
@@ -55,7 +55,7 @@ def gap_text(asked: TypedTime, now: datetime) -> str:
 
 
 def omitted_at(spec: ScheduleSpec, asked: TypedTime) -> tuple[bool, str | None]:
-    """Whether the wall time is one of the definition's, and what left it out, if anything did."""
+    """Whether the definition has the wall time, and what excluded it, if anything did."""
     why = None
     for trigger in spec.triggers:
         for omission in trigger.omitted(asked.at - _SECOND, asked.at):
@@ -75,13 +75,13 @@ def _why_left_out(trigger: Trigger) -> str:
 
 
 def raw_due_times(spec: ScheduleSpec, budget: Budget | None = None) -> DueTimes:
-    """What the triggers yield within the bounds, and where that rolls, whatever days are excluded
-    or closed."""
+    """What the triggers yield within the bounds, and where that rolls, ignoring excluded and closed
+    days."""
     return DueTimes.everything(spec, budget)
 
 
 def in_fold(raw: DueTimes, at: datetime, clock: Clock, now: datetime) -> str | None:
-    """What to say about the second pass of a wall time that is due the first time only."""
+    """A sentence about the second pass of a wall time that is due only the first time."""
     wall = clock.wall(at)
     first = zone(clock.tz).first_at(wall_second(wall))
     if first >= to_seconds(at) or not raw.knows(from_seconds(first)):
@@ -92,7 +92,8 @@ def in_fold(raw: DueTimes, at: datetime, clock: Clock, now: datetime) -> str | N
 
 
 def undue_text(spec: ScheduleSpec, due: DueTimes, at: datetime, wall: datetime, tz: str) -> str:
-    """Why `at`, which clocks show or would have shown as `wall`, is no due time; what follows."""
+    """Why nothing is due at `at`, at which clocks show, or would have shown, `wall`; and what is
+    due next."""
     clock = Clock(tz, at)
     if spec.start_at and at < spec.start_at:
         why = f"the schedule starts on {clock.full(spec.start_at)}"

@@ -1,4 +1,4 @@
-"""How times, lengths and ids read in a sentence; pure."""
+"""Formats times, durations and ids for sentences; pure."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _LONG: Final = timedelta(minutes=2)
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The wall clock of a zone, on the day of the instant that was asked about."""
+    """The wall clock of a zone, on the day of the instant in question."""
 
     tz: str
     asked: datetime
 
     def time(self, moment: datetime) -> str:
-        """02:00, or 02:00:03; with the date when that is another day."""
+        """02:00, or 02:00:03; with the date if that is another day."""
         wall = local_datetime(moment, self.tz)
         same_day = wall.date() == local_datetime(self.asked, self.tz).date()
         return wall_text(wall) if same_day else f"{wall:%Y-%m-%d} {wall_text(wall)}"
 
     def minute(self, moment: datetime, length: timedelta = _LONG) -> str:
-        """Like `time`, without seconds; they matter only to a short `length`."""
+        """Like `time`, without seconds; they matter only for a short `length`."""
         return self.time(moment if length < _LONG else moment - timedelta(seconds=moment.second))
 
     def full(self, moment: datetime) -> str:
@@ -76,5 +76,5 @@ def short_id(run_id: object) -> str:
 
 
 def as_moment(value: Any) -> datetime | None:
-    """An instant of a decision's facts; in the ledger they are text."""
+    """An instant in a decision's facts; in the ledger they are text."""
     return None if value is None else parse_instant(value)

@@ -1,1 +1,1 @@
-"""Where the relay publishes events; each knows one kind of receiver."""
+"""Where the relay publishes events; each module handles one kind of receiver."""

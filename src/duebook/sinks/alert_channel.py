@@ -1,4 +1,4 @@
-"""Brings alert events to one channel, and leaves those that are for others."""
+"""Sends alert events to one channel, and ignores those for other channels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["AlertChannelSink", "message_of"]
 
 
 class AlertChannelSink:
-    """One message after another; `name` is what the events call the channel."""
+    """Sends one message after another; `name` is the channel's name in events."""
 
     def __init__(self, name: str, sender: Sender, public_url: str | None = None) -> None:
         self._name = name
@@ -45,11 +45,11 @@ class AlertChannelSink:
         self._sender.interrupt()
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Nothing to close."""
 
 
 def message_of(event: Event, public_url: str | None) -> AlertMessage:
-    """The message that an alert event stands for, with a link if the dashboard has an address."""
+    """The message for an alert event, with a link if the dashboard's address is known."""
     data = event.data
     return AlertMessage(
         data["kind"],
@@ -67,7 +67,7 @@ def message_of(event: Event, public_url: str | None) -> AlertMessage:
 
 
 def _link(event: Event, public_url: str | None) -> str | None:
-    """To the run, or to the schedule, or to the alerts."""
+    """A link to the run, or to the schedule, or to the alerts."""
     if not public_url:
         return None
     run_id, schedule = event.data["run"], event.data["schedule"]

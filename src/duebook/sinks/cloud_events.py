@@ -1,4 +1,4 @@
-"""Events in the form of CloudEvents 1.0: a JSON object, or headers beside the data."""
+"""Events in CloudEvents 1.0 format: a JSON object, or headers beside the data."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def _attributes(delivery: Delivery) -> dict[str, str]:
 
 
 def as_json(delivery: Delivery) -> bytes:
-    """Structured: all of it in one object."""
+    """Structured mode: everything in one object."""
     form: dict[str, Any] = _attributes(delivery)
     form |= {"datacontenttype": "application/json", "data": delivery.event.data}
     return json.dumps(form, ensure_ascii=False).encode()
 
 
 def as_headers(delivery: Delivery) -> tuple[list[tuple[str, bytes]], bytes]:
-    """Binary: attributes as headers with `ce_`, and the data alone as the value."""
+    """Binary mode: attributes as headers with `ce_`, and only the data as the value."""
     attributes = _attributes(delivery).items()
     headers = [(f"ce_{name}", value.encode()) for name, value in attributes]
     value = json.dumps(delivery.event.data, ensure_ascii=False).encode()

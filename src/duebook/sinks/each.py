@@ -1,5 +1,5 @@
-"""Delivers events one by one: a failure holds up its key, and a receiver that is down is not asked
-for every event."""
+"""Delivers events one by one: a failure blocks its key, and a receiver that is down does not get
+every event of the round."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["deliver_each"]
 
 MOST_MISSES: Final = 3
-"""Events in a row that did not get through, after which the rest of the round is not sent."""
+"""Consecutive events that did not get through, after which the rest of the round is not sent."""
 
 
 def deliver_each(
     deliveries: Sequence[Delivery], deliver: Callable[[Delivery], str | None]
 ) -> Report:
-    """Call `deliver` for each in turn: it returns why an event is refused, None when it was taken,
-    and raises Unavailable when the receiver did not get it or is busy."""
+    """Call `deliver` for each in turn: it returns why an event was rejected, or None if it was
+    accepted, and raises Unavailable if the receiver cannot be reached or is busy."""
     report = Report()
     waiting: set[str] = set()
     misses = 0

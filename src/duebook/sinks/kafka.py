@@ -1,7 +1,7 @@
-"""Publishes events to Kafka: an idempotent producer, the key of an event as that of its message.
+"""Publishes events to Kafka: an idempotent producer, with the event's key as the message key.
 
-What follows a message of the same key that failed is not sent either, so that no key goes
-backwards.
+After a failed message, later messages with the same key are not sent either, so that the order of
+each key is kept.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ __all__ = ["KafkaSink"]
 log = logging.getLogger(__name__)
 
 PATIENCE: Final = 30_000
-"""Milliseconds after which messages that no broker acknowledged are given up, to be sent again."""
+"""Milliseconds after which unacknowledged messages are given up, to be sent again."""
 _SETTINGS: Final[dict[str, Any]] = {
     "client.id": "duebook",
     "enable.idempotence": True,
     "enable.gapless.guarantee": True,
     "linger.ms": 5,
-    "log_level": 2,  # what goes wrong is told with the sink, and not with every try to connect
+    "log_level": 2,  # errors are reported with the sink, not for every connection attempt
 }
 _REFUSALS: Final = ("MSG_SIZE_TOO_LARGE", "INVALID_MSG", "TOPIC_EXCEPTION", "INVALID_RECORD")
-"""What a broker says about a message itself."""
+"""Errors of a broker that concern a message itself."""
 
 
 _OAUTH: Final = "sasl.oauthbearer."
 TOKEN_LASTS: Final = 300
-"""Seconds, when the answer does not say how long."""
+"""In seconds, if the response does not contain it."""
 
 
 class SinkNetwork(Protocol):
-    """Says where a sink may connect, and asks for tokens there."""
+    """Decides where a sink may connect, and requests tokens there."""
 
     def refuse(self, servers: str) -> None:
         """Raises Invalid for servers that may not be connected to."""
 
     def fetch(self, url: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
-        """Posts; the status and the body of the answer. Raises Unavailable for none."""
+        """POST; returns the status and the body of the response. Raises Unavailable without one."""
 
 
 class KafkaSink:
-    """One producer; a new one after an error from which it cannot recover."""
+    """One producer; replaced after an error from which it cannot recover."""
 
     def __init__(
         self,
@@ -76,24 +76,24 @@ class KafkaSink:
         self._prefix = prefix
         settings = {**_SETTINGS, **(config or {}), "bootstrap.servers": servers}
         self._patience = int(settings.get(TIMEOUT, PATIENCE)) / 1_000
-        # the library would give up one message and send those behind it; we give up all
+        # otherwise the library would give up one message and send later ones; we give up all
         settings |= {TIMEOUT: 0}
         self._network = network
         self._servers = servers
-        # the library would send the secret wherever the endpoint's name leads
+        # otherwise the library would send the secret to any address the endpoint's name has
         if asks_for_tokens(settings):
             settings["oauth_cb"] = self._token
         self._oauth = {name: settings.pop(name) for name in [*settings] if name.startswith(_OAUTH)}
         self._settings = settings
         self._producer: Any = None
         self._trouble = ""
-        """what the producer told last"""
+        """the last error of the producer"""
 
     def deliver(self, deliveries: Sequence[Delivery]) -> Report:
         report, acknowledged = Report(), set[str]()
         try:
             producer = self._opened()
-        except Invalid as error:  # told with the sink, where people look why it waits
+        except Invalid as error:  # reported with the sink, where people look for it
             return Report(undelivered={one.event.id: str(error) for one in deliveries})
         waiting: set[str] = set()
         until = time.monotonic() + self._patience
@@ -109,7 +109,7 @@ class KafkaSink:
             if delivery.event.id not in known:
                 report.undelivered[delivery.event.id] = self._silence()
         if report.undelivered:
-            self.close()  # nothing of what was given up must arrive later
+            self.close()  # given-up messages must not arrive later
         return report
 
     def _produce(
@@ -120,7 +120,7 @@ class KafkaSink:
         acknowledged: set[str],
         until: float,
     ) -> bool:
-        """Hand a message over; returns whether the library takes it."""
+        """Pass a message to the library; returns whether it accepts it."""
         event = delivery.event
         headers, value = as_headers(delivery)
 
@@ -157,7 +157,7 @@ class KafkaSink:
                 return True
 
     def _token(self, _: str) -> tuple[str, float, str, dict[str, str]]:
-        """A token for the brokers, until when it holds, and what goes with it; raises Invalid."""
+        """A token for the brokers, its expiry, and its extensions; raises Invalid."""
         given = {name.removeprefix(_OAUTH): text for name, text in self._oauth.items()}
         form = {"grant_type": "client_credentials"}
         form |= {"scope": given["scope"]} if "scope" in given else {}
@@ -179,7 +179,7 @@ class KafkaSink:
         return token, time.time() + lasts, "", {name: text for name, _, text in pairs}
 
     def _hear(self, error: Any) -> None:
-        if error.name() != "_ALL_BROKERS_DOWN":  # it comes after the reason
+        if error.name() != "_ALL_BROKERS_DOWN":  # follows the actual reason
             self._trouble = shorten(error.str(), 300)
 
     def _silence(self) -> str:
@@ -200,7 +200,7 @@ class KafkaSink:
         return self._producer
 
     def interrupt(self) -> None:
-        """What was handed over is waited for: nobody knows what of it will arrive."""
+        """Messages already passed to the library are waited for, because some may still arrive."""
 
     def close(self) -> None:
         producer, self._producer = self._producer, None
@@ -210,7 +210,7 @@ class KafkaSink:
 
 
 def _read_token(status: int, body: bytes) -> tuple[str, float]:
-    """What a token endpoint answers, and how many seconds it holds; raises Invalid."""
+    """The token in an endpoint's response, and its lifetime in seconds; raises Invalid."""
     if not 200 <= status < 300:
         raise Invalid(f"the token endpoint returned {status}")
     try:

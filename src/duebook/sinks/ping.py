@@ -1,4 +1,4 @@
-"""Tells a service such as Healthchecks how the runs of schedules end: a request for each."""
+"""Reports how runs of schedules end to a service such as Healthchecks: a request for each."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["PingSink"]
 
 HEADERS: Final = {"Content-Type": "text/plain; charset=utf-8"}
 LONGEST_BODY: Final = 10_000
-"""Characters; Healthchecks keeps 100,000 bytes."""
+"""In characters; Healthchecks keeps 100,000 bytes."""
 
 
 class PingSink:
-    """Events of one schedule are one key: a URL that does not accept a ping holds up no other."""
+    """Events of one schedule have one key: a URL that rejects a ping blocks no other schedule."""
 
     def __init__(self, urls: Mapping[str, str], post: Post) -> None:
         self._urls = urls
@@ -47,18 +47,19 @@ class PingSink:
         self._post.stop()
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Nothing to close."""
 
 
 def _counts(delivery: Delivery) -> bool:
-    """A step is a part of its flow's run; a backfill or a replay says nothing about the present."""
+    """Skip steps, which are part of their flow's run, and backfills and replays, which concern
+    the past."""
     event = delivery.event
     again = delivery.replay and not delivery.letter
     return not again and event.data.get("step") is None and event.meta["origin"] != "backfill"
 
 
 def _body(event: Event) -> bytes:
-    """What people read beside the ping: why a run failed."""
+    """The text that people read with the ping: why a run failed."""
     if event.type == "run.succeeded":
         return b""
     lines = [f"run {event.data['run']} {event.data['status']}"]

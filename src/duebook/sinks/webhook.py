@@ -1,6 +1,6 @@
-"""Publishes events to an HTTP endpoint: CloudEvents, signed, so that it knows who sent them.
+"""Publishes events to an HTTP endpoint as CloudEvents, signed so that it can verify the sender.
 
-Who sends the request, and where it may go, is said by `post`.
+`post` sends the requests and decides where they may go.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 __all__ = ["Post", "WebhookSink", "sign"]
 
 LATER: Final = frozenset({408, 425, 429, 502, 503, 504})
-"""Answers that say nothing about the event: the receiver is busy, or not there."""
+"""Statuses that do not concern the event: the receiver is busy or unavailable."""
 
 
 class Post(Protocol):
-    """Sends a request and returns the status of its answer; raises Unavailable for none."""
+    """Sends a request and returns the status of the response; raises Unavailable without one."""
 
     def __call__(self, url: str, headers: dict[str, str], body: bytes) -> int: ...
 
     def stop(self) -> None:
-        """Break off what is under way, and send nothing more."""
+        """Abort the current request, and send no more."""
 
 
 def sign(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
-    """As Standard Webhooks has it: HMAC-SHA256 of id, timestamp and body."""
+    """As in Standard Webhooks: HMAC-SHA256 of id, timestamp and body."""
     key = base64.b64decode(secret.removeprefix(SECRET_PREFIX))
     signed = f"{event_id}.{timestamp}.".encode() + body
     digest = hmac.new(key, signed, hashlib.sha256).digest()
@@ -78,4 +78,4 @@ class WebhookSink:
         self._post.stop()
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Nothing to close."""

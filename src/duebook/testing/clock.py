@@ -17,7 +17,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class VirtualClock:
-    """Called, it tells the time; `monotonic` tells it as seconds."""
+    """Returns the current virtual time when called; `monotonic` returns it as seconds."""
 
     def __init__(self, start: datetime) -> None:
         self._now = start
@@ -29,7 +29,7 @@ class VirtualClock:
         return (self._now - _EPOCH).total_seconds()
 
     def move_to(self, moment: datetime) -> None:
-        """Raises Invalid for a moment that is past."""
+        """Raises Invalid for a moment in the past."""
         if moment < self._now:
             now = format_instant(self._now)
             raise Invalid(f"{format_instant(moment)} is in the past; the clock shows {now}")

@@ -1,4 +1,4 @@
-"""The directory of flows of a simulation: real files, which a node reads when it is told to."""
+"""The flow directory of a simulation: real files, which a node reads on request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["SimulatedDirectory"]
 
 
 class SimulatedDirectory:
-    """Attended by one node at a time, until its scheduler is down."""
+    """Held by one node at a time, until its scheduler is down."""
 
     def __init__(self, path: Path, store: Store, namespace: str) -> None:
         path.mkdir()
@@ -30,14 +30,14 @@ class SimulatedDirectory:
         (self._path / f"{name}.yaml").write_text(source, encoding="utf-8")
 
     def delete(self, name: str) -> bool:
-        """False when there is no such file."""
+        """False if there is no such file."""
         path = self._path / f"{name}.yaml"
         known = path.exists()
         path.unlink(missing_ok=True)
         return known
 
     def read(self, session_id: str) -> None:
-        """Let a node attend it, and read it until everything has stood still."""
+        """Let a node take it, and read it until all files count as stable."""
         self._registry.owned_by(session_id)
         self._registry.hold([self._path.name])
         for _ in range(3):

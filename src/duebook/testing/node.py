@@ -1,4 +1,4 @@
-"""A simulated node: the real loops of a node, with places that only pretend to work.
+"""A simulated node: the real loops of a node, with slots that only pretend to work.
 
 It never acts by itself: the simulation calls its steps in the order of virtual time.
 """
@@ -43,7 +43,7 @@ QUEUES: Final = ("default",)
 
 
 class VirtualPlaces:
-    """Implements engine.slots.Places: work is a time at which it will have ended."""
+    """Implements engine.slots.Places: work is just a time at which it ends."""
 
     def __init__(self, number: int, clock: VirtualClock, stand_ins: StandIns) -> None:
         self.claiming = threading.Lock()
@@ -78,7 +78,7 @@ class VirtualPlaces:
             self.stop(token, reason)
 
     def take_ended(self) -> list[tuple[Claim, Outcome]]:
-        """What has ended by now, in the order of its end."""
+        """The work that has ended by now, in the order of its end."""
         now = self._clock()
         ended = sorted(
             (work for work in self._work.values() if work[0] <= now), key=lambda work: work[0]
@@ -153,13 +153,13 @@ class SimulatedNode:
             self._scheduler = None
 
     def kill(self) -> None:
-        """It does nothing any more, and says good-bye to nobody; its lease runs out."""
+        """Stop without releasing anything; its lease expires."""
         self.alive = False
         self.scheduler_down()  # a scheduler holds nothing that others would wait for
 
     @property
     def keeps_at(self) -> datetime:
-        """When its keeper wants to renew the lease."""
+        """When its keeper will renew the lease."""
         return self._clock() + timedelta(seconds=max(self.keeper.due_in, 0))
 
     @property
@@ -168,13 +168,13 @@ class SimulatedNode:
 
     @property
     def scheduler_id(self) -> str:
-        """The session under which it plans, "" while its scheduler is down."""
+        """The session under which it plans; "" while its scheduler is down."""
         return self._scheduler or ""
 
     def tick(self) -> datetime | None:
-        """Plan what is due, and let flows go on; returns when to look again.
+        """Plan what is due, and advance flows; returns when to check again.
 
-        That is at once after a flow went on: its end may have woken its schedule.
+        That is at once if a flow advanced: its end may have woken its schedule.
         """
         before = self._advancer.advanced
         moments = (self._ticker.step(), self._advancer.step())
@@ -187,7 +187,7 @@ class SimulatedNode:
         return self.keeper.session_id
 
     def keep(self) -> bool:
-        """Renew the lease and look after the dead; whether that changed any run."""
+        """Renew the lease and take over from dead nodes; returns whether that changed any run."""
         before = self.keeper.changes
         self.keeper.step()
         if (now := self._clock.monotonic()) >= self._retains_at:
@@ -200,7 +200,8 @@ class SimulatedNode:
             self.keeper.obey()
 
     def work(self) -> tuple[bool, datetime | None]:
-        """End what has ended and begin what is ready: whether it did, and when more is ready."""
+        """End finished work and start what is ready; returns whether there was any, and when more
+        is ready."""
         ended = self.places.take_ended()
         if ended:
             self._store.transact(

@@ -1,4 +1,4 @@
-"""The pytest fixture `simulation`: makes simulations, and ends them with the test."""
+"""The pytest fixture `simulation`: creates simulations, and closes them after the test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["simulation"]
 @pytest.fixture
 def simulation() -> Iterator[Callable[..., Simulation]]:
     """Call it as you would call `duebook.testing.Simulation`."""
-    from duebook.testing import Simulation  # only tests that ask for it pay for it
+    from duebook.testing import Simulation  # imported only for tests that use it
 
     with ExitStack() as stack:
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Simulation"]
 
 MOST_STEPS: Final = 100_000
-"""Steps at one instant after which something is told to run for ever in no time."""
+"""Steps at one instant after which the simulation reports an endless loop."""
 EVERYTHING: Final = 1_000_000
 
 
@@ -90,8 +90,8 @@ class Simulation(Closing):
         error: str | None = None,
         output: Any = None,
     ) -> None:
-        """Register a task, or change it: each attempt takes this long, the next `fails` attempts
-        fail, whichever run they belong to, and later attempts return `output`.
+        """Register or change a task: each attempt takes as long as `takes`, the next `fails`
+        attempts fail, whichever run they belong to, and later attempts return `output`.
 
         A schedule with a command needs no task: use the schedule's name to control its command, and
         `flow.step` to control a step of a flow. A run of an unknown task waits.
@@ -123,7 +123,7 @@ class Simulation(Closing):
         self._attend()
 
     def _attend(self) -> None:
-        """Let the first node that plans read the directory of flows."""
+        """Let the first node that plans read the flow directory."""
         planning = [node for node in self._alive if node.plans]
         if self._directory is not None and planning:
             self._directory.read(planning[0].scheduler_id)
@@ -150,17 +150,17 @@ class Simulation(Closing):
         self._keep()
 
     def _next(self, following: datetime | None) -> datetime | None:
-        """When the next thing happens: something `following`, or a keeper that must look out."""
+        """The time of the next step: `following`, or when a keeper must check for dead nodes."""
         moments = [] if following is None else [following]
         if self.now < self._watchful_until:
             moments += [node.keeps_at for node in self._alive]
         return min(moments, default=None)
 
     def _keep(self) -> bool:
-        """Whether the keepers brought back work of the dead, or ended some.
+        """Whether the keepers recovered or ended work of dead nodes.
 
-        Leases are renewed only when something happens, as long as nobody has died: renewals in
-        between would change nothing.
+        While no node has died, leases are renewed only when something happens: renewals in between
+        would change nothing.
         """
         if self.now >= self._watchful_until:
             self._renew_all()
@@ -178,7 +178,7 @@ class Simulation(Closing):
             node.keeper.renew_as_ever()
 
     def _come_to_rest(self) -> datetime | None:
-        """Do what can be done at this instant; returns when the next thing happens."""
+        """Do everything that is possible at this instant; returns when the next thing happens."""
         for _ in range(MOST_STEPS):
             wake_at = self._tick()
             busy, moments = wake_at is not None and wake_at <= self.now, [wake_at]
@@ -241,7 +241,7 @@ class Simulation(Closing):
         return name
 
     def _watch(self) -> None:
-        """Until the dead are buried, keepers look out for them as often as they do in earnest."""
+        """Until dead nodes are cleaned up, keepers check for them as often as in real operation."""
         self._watchful_until = self.now + 3 * LEASE
 
     def _node(self, which: int | str) -> SimulatedNode:
@@ -253,7 +253,7 @@ class Simulation(Closing):
     def _names(self) -> str:
         return ", ".join(node.name for node in self._nodes)
 
-    # -- what happened
+    # -- results
 
     def runs(self, name: str | None = None) -> list[Run]:
         """Runs of a schedule (deleted ones included) or a flow, or all runs, oldest first."""

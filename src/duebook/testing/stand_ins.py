@@ -1,4 +1,4 @@
-"""What simulated runs do instead of working: they take a virtual while, and succeed or fail."""
+"""What simulated runs do instead of working: they take virtual time, and succeed or fail."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_OUTPUT: Final = 1_000_000
 
 @dataclass(slots=True)
 class StandIn:
-    """One task: how long each attempt takes, and how many are still to fail."""
+    """One task: how long each attempt takes, and how many will still fail."""
 
     takes: timedelta = timedelta()
     fails: int = 0
@@ -41,8 +41,8 @@ class StandIn:
 
 
 class StandIns:
-    """The tasks that a simulation knows; other targets are known by the name of their schedule, and
-    steps by those of their flow and their own, as in `etl.load`."""
+    """The tasks of a simulation; other targets are found by the name of their schedule, and steps
+    by the names of flow and step, as in `etl.load`."""
 
     def __init__(self, preparer: StepPreparer) -> None:
         self._preparer = preparer
@@ -63,7 +63,7 @@ class StandIns:
         return tuple(self._known)
 
     def begin(self, claim: Claim) -> tuple[timedelta, Outcome]:
-        """How long this attempt takes, and how it ends."""
+        """How long this attempt takes, and its outcome."""
         if claim.step_context is not None:
             with OutputFiles() as files:
                 ready = self._preparer.prepare(claim, claim.step_context, files)
@@ -81,7 +81,7 @@ class StandIns:
         return self._attempt(claim, claim.run.schedule or "")
 
     def _attempt(self, claim: Claim, place: str) -> tuple[timedelta, Outcome]:
-        """Of a task by its name, else of its place: a schedule, or first of all a step."""
+        """By the task, otherwise by the schedule; a step first by its place, as in `etl.load`."""
         target, timeout = claim.spec.target, claim.spec.timeout
         task = target.name if isinstance(target, TaskTarget) else None
         names = [task] if claim.step_context is None and task else [place, task]

@@ -1,4 +1,4 @@
-"""Where simulated steps of flows get ready: their values are put in, their commands are not run."""
+"""Prepares simulated steps of flows: inserts their values, but runs no commands."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["SimulatedPreparer"]
 
 
 class SimulatedPreparer(StepPreparer):
-    """Conditions about values are judged; those that are commands hold."""
+    """Conditions on values are evaluated; conditions that are commands always hold."""
 
     def __init__(self, store: Store, flow_cache: FlowCache) -> None:
-        super().__init__(store, Spawner(CommandSetup({})), flow_cache)  # it is never started
+        super().__init__(store, Spawner(CommandSetup({})), flow_cache)  # never started
 
     def _secret(self, namespace: str, name: str) -> str:
         """Nothing is executed that would need the value."""

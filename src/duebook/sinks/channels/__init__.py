@@ -1,6 +1,7 @@
-"""Carries alerts to people: each file knows one kind of channel, and this one opens them.
+"""Sends alerts to people: each file handles one kind of channel, and this one opens them.
 
-What leaves the machine goes to judged addresses only; commands run below the node's spawner.
+Traffic that leaves the machine goes only to permitted addresses; commands run under the node's
+spawner.
 """
 
 from __future__ import annotations
@@ -30,34 +31,34 @@ TIMEOUT: Final = 30.0
 
 
 class Sender(Protocol):
-    """A channel that is open; `send` is for one thread, `interrupt` for any."""
+    """An open channel; `send` is called by one thread, `interrupt` by any."""
 
     def send(self, message: AlertMessage) -> None:
-        """Raises Unavailable to try again later, MessageRefused for what is not accepted."""
+        """Raises Unavailable to retry later, MessageRefused if the message is not accepted."""
 
     def interrupt(self) -> None:
-        """Break off what is under way, and send nothing more."""
+        """Abort the current message, and send no more."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelSetup:
-    """What a node lends to its channels."""
+    """What a node provides to its channels."""
 
     allowed: tuple[Network, ...] = ()
-    """networks that are not public but may be reached"""
+    """networks that are not public but may be connected to"""
     smtp: SmtpServer | None = None
-    """the mail server for channels that name none"""
+    """the mail server of channels without their own"""
     spawner: Spawner | None = None
-    """what starts commands that people define; None: this node starts none of this namespace"""
+    """starts commands of channels; None: this node runs no commands of this namespace"""
     helper: Spawner | None = None
-    """what starts our own programs"""
+    """starts our own programs"""
     timeout: float = TIMEOUT
     """seconds for one message"""
     resolver: Resolver = resolve
 
 
 def open_channel(channel: Channel, setup: ChannelSetup) -> Sender:
-    """Raises Invalid for what this node cannot do; what it needs is imported here."""
+    """Raises Invalid for what this node cannot do; modules are imported here when needed."""
     hide = hiding(channel_secrets(channel))
     return _OPENERS[channel.kind](channel, setup, hide)
 

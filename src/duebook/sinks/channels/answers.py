@@ -1,4 +1,4 @@
-"""What answers of receivers mean, and texts as they take them; pure."""
+"""Interprets responses of receivers, and prepares texts for them; pure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ LONGEST_REASON: Final = 200
 
 
 class MessageRefused(DuebookError):
-    """The receiver does not accept a message; trying again will not change that."""
+    """The receiver does not accept a message; retrying will not change that."""
 
     code = "refused"
 
 
 def judge(status: int, body: bytes, hide: Callable[[str], str]) -> None:
-    """Raises Unavailable when the receiver is busy, MessageRefused when it does not accept."""
+    """Raises Unavailable if the receiver is busy, MessageRefused if it does not accept it."""
     if 200 <= status < 300:
         return
     said = shorten(hide(body[:2_000].decode("utf-8", "replace")).strip(), LONGEST_REASON)
@@ -31,10 +31,10 @@ def judge(status: int, body: bytes, hide: Callable[[str], str]) -> None:
 
 
 def plain(text: str) -> str:
-    """Text without what could steer whoever shows it; lines stay."""
+    """Text without control characters that could affect a display; line breaks stay."""
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
 def cut(text: str, most: int) -> str:
-    """At most so many characters, with a sign where the rest is missing."""
+    """At most so many characters, with a mark if the rest was cut off."""
     return text if len(text) <= most else text[: most - 1] + "…"

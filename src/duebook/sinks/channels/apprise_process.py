@@ -1,7 +1,7 @@
-"""Sends one message through Apprise, in a process of its own in which every connection is judged.
+"""Sends one message through Apprise, in a separate process in which every connection is checked.
 
-Apprise and what it uses open connections by themselves, and follow redirects. Python tells an audit
-hook of each, with the address that is connected to; so a name cannot mean another address then.
+Apprise and its libraries open connections themselves, and follow redirects. Python calls an audit
+hook for each, with the actual address, so a name cannot resolve to another address afterwards.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONNECTS: Final = ("socket.connect", "socket.sendto", "socket.sendmsg")
 
 
 class Judge:
-    """An audit hook that lets connections go to allowed addresses only, and notes the others."""
+    """An audit hook that allows connections to permitted addresses only, and records the others."""
 
     def __init__(self, allowed: tuple[Network, ...]) -> None:
         self._allowed = allowed
@@ -39,7 +39,7 @@ class Judge:
         if connection.family not in (socket.AF_INET, socket.AF_INET6):
             return "it connects to a service of the machine itself"
         if address is None:
-            return None  # of a connection that was judged when it was made
+            return None  # of a connection that was checked when it was opened
         host = str(address[0]).partition("%")[0]
         try:
             why = refusal(host, self._allowed)
@@ -49,7 +49,7 @@ class Judge:
 
 
 def main() -> None:
-    """Reads the message from standard input, and writes how it went as the last line."""
+    """Read the message from standard input, and write the result as the last line."""
     told = json.load(sys.stdin)
     import apprise
 

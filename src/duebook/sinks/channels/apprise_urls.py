@@ -1,6 +1,6 @@
 """Sends alerts through Apprise, an extra that knows many more services.
 
-It runs in a process of its own, in which each connection is judged when it is made.
+It runs in a separate process, in which each connection is checked when it is opened.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KINDS: Final = {"problem": "failure", "resolved": "success", "test": "info"}
 PROGRAM: Final = "duebook.sinks.channels.apprise_process"
 GRACE: Final = 2.0
 MOST_KEPT: Final = 10_000
-"""Bytes of what it wrote last."""
+"""Bytes of its last output."""
 
 
 class AppriseChannel:
@@ -41,7 +41,7 @@ class AppriseChannel:
             ) from None
         if setup.helper is None:
             raise Invalid("this node starts no processes, as an apprise channel needs")
-        logging.getLogger("apprise").propagate = False  # it may repeat parts of URLs
+        logging.getLogger("apprise").propagate = False  # it may log parts of URLs
         if apprise.Apprise.instantiate(url) is None:
             raise Invalid("Apprise does not understand the url of this channel")
         self._spawner = setup.helper
@@ -64,11 +64,11 @@ class AppriseChannel:
             told = f"no connection: {report['refused'][0]}"
             raise Unavailable(f"{told}; the setting http_allow can allow it")
         why = f": {shorten(self._hide(report['said'][0]), 200)}" if report["said"] else ""
-        # it does not say whether trying again would help
+        # it does not report whether a retry would help
         raise MessageRefused(f"Apprise could not send it{why}")
 
     def _run(self, given: bytes) -> dict[str, Any]:
-        """What the process reports; raises Unavailable without one."""
+        """The report of the process; raises Unavailable if there is none."""
         written = bytearray()
 
         def keep(stream: Literal["stdout", "stderr"], piece: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Hands alerts to a command: in its environment, and as JSON on its standard input."""
+"""Passes alerts to a command: in its environment, and as JSON on its standard input."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["CommandChannel", "variables_of"]
 TIMEOUT: Final = "30s"
 GRACE: Final = 2.0
 LATER: Final = 75
-"""EX_TEMPFAIL of sysexits.h: try again."""
+"""EX_TEMPFAIL of sysexits.h: retry later."""
 LONGEST_VARIABLE: Final = 30_000
 MOST_KEPT: Final = 2_000
-"""Bytes of what it wrote last."""
+"""Bytes of its last output."""
 
 
 class CommandChannel:
-    """Nothing of a message is part of the command: it stays data."""
+    """No part of a message is part of the command: it remains data."""
 
     def __init__(self, channel: Channel, spawner: Spawner, hide: Callable[[str], str]) -> None:
         self._argv: list[str] = channel.options["command"]
@@ -79,7 +79,7 @@ class CommandChannel:
 
 
 def variables_of(message: AlertMessage) -> dict[str, str]:
-    """DUEBOOK_ALERT_KIND, DUEBOOK_ALERT_TITLE and so on; what a message lacks is empty."""
+    """DUEBOOK_ALERT_KIND, DUEBOOK_ALERT_TITLE and so on; empty for what a message lacks."""
     form = message.to_json()
     texts = {name: "" if value is None else str(value) for name, value in form.items()}
     return {

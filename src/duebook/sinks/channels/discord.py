@@ -1,4 +1,4 @@
-"""Alerts for webhooks of Discord: one embed, which mentions nobody."""
+"""Alerts for Discord webhooks: one embed, without mentions."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def discord_form(message: AlertMessage) -> dict[str, Any]:
 
 
 def _escaped(text: str) -> str:
-    """Markdown as plain text."""
+    """Text with Markdown escaped."""
     return _MARKDOWN.sub(r"\\\g<0>", text)

@@ -1,4 +1,4 @@
-"""Posts alerts to the hooks of services, in the shape that each of them reads."""
+"""Posts alerts to the webhooks of services, in the format of each."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ LONGEST_TEXT: Final = 10_000
 
 
 def pagerduty_forms(message: AlertMessage, options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What to post, one after another: the incident of a test is resolved at once."""
+    """What to post, in order: the incident of a test message is resolved at once."""
     head = {"routing_key": options["routing_key"], "dedup_key": _key(message.dedup_key)}
     resolve = {**head, "event_action": "resolve"}
     if message.status == "resolved":
@@ -50,7 +50,7 @@ def pagerduty_forms(message: AlertMessage, options: Mapping[str, Any]) -> list[d
 
 
 def _key(key: str) -> str:
-    """PagerDuty takes keys of a bounded length; long ones are told by their hash."""
+    """PagerDuty limits the length of keys; a long one is replaced by its hash."""
     if len(key) <= LONGEST_KEY:
         return key
     return f"{key[:180]}#{hashlib.sha256(key.encode()).hexdigest()}"

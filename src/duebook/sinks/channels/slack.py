@@ -1,4 +1,4 @@
-"""Alerts for incoming webhooks of Slack, and of what reads the same shape, such as Mattermost."""
+"""Alerts for Slack's incoming webhooks, and services with the same format such as Mattermost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST_TEXT: Final = 3_000
 
 
 def slack_form(message: AlertMessage) -> dict[str, Any]:
-    """One attachment, whose text is shown as it is: nothing in it formats or mentions anybody."""
+    """One attachment, whose text is shown literally, without formatting and mentions."""
     title = _escaped(cut(plain(message.title).replace("\n", " "), LONGEST_TITLE))
     attachment: dict[str, Any] = {
         "color": COLOURS[message.status],
@@ -34,5 +34,5 @@ def slack_form(message: AlertMessage) -> dict[str, Any]:
 
 
 def _escaped(text: str) -> str:
-    """As Slack's documentation asks: these three characters, and no others."""
+    """Escape these three characters and no others, as Slack's documentation requires."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,5 +1,5 @@
-"""Sends alerts as e-mail: hands each message to a mail server, over a connection whose address was
-judged and that ends in time."""
+"""Sends alerts as e-mail: passes each message to a mail server, over a connection to a permitted
+address and with a time limit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _READY: Final = 220
 
 
 class Envelope(NamedTuple):
-    """A message, and between whom it goes."""
+    """A message with its sender and recipients."""
 
     sender: str
     recipients: list[str]
@@ -49,7 +49,7 @@ class Envelope(NamedTuple):
 
 
 class SmtpChannel:
-    """A connection for each message: alerts are rare, and servers close idle ones."""
+    """Uses a connection for each message: alerts are rare, and servers close idle connections."""
 
     def __init__(self, channel: Channel, setup: ChannelSetup, hide: Callable[[str], str]) -> None:
         self._server, self._trusted = _server(channel, setup)
@@ -94,7 +94,7 @@ class SmtpChannel:
         _hand_over(self._server, Envelope(self._sender, self._recipients, mail), network)
 
     def _refusal(self, code: int, text: bytes | str) -> Unavailable | MessageRefused:
-        """4xx is for now, 5xx for good."""
+        """4xx is temporary, 5xx permanent."""
         said = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
         told = f"the mail server returned {code}: {shorten(self._hide(said), LONGEST_REASON)}"
         return Unavailable(told) if 400 <= code < 500 else MessageRefused(told)
@@ -107,7 +107,7 @@ class SmtpChannel:
 
 
 def hand_over(server: SmtpServer, envelope: Envelope, timeout: float) -> None:
-    """Send one message, wherever the server is; raises Unavailable."""
+    """Send one message, whatever the server's address is; raises Unavailable."""
     with Stop() as stop:
         network = OutboundConnections(stop, time.monotonic() + timeout, ANYWHERE)
         try:
@@ -132,12 +132,12 @@ def _hand_over(server: SmtpServer, envelope: Envelope, network: OutboundConnecti
         if server.user is not None:
             client.login(server.user, server.password or "")
         client.sendmail(envelope.sender, envelope.recipients, envelope.mail)
-        with contextlib.suppress(Exception):  # it has the message by now
+        with contextlib.suppress(Exception):  # it already has the message
             client.quit()
 
 
 def _server(channel: Channel, setup: ChannelSetup) -> tuple[SmtpServer, bool]:
-    """The server, and whether its address is the choice of who runs this node, and so allowed."""
+    """The server, and whether the node's operator configured its address, which is then allowed."""
     options = channel.options
     if "host" not in options:
         if setup.smtp is None:
@@ -152,7 +152,7 @@ def _server(channel: Channel, setup: ChannelSetup) -> tuple[SmtpServer, bool]:
 
 
 def mail_of(message: AlertMessage, sender: str, recipients: list[str]) -> EmailMessage:
-    """The e-mail; messages about the same problem are one conversation."""
+    """The e-mail; messages about the same problem form one conversation."""
     domain = sender.rpartition("@")[2]
     thread = hashlib.sha256(f"{message.namespace} {message.dedup_key}".encode()).hexdigest()[:32]
     mail = EmailMessage(policy=SMTP_POLICY)
@@ -169,7 +169,7 @@ def mail_of(message: AlertMessage, sender: str, recipients: list[str]) -> EmailM
 
 
 class _Client(smtplib.SMTP):
-    """The client of the standard library on a stream of ours, which never blocks by itself."""
+    """The standard library's client on our own stream, which never blocks by itself."""
 
     def __init__(self, stream: httpcore2.NetworkStream) -> None:
         name = socket.gethostname()
@@ -180,7 +180,7 @@ class _Client(smtplib.SMTP):
         return _SocketLike(self._stream)
 
     def secure(self, context: ssl.SSLContext, host: str) -> None:
-        """Nothing that came before counts: it may come from somebody in between."""
+        """Discard everything received before TLS: an attacker may have inserted it."""
         self._stream = self._stream.start_tls(context, host)
         self.sock = self._get_socket()
         self.file = None
@@ -205,7 +205,7 @@ class _Client(smtplib.SMTP):
 
 
 class _SocketLike:
-    """What the client needs of a socket."""
+    """The part of a socket's interface that the client needs."""
 
     def __init__(self, stream: httpcore2.NetworkStream) -> None:
         self._stream = stream

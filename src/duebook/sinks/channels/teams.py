@@ -1,4 +1,4 @@
-"""Alerts for Microsoft Teams: an adaptive card, as webhooks of Workflows read it."""
+"""Alerts for Microsoft Teams: an adaptive card, in the format of Workflows webhooks."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ COLOURS: Final = {"problem": "Attention", "resolved": "Good", "test": "Accent"}
 LONGEST_TITLE: Final = 300
 LONGEST_TEXT: Final = 8_000
 MOST_LINES: Final = 60
-"""Each is a block of its own; a card may have 28 KB."""
+"""Each is a separate block; a card may have 28 KB."""
 
 
 def teams_form(message: AlertMessage) -> dict[str, Any]:
-    """Texts are runs, which Teams shows as they are; in text blocks it would read Markdown."""
+    """Uses text runs, which Teams shows literally; in text blocks it would interpret Markdown."""
     title = {
         "type": "TextRun",
         "text": cut(plain(message.title).replace("\n", " "), LONGEST_TITLE),

@@ -1,4 +1,4 @@
-"""Sends alerts to any HTTP endpoint as JSON, signed as events are if it has a secret."""
+"""Sends alerts to any HTTP endpoint as JSON, signed like events if it has a secret."""
 
 from __future__ import annotations
 
