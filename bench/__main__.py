@@ -1,12 +1,12 @@
-"""Runs every benchmark, whatever becomes of the others, stores and renders the figures, and sums up
-the goals at the end.
+"""Runs every benchmark even if others fail, stores and renders the figures, and sums up the goals
+at the end.
 
 python -m bench [--quick] [--results FOLDER] [NAME ...]
 python -m bench render [--results FOLDER]
 
-With names, only those whose words contain one. With --quick everything is tried for a moment: the
-figures mean little, and are kept in a folder of their own that is printed at the end. `render`
-writes docs/benchmarks.md again from what is stored.
+With names, runs only benchmarks with one of them in their command line. With --quick everything is
+run briefly: the figures mean little, and are stored in a separate folder that is printed at the
+end. `render` writes docs/benchmarks.md again from the stored results.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def chosen(names: list[str]) -> Iterator[str]:
 
 
 def run(benchmark: str, folder: Path, quick: bool) -> bool:
-    """Print what it prints, and store its figures; whether it went on to its end."""
+    """Print its output and store its figures; returns whether it ran to its end."""
     print(f"\n== {benchmark}", flush=True)
     words = [sys.executable, "-u", "-m", *f"bench.{benchmark}".split()]
     began = time.monotonic()

@@ -1,10 +1,10 @@
-"""Requests per second and p99 of a server in a process of its own, asked by 8 clients.
+"""Requests per second and p99 of a server in its own process, called by 8 clients.
 
     python -m bench.api [--quick]
 
-One schedule, a page of 50 and a POST by turns, among a thousand schedules and among a million, on a
-durable PostgreSQL; then 10,000 schedules in one request. The clients have the processors of the
-server. With --quick everything is tried with few schedules, and the figures mean little.
+One schedule, a page of 50 and a POST in turn, among a thousand schedules and among a million, on a
+durable PostgreSQL; then 10,000 schedules in one request. The clients share the server's processors.
+With --quick everything is run with few schedules, and the figures mean little.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SECONDS: Final = 3.0
 ROUNDS: Final = 3
 STARTED: Final = "http://"
 WANTED: Final = {"one schedule": 700, "a page of 50": 300, "a POST": 400}
-"""Requests a second, among few schedules and among many."""
+"""Requests per second, among few schedules and among many."""
 
 Request = tuple[str, str, bytes | None]
 """method, path and body"""
@@ -90,7 +90,7 @@ def report(server: Server, stack: ExitStack, many: int, seconds: float, at_once:
 
 
 class Figures(NamedTuple):
-    """Of one kind of request; times in milliseconds."""
+    """Figures of one kind of request; times in milliseconds."""
 
     per_second: float
     median: float
@@ -100,8 +100,8 @@ class Figures(NamedTuple):
 def by_turns(
     site: Site, kinds: dict[str, Callable[[], Request]], seconds: float
 ) -> dict[str, Figures]:
-    """Each kind for some seconds, several times, for the machine may be busy now and then: the
-    median of the rounds."""
+    """Run each kind for some seconds, several times in turn, because the machine may be busy at
+    times; returns the median of the rounds."""
     found: dict[str, list[list[float]]] = {words: [] for words in kinds}
     for _ in range(ROUNDS):
         for words, make in kinds.items():
@@ -138,7 +138,7 @@ def requests(number: int) -> dict[str, Callable[[], Request]]:
 
 @contextmanager
 def served(url: str) -> Iterator[str]:
-    """The address of a server in a process of its own."""
+    """The address of a server in its own process."""
     command = [sys.executable, "-m", "duebook", "--database", url, "web", "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
@@ -154,7 +154,7 @@ def served(url: str) -> Iterator[str]:
 
 
 class Site:
-    """A server, and how it is asked."""
+    """A server, and a connection to it."""
 
     def __init__(self, address: str, secret: str) -> None:
         self._address = address
@@ -164,7 +164,7 @@ class Site:
         }
 
     def measure(self, make: Callable[[], Request], seconds: float) -> list[float]:
-        """Milliseconds of each request."""
+        """The milliseconds of each request."""
         found: list[float] = []
         failures: list[Any] = []
         end = time.perf_counter() + seconds

@@ -1,4 +1,4 @@
-"""What one claim costs: the real dispatcher, whose runs are settled without being performed."""
+"""What one claim costs: the real dispatcher, whose runs are settled without being executed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CLAIMED: Final = 100
 
 @contextmanager
 def claimer(store: Store) -> Iterator[Callable[[int], float]]:
-    """Each call claims so many times, and returns the milliseconds of one claim in the mean."""
+    """Each call claims this many times, and returns the mean milliseconds of one claim."""
     session = new_session("claimer", ("job",), namespaces=ALL)
     store.transact(lambda tx: tx.nodes.begin_session(session, LEASE))
     places = Collecting(store)
@@ -48,7 +48,7 @@ def claimer(store: Store) -> Iterator[Callable[[int], float]]:
 
 
 class Collecting(Slots[Any]):
-    """Places for one claim, in which nothing is performed."""
+    """Slots for one claim, which execute nothing."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, None, CLAIMED, lambda: None)  # type: ignore[arg-type]

@@ -3,9 +3,9 @@
     python -m bench.commands [--quick]
 
 One worker process runs `/bin/true` on both databases: the real dispatcher, slots, performer and
-spawner. The bare subprocess has as many threads in the same process. On a busy machine the
-processor times say more than the speeds. With --quick there are few commands, and the figures mean
-little.
+spawner. The bare subprocess is started by as many threads in the same process. On a busy machine
+the processor times are more meaningful than the speeds. With --quick there are few commands, and
+the figures mean little.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 COMMAND = "/bin/true"
 SLOTS = 50
-"""As for the tasks of `bench.work`; with fewer, the disk is measured."""
+"""As for the tasks of `bench.work`; with fewer, the disk would be measured."""
 NUMBER = 2_000
 ROUNDS = 3
 GOAL = 800
@@ -40,13 +40,13 @@ BARE = "a bare subprocess.run"
 
 
 class Figures(NamedTuple):
-    """Of one round, or the medians of several."""
+    """The figures of one round, or the medians of several."""
 
     per_second: float
     node: float
-    """milliseconds of processor time that this process needed for each command"""
+    """milliseconds of this process's processor time per command"""
     processes: float
-    """milliseconds of those below it: the spawner, supervisors and the commands themselves"""
+    """the same for its children: the spawner, supervisors and the commands themselves"""
 
 
 def main() -> None:
@@ -80,7 +80,7 @@ def report(server: Server, rounds: int = ROUNDS, number: int = NUMBER) -> int:
 
 
 def medians(ways: dict[str, Callable[[], Figures]], rounds: int) -> dict[str, Figures]:
-    """By turns, for the machine may be busy now and then."""
+    """In turn, because the machine may be busy at times."""
     found: dict[str, list[Figures]] = {what: [] for what in ways}
     for _ in range(rounds):
         for what, way in ways.items():
@@ -92,7 +92,7 @@ def medians(ways: dict[str, Callable[[], Figures]], rounds: int) -> dict[str, Fi
 
 
 def measure(number: int, work: Callable[[], float]) -> Figures:
-    """`work` returns how long it took, in seconds; its processes have ended by then."""
+    """`work` returns the seconds it took; its processes have ended by then."""
     node, processes = used(resource.RUSAGE_SELF), used(resource.RUSAGE_CHILDREN)
     seconds = work()
     node = used(resource.RUSAGE_SELF) - node

@@ -1,4 +1,4 @@
-"""Duebook and its peers behind one face: who is given times to start at, and works in processes."""
+"""Duebook and its peers behind one interface: they get start times, and work in processes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Worker(Protocol):
 
 
 class Stage:
-    """A database of one contestant, its worker processes, and what its jobs have noted."""
+    """The database of one contestant, its worker processes, and the notes of its jobs."""
 
     def __init__(self, name: str, url: str, folder: Path, stack: ExitStack) -> None:
         self.name, self.url = name, url
@@ -60,17 +60,17 @@ class Stage:
         self._notes.touch()
         self._stack = stack
         self.worker: Worker | None = None
-        """the last that was started"""
+        """the last one started"""
 
     def add(self, begin: float, rate: float, seconds: float) -> None:
-        """Jobs that shall start at `begin` and then so often a second."""
+        """Add jobs that should start at `begin`, and after that `rate` times per second."""
         if self.name == DUEBOOK:
             add_schedules(self.url, [begin + n / rate for n in range(round(rate * seconds))])
         else:
             peers.call(self.name, "later", self.url, begin, rate, seconds)
 
     def start(self, hold: float = 0) -> Worker:
-        """A worker process; its jobs take `hold` seconds before they note themselves."""
+        """Start a worker process; its jobs take `hold` seconds before they write a note."""
         env = {NOTES: str(self._notes), HOLD: str(hold)}
         if self.name == DUEBOOK:
             self.worker = self._stack.enter_context(node(self.url, env=env))
@@ -84,7 +84,7 @@ class Stage:
         return [Note(*map(float, line.split())) for line in lines if line.endswith("\n")]
 
     def wait(self, number: int, until: float) -> list[Note]:
-        """Until so many jobs have noted themselves, but no longer than `until`, a time."""
+        """Wait until this many jobs have written a note, but at most until the time `until`."""
         while len(found := self.notes()) < number and time.time() < until:
             time.sleep(0.05)
         return found

@@ -1,10 +1,10 @@
-"""What a due time and its run cost: processor time of the server and of Python, WAL.
+"""What a due time and its run cost: processor time of the server and of Python, and WAL.
 
     python -m bench.costs [--rows 20000] [--quick]
 
-Processor time says more than speed about what a larger machine could do, and changes less while
-others use this one. docs/capacity.md reckons with these figures. Autovacuum, checkpoints and the
-writer of WAL are part of the server's time.
+Processor time predicts better than speed what a larger machine could do, and changes less while
+others use this one. docs/capacity.md is based on these figures. Autovacuum, checkpoints and the
+WAL writer are part of the server's time.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ WRITTEN: Final = "SELECT pg_current_wal_insert_lsn() - '0/0'"
 
 
 class Spent(NamedTuple):
-    """Since the beginning: seconds of processors, bytes."""
+    """Since the start: seconds of processor time, bytes."""
 
     server: float
     python: float
     wal: float
 
     def since(self, before: Spent, number: int) -> Spent:
-        """For each of so many, in µs and bytes."""
+        """Per item, in µs and bytes."""
         server, python, wal = (now - then for now, then in zip(self, before, strict=True))
         return Spent(server / number * 1e6, python / number * 1e6, wal / number)
 
@@ -68,7 +68,7 @@ def report(server: Server, rows: int) -> None:
             ticker = Ticker(store, batch=1_000)
             with worker(KINDS[0], store) as perform_all:
                 fire(store, clock, ticker=ticker)
-                perform_all()  # connections are made, and statements prepared
+                perform_all()  # opens connections and prepares statements
                 for _ in range(ROUNDS):
                     plan = measured(server, url, rows, lambda: fire(store, clock, ticker=ticker))
                     planned.append(plan)

@@ -58,9 +58,9 @@ FROM {runs} AS r CROSS JOIN """
 LEFT = "SELECT count(*) FROM runs WHERE status <> 'succeeded'"
 WORK = 0.001
 LEASE = timedelta(days=365)
-"""No keeper renews it here."""
+"""Here no keeper renews it."""
 HELD = 0.02
-"""Seconds until a worker without work looks again whether others let go of some."""
+"""Seconds until an idle worker checks again whether others have released runs."""
 
 
 async def idle_async() -> None:
@@ -89,7 +89,7 @@ def wait_long_sync() -> None:
 
 @dataclass(frozen=True)
 class Kind:
-    """Tasks of one sort, and how many at once."""
+    """Tasks of one kind, and how many run at once."""
 
     words: str
     function: Callable[..., Any]
@@ -117,9 +117,9 @@ def runs_per_second(
     processes: int = 1,
     spawner: Spawner | None = None,
 ) -> float:
-    """Of so many worker processes together, on PostgreSQL, or in a SQLite file without a server.
+    """With this many worker processes, on PostgreSQL, or in a SQLite file if there is no server.
 
-    Commands need a `spawner` that was started.
+    Commands need a `spawner` that has been started.
     """
     with _place(server) as place:
         store = open_store(place)
@@ -150,7 +150,7 @@ def drain(
     begin: Callable[[], object] = lambda: None,
     spawner: Spawner | None = None,
 ) -> float:
-    """The seconds in which one worker performs all that is ready; `begin` is called first."""
+    """The seconds in which one worker executes all that is ready; `begin` is called first."""
     store = open_store(place)
     with worker(kind, store, spawner) as perform_all:
         begin()
@@ -163,8 +163,8 @@ def drain(
 def worker(
     kind: Kind, store: Store, spawner: Spawner | None = None
 ) -> Iterator[Callable[[], float]]:
-    """A worker that stays; each call performs all that is ready, and returns the seconds until the
-    last run had ended. It may learn only later, from a look at whole queues, that no more wait."""
+    """A lasting worker; each call executes all that is ready, and returns the seconds until the
+    last run ended. It may detect only later, by checking whole queues, that no more wait."""
     tasks = _tasks(kind)
     session = new_session("worker", tasks.names, namespaces=ALL)
     store.transact(lambda tx: tx.nodes.begin_session(session, LEASE))
@@ -174,7 +174,7 @@ def worker(
     dispatcher = Dispatcher(store, slots, session.id, ("default",), lambda: tasks.names)
 
     def step() -> bool:
-        """Whether there is more to come; a look that the database breaks off is repeated, as in a
+        """Whether there is more to come; a query that the database aborts is repeated, as in a
         node."""
         try:
             return dispatcher.step() is not None
@@ -198,8 +198,8 @@ def worker(
 
 
 def drain_together(kind: Kind, place: str, processes: int) -> float:
-    """The seconds in which so many worker processes perform all that is ready, from the moment
-    when every one of them could begin."""
+    """The seconds in which this many worker processes execute all that is ready, from the moment
+    when all of them were ready to start."""
     context = get_context("spawn")
     begin, ends = context.Barrier(processes + 1), context.Queue()
     crew = [
@@ -225,7 +225,7 @@ def _member(kind: Kind, place: str, begin: Any, ends: Any) -> None:
 
 @contextmanager
 def _collector_of_a_node() -> Iterator[None]:
-    """What a node does in its own process, and peers do not."""
+    """Settings of the garbage collector that a node uses in its own process, and peers do not."""
     former = gc.get_threshold()
     collect_seldom()
     try:
@@ -241,12 +241,12 @@ def _place(server: Server | None) -> Iterator[str]:
         with server.database() as url:
             yield url
         return
-    with TemporaryDirectory(prefix="duebook-bench-", dir=Path.cwd()) as folder:  # a real disk
+    with TemporaryDirectory(prefix="duebook-bench-", dir=Path.cwd()) as folder:  # on a real disk
         yield f"{folder}/books.db"
 
 
 def _copy_run(place: str, number: int) -> None:
-    """The one run that is there, so many times again."""
+    """Copy the only run this many times."""
     ids = [new_id() for _ in range(number)]
     if place.startswith("postgresql"):
         copy = COPY.format(runs="active_runs")

@@ -1,12 +1,12 @@
-"""Due schedules per second, beside schedulers that decide when something is due.
+"""Due schedules per second, compared with schedulers that decide when something is due.
 
     python -m bench.due [--rounds 5] [--quick]
 
 All schedules are due at once. Duebook's figure is that of `bench.fire`: each due time is decided
-and its run committed, durably, ready for any worker; the second also runs them in one process.
-APScheduler runs its jobs in the same process. Celery beat keeps its schedules in memory and sends
-to Redis, which nobody reads here. graphile-worker, pg-boss, Procrastinate, pgqueuer and chancy have
-a list of cron lines in the program, which they look at once a minute: they are not compared.
+and its run committed, durably, ready for any worker; the second figure also includes running them
+in one process. APScheduler runs its jobs in the same process. Celery beat keeps its schedules in
+memory and sends to Redis, from which nothing is read here. graphile-worker, pg-boss, Procrastinate,
+pgqueuer and chancy check a list of cron lines in the program once a minute: they are not compared.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OURS: Final = "Duebook"
 RUN: Final = "Duebook, and runs them"
 NUMBER: Final = 10_000
 FEW: Final = 2_000
-"""Of peers, which take longer."""
+"""For peers, which take longer."""
 ROUNDS: Final = 5
 
 
@@ -68,7 +68,7 @@ def report(server: Server, rounds: int, part: int) -> int:
 
 
 def decided(server: Server, number: int) -> float:
-    """One process decides all that is due, once connections are made and statements prepared."""
+    """One process decides all that is due, after connecting and preparing statements."""
     with server.database() as url:
         clock = Clock()
         store = PostgresStore(url, clock)
@@ -83,7 +83,7 @@ def decided(server: Server, number: int) -> float:
 
 
 def decided_and_run(server: Server, number: int) -> float:
-    """As `decided`, until each run has ended too: one after the other."""
+    """As `decided`, and then executes the runs until all have ended."""
     with server.database() as url:
         clock = Clock()
         store = PostgresStore(url, clock)

@@ -1,4 +1,4 @@
-"""Makes schedules due by a clock moved by hand, and has the real ticker create their runs."""
+"""Makes schedules due by a manually set clock, and lets the real ticker create their runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BATCH: Final = 1_000
 
 
 class Clock:
-    """The database's clock, moved by hand; the time of these books is in the past."""
+    """The database's clock, set manually; its time is in the past."""
 
     def __init__(self, minutes: int = 0) -> None:
         self.now = START + minutes * MINUTE
@@ -36,7 +36,7 @@ class Clock:
 
 
 def add_schedules(store: Store, clock: Clock, forms: Mapping[str, dict[str, Any]]) -> None:
-    """Schedules by name, all due at the next minute."""
+    """Add schedules by name, all due at the next minute."""
     due = clock.now + MINUTE
     specs = {name: load_spec(form, name) for name, form in forms.items()}
     made = [NewSchedule(new_id(), "default", name, specs[name], due, due) for name in forms]
@@ -49,7 +49,7 @@ def add_schedules(store: Store, clock: Clock, forms: Mapping[str, dict[str, Any]
 
 
 def fire(store: Store, clock: Clock, minutes: int = 1, ticker: Ticker | None = None) -> None:
-    """Minutes pass, and after each all that is due then becomes runs."""
+    """Let minutes pass; after each, all that is due becomes runs."""
     ticker = ticker or Ticker(store, batch=BATCH)
     for _ in range(minutes):
         clock.now += MINUTE

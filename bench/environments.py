@@ -1,9 +1,9 @@
-"""Installs each peer into an environment of its own, which `make bench` does first.
+"""Installs each peer into its own environment, which `make bench` does first.
 
     python -m bench.environments [NAME ...]
 
-Peers need other versions of the same libraries than Duebook and than each other. One that cannot
-be installed is left out, and the others are measured.
+Peers need other versions of the same libraries than Duebook and each other. One that cannot be
+installed is left out, and the others are measured.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ __all__ = ["PEERS", "Peer", "argv", "environment", "install", "is_installed", "v
 HOME: Final = Path(os.environ.get("DUEBOOK_BENCH_PEERS") or Path(sys.prefix) / "peers")
 PROGRAMS: Final = Path(__file__).with_name("peer_programs")
 DONE: Final = ".duebook-bench"
-"""The file of an environment that says what was installed there."""
+"""The file in an environment that records what was installed there."""
 QUIETLY: Final = ("--quiet", "--disable-pip-version-check")
 NPM: Final = ("--silent", "--no-audit", "--no-fund", "--no-save", "--no-package-lock")
 
 
 @dataclass(frozen=True)
 class Peer:
-    """Another scheduler or queue, the file that runs it, and what its environment needs."""
+    """Another scheduler or queue, its program file, and the packages it needs."""
 
     program: str
     package: str
     needs: tuple[str, ...]
     """the first is the package itself"""
     option: str = ""
-    """a word more for the program"""
+    """an additional argument of the program"""
 
     @property
     def on_node(self) -> bool:
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def install(name: str) -> bool:
-    """Whether the peer can be used now; prints why if it cannot."""
+    """Whether the peer can be used now; prints why if not."""
     peer = PEERS[name]
     if is_installed(name):
         return True
@@ -108,7 +108,7 @@ def is_installed(name: str) -> bool:
 
 
 def version(name: str) -> str | None:
-    """Of what is installed; None: nothing is."""
+    """The installed version; None if it is not installed."""
     found = _done(name).get("version")
     return None if found is None else str(found)
 
@@ -122,7 +122,7 @@ def argv(name: str, *words: object) -> list[str]:
 
 
 def environment(name: str) -> dict[str, str]:
-    """Of the process of a peer: nothing of ours is on its path."""
+    """For the process of a peer: without our directories on its path."""
     own = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     return own | {"NODE_PATH": str(PEERS[name].home / "node_modules"), "NO_LOG_SUCCESS": "1"}
 

@@ -1,9 +1,9 @@
-"""Events per second on PostgreSQL: due times, Kafka, consumers; and how long one is on its way.
+"""Events per second on PostgreSQL: due times, Kafka, consumers; and how long delivery takes.
 
     python -m bench.events [--quick]
 
-Due times that write events are held against due times that make runs. Kafka is librdkafka's mock
-cluster in a process of its own, over the real protocol.
+Due times that write events are compared with due times that create runs. Kafka is librdkafka's mock
+cluster in a separate process, over the real protocol.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def main() -> None:
 
 def measure(server: Server) -> tuple[float, ...]:
     fired: dict[str, list[float]] = {"runs": [], "events": []}
-    for _ in range(3):  # by turns, for the machine may be busy now and then
+    for _ in range(3):  # in turn, because the machine may be busy at times
         for kind, form in (("runs", SPEC), ("events", EVENT)):
             fired[kind].append(due_per_second(server, form))
     runs, events = (statistics.median(fired[kind]) for kind in ("runs", "events"))
@@ -138,7 +138,7 @@ def due_per_second(server: Server, form: dict[str, Any]) -> float:
 
 
 def fill(store: PostgresStore) -> float:
-    """Write the log, and stamp it; returns positions per second."""
+    """Write the log and assign positions; returns positions per second."""
     for start in range(0, EVENTS, BATCH):
         drafts = [
             new_draft(new_id(), "default", "orders", None, f"key-{n % KEYS}", {"n": n})
@@ -152,7 +152,7 @@ def fill(store: PostgresStore) -> float:
 
 
 class Idle:
-    """An outlet that takes everything."""
+    """An outlet that accepts everything."""
 
     def deliver(self, deliveries: Any) -> Any:  # noqa: ARG002
         from duebook.model.consumer import Report
@@ -175,7 +175,7 @@ def delivered(store: PostgresStore, name: str, make: Callable[[Consumer], Courie
 
 
 def on_the_way(store: PostgresStore) -> tuple[float, float]:
-    """Milliseconds from the publisher's call to the consumer's loop, while a relay stamps."""
+    """Milliseconds from the publisher's call to the consumer's loop, while a relay runs."""
     book, stop, lengths = Book(store), threading.Event(), []
     sequencer = Sequencer(store)
 
@@ -203,7 +203,7 @@ def on_the_way(store: PostgresStore) -> tuple[float, float]:
 
 
 def since_due(server: Server) -> tuple[float, float]:
-    """Milliseconds from due times to the consumer's loop: a node of its own plans and stamps."""
+    """Milliseconds from due times to the consumer's loop: a separate node plans and sequences."""
     lengths: list[float] = []
     with server.database() as url, closing(PostgresStore(url)) as store:
         words = ["--database", url, "up", "--roles", "scheduler,relay", "--quiet"]

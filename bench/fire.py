@@ -1,10 +1,10 @@
-"""Due schedules committed per second, beside the one-row loop; and how a tick grows with a million.
+"""Due schedules committed per second, compared with a one-row loop; and tick time with a million.
 
     python -m bench.fire --store sqlite        (or postgres: see fire_postgres.py)
 
-The loop is what most schedulers in a database do: select one due row, ask a cron library for its
-next time, insert the run, move the row on, commit: a flush of the disk for each schedule. Both
-write the same tables, durably. How much a flush costs decides the ratio, so it is printed too.
+The loop is what most database schedulers do: select one due row, ask a cron library for its next
+time, insert the run, update the row, commit: a disk flush for each schedule. Both write the same
+tables, durably. The cost of a flush determines the ratio, so it is printed too.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ AT_ONCE = 1_000
 
 
 class Clock:
-    """The database's clock, moved by hand."""
+    """The database's clock, set manually."""
 
     def __init__(self) -> None:
         self.now = START
@@ -101,7 +101,7 @@ def ticks_per_second(path: Path) -> float:
 
 
 def tick_milliseconds(path: Path, schedules: int) -> float:
-    """One tick with BATCH due, the others of the file due later."""
+    """One tick with BATCH schedules due, and the others of the file due later."""
     clock = Clock()
     store = SqliteStore(path, clock)
     fill(store, BATCH)
@@ -131,7 +131,7 @@ def fill(store: Store, number: int, later: timedelta | None = None) -> None:
 
 
 def loop_per_second(path: Path) -> float:
-    """One schedule per transaction, by hand."""
+    """One schedule per transaction, without Duebook."""
     SqliteStore(path, Clock()).close()
     store = SqliteStore(path, clock := Clock())
     fill(store, BATCH)

@@ -1,10 +1,10 @@
-"""Due schedules per second on PostgreSQL, beside one SQL statement and beside the one-row loop.
+"""Due schedules per second on PostgreSQL, compared with one SQL statement and a one-row loop.
 
     python -m bench.fire --store postgres
 
 The ceiling is one hand-written statement that takes, inserts and advances a batch, without Python
-and without a plan: it knows one trigger only. The loop is what most schedulers in a database do:
-one row per transaction. All write the same tables, with the server's durable settings.
+and without a plan: it handles only one trigger. The loop is what most database schedulers do: one
+row per transaction. All write the same tables, with the server's durable settings.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ MOVE_ONE = (
 )
 
 Step = Callable[[], list[float]]
-"""Fires all that is due; how long each call took, for those who count calls."""
+"""Fires all that is due; returns how long each call took."""
 Fire = Callable[[str, Clock], Step]
 
 
@@ -97,7 +97,7 @@ def report(server: Server, many: int, rounds: int) -> None:
     ]
     found: dict[tuple[str, int], list[float]] = {}
     loop = []
-    for _ in range(rounds):  # by turns, for the machine may be busy now and then
+    for _ in range(rounds):  # in turn, because the machine may be busy at times
         for fire, processes in kinds:
             speeds = found.setdefault((fire.__name__, processes), [])
             speeds.append(speed(server, fire, processes, (10 if rounds > 1 else 2) * BATCH))
@@ -129,7 +129,7 @@ def report(server: Server, many: int, rounds: int) -> None:
 
 @contextmanager
 def books(server: Server, schedules: int, due: int) -> Iterator[tuple[str, Clock]]:
-    """A database with so many schedules, of which the first are due at the next minute."""
+    """A database with this many schedules, of which the first are due at the next minute."""
     with server.database() as url:
         clock = Clock()
         store = PostgresStore(url, clock)
@@ -144,7 +144,7 @@ def books(server: Server, schedules: int, due: int) -> Iterator[tuple[str, Clock
 
 
 def speed(server: Server, fire: Fire, processes: int, number: int) -> float:
-    """Due schedules per second of so many processes together."""
+    """Due schedules per second of this many processes together."""
     with books(server, number, number) as (url, clock):
         with crew(fire, url, processes) as work:
             speeds = []
@@ -155,13 +155,13 @@ def speed(server: Server, fire: Fire, processes: int, number: int) -> float:
 
 
 def claims_of_fifty(server: Server) -> tuple[float, float]:
-    """Claims per second, and the p99 in milliseconds of one call, of 50 connections."""
+    """Claims per second, and the p99 of one call in milliseconds, with 50 connections."""
     with books(server, BATCH, BATCH) as (url, clock), crew(fire_by_many, url, 4) as work:
         speeds, calls = [], []
         for number in range(8 * ROUNDS):
             clock.now += timedelta(minutes=1)
             taken, found = work(clock.now)
-            if number >= 4 * ROUNDS:  # each process has met the schedules by then
+            if number >= 4 * ROUNDS:  # each process has seen the schedules by then
                 speeds.append(BATCH / taken)
                 calls += found
     return statistics.median(speeds), statistics.quantiles(calls, n=100)[98] * 1e3
@@ -171,7 +171,7 @@ def claims_of_fifty(server: Server) -> tuple[float, float]:
 def crew(
     fire: Fire, url: str, number: int
 ) -> Iterator[Callable[[datetime], tuple[float, list[float]]]]:
-    """Processes that fire what is due at a given time: the seconds it took, and each call."""
+    """Processes that fire what is due at a given time: the seconds in total, and of each call."""
     context = get_context("spawn")
     begin = context.Barrier(number + 1)
     orders, done = context.Queue(), context.Queue()
@@ -189,7 +189,7 @@ def crew(
 
     for process in processes:
         process.start()
-    work(START)  # nothing is due yet: connections are made, and their statements prepared
+    work(START)  # nothing is due yet: this connects and prepares statements
     try:
         yield work
     finally:
@@ -208,7 +208,7 @@ def member(fire: Fire, url: str, begin: Any, orders: Any, done: Any) -> None:
 
 
 def fire_by_ticker(url: str, clock: Clock) -> Step:
-    """As a node does it: a second ticker helps while there is more than a batch."""
+    """As in a node: a second ticker helps while there is more than a batch."""
     return by_threads(PostgresStore(url, clock), clock, 2)
 
 

@@ -1,10 +1,10 @@
-"""How fast flows are read from files, kept equal to a directory in a storm, and run.
+"""How fast flows are read from files, synchronized with a rapidly changing directory, and run.
 
     python -m bench.flows [--quick]
 
-Files are kept on the books, with their schedules, in PostgreSQL and in a SQLite file. Flows of ten
-steps one after the other, each an async task that does nothing, are run by a real node on
-PostgreSQL. With --quick everything is tried with few, and the figures mean little.
+Files are stored in the database, with their schedules, in PostgreSQL and in a SQLite file. Flows of
+ten consecutive steps, each an async task that does nothing, are run by a real node on PostgreSQL.
+With --quick everything is run with few flows, and the figures mean little.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def report(server: Server, part: int) -> int:
-    """`part`: only one in so many."""
+    """`part`: use only one in this many."""
     goals = Goals()
     for what, where in (("PostgreSQL", server), ("SQLite", None)):
         loaded = load(where, LOADED // part)
@@ -100,7 +100,7 @@ def write(folder: Path, number: int) -> None:
 
 
 def load(server: Server | None, number: int) -> float:
-    """Seconds from the first look until all files are flows with schedules on the books."""
+    """Seconds from the first scan until all files are stored as flows with schedules."""
     with books(server) as (store, _), TemporaryDirectory() as name:
         write(Path(name), number)
         keeper = FlowKeeper([Path(name)], FlowRegistry(store, "default"))
@@ -113,8 +113,8 @@ def load(server: Server | None, number: int) -> float:
 
 
 def weather(server: Server | None, number: int) -> float:
-    """Files are made, renamed and deleted as fast as the disk takes it, while somebody keeps them;
-    returns how many seconds after the last change the books are as the directory."""
+    """Create, rename and delete files as fast as the disk allows while a node reads them; returns
+    how many seconds after the last change the database matches the directory."""
     with books(server) as (store, place), TemporaryDirectory() as name:
         folder, over, alarm = Path(name), threading.Event(), Alarm()
         keeper = FlowKeeper([folder], FlowRegistry(store, "default"))
@@ -148,7 +148,7 @@ def weather(server: Server | None, number: int) -> float:
 
 
 def run(server: Server, number: int) -> float:
-    """Flows a second, from the start of the first to the end of the last."""
+    """Flows per second, from the start of the first to the end of the last."""
     with books(server) as (store, url):
         digest = sha256(CHAIN.encode()).hexdigest()
         revision = Revision("chain", "flows/chain.yaml", digest, CHAIN)

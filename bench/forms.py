@@ -1,10 +1,10 @@
-"""Runs per second in forms that cost more than a bare no-op: what they wake, limits, events.
+"""Runs per second of kinds that cost more than a bare no-op: what they wake, limits, events.
 
     python -m bench.forms [--quick]
 
-Each form is a no-op of one worker process on PostgreSQL that has met the schedules before, and is
-held against the plainest one in the same round, so that the plainest is not the only fast one. With
---quick each is tried once with few runs, and the figures mean little.
+Each kind is a no-op in one worker process on PostgreSQL that has already executed the schedules,
+and is compared with the plainest one in the same round, so that the plainest is not the only fast
+one. With --quick each is run once with few runs, and the figures mean little.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 NUMBER: Final = 5_000
 ROUNDS: Final = 3
 FLOOR: Final = 0.5
-"""What each form reaches at least of the plainest."""
+"""The minimum speed of each form, relative to the plainest."""
 NO_OP: Final = KINDS[0]
 
 
@@ -46,7 +46,7 @@ PUBLISHES: Final = replace(NO_OP, function=publish)
 
 
 def nothing_more(book: Book) -> None:
-    """A form whose schedules say it all."""
+    """For forms that consist of their schedules alone."""
 
 
 def limit_concurrency(book: Book) -> None:
@@ -64,7 +64,7 @@ def follow_runs(book: Book) -> None:
 
 @dataclass(frozen=True)
 class Form:
-    """Runs of one sort: their schedules, each with so many runs, and what else there is."""
+    """Runs of one kind: their schedules, the runs of each, and what else it needs."""
 
     words: str
     more: dict[str, Any] = field(default_factory=dict)
@@ -126,7 +126,7 @@ def report(server: Server, number: int, rounds: int) -> int:
 
 
 def made_template(server: Server, form: Form, number: int, place: int) -> str:
-    """The name of a database in which the runs of the form are ready."""
+    """The name of a database in which the form's runs are ready."""
     name = f"form_{place}"
     server.execute(f"CREATE DATABASE {name} TEMPLATE template")
     clock = Clock()
@@ -140,7 +140,7 @@ def made_template(server: Server, form: Form, number: int, place: int) -> str:
 
 
 def speed(server: Server, form: Form, template: str) -> float:
-    """Of the second time that all schedules are due."""
+    """Measured the second time that all schedules are due."""
     with server.database(template) as url:
         clock = Clock(form.runs_each)
         store = PostgresStore(url, clock)

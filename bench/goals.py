@@ -1,13 +1,13 @@
-"""Prints figures and goals, each the median of its rounds with their spread, and records each.
+"""Prints figures and goals, each as the median and spread of its rounds, and records each.
 
     goals = Goals()
     goals.at_least("times pgqueuer", 2, ratios(ours, theirs))
     goals.below("p99 of one claim, ms", 100, [p99])
     sys.exit(goals.exit_code)
 
-This is the one place where figures are recorded: `python -m bench` names a file in the environment,
-to which each figure is appended as a line of JSON (see results.py). A name that begins with spaces
-continues the last one without; a name that ends with ", ms" or the like has that unit.
+Figures are recorded only here: `python -m bench` names a file in the environment, to which each
+figure is appended as a line of JSON (see results.py). A name that starts with spaces continues the
+last one without; a name that ends with ", ms" or the like has that unit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _parent = [""]
 
 
 class Goals:
-    """What a benchmark shall reach; prints each goal as it is given."""
+    """The goals of a benchmark; prints each when it is added."""
 
     def __init__(self) -> None:
         self.missed = 0
@@ -74,24 +74,24 @@ class Goals:
 
 
 def show(what: str, figures: Sequence[float], unit: str = "", chart: str = "") -> None:
-    """A figure without a goal; those with the same `chart` are drawn beside each other."""
+    """Print a figure without a goal; those with the same `chart` are drawn side by side."""
     print(_line(what, figures), flush=True)
     _record(what, figures, unit, chart)
 
 
 def leave_out(what: str, why: str) -> None:
-    """Say that something was not measured here."""
+    """Report that something was not measured here."""
     print(f"{what} is left out: {why}", flush=True)
     _append({"left_out": what, "why": why})
 
 
 def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """Round by round: what slows a round down slows both, and their ratio stays."""
+    """Round by round: what slows a round down affects both, and their ratio stays."""
     return [one / other for one, other in zip(ours, theirs, strict=True)]
 
 
 def interleaved(kinds: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """The figures of each kind, measured by turns, because the machine may be busy at times."""
+    """The figures of each kind, measured in turn because the machine may be busy at times."""
     found: dict[str, list[float]] = {what: [] for what in kinds}
     for _ in range(rounds):
         for what, measure in kinds.items():
@@ -141,7 +141,7 @@ def _record(
 
 
 def _rounded(figure: float) -> float:
-    """To four digits: the others say nothing."""
+    """Rounded to four digits: the others mean nothing."""
     return float(f"{figure:.4g}")
 
 

@@ -1,12 +1,12 @@
-"""What a transaction that somebody else leaves open costs: a claim, and runs per second.
+"""What a transaction left open by another client costs: a claim, and runs per second.
 
     python -m bench.held [--seconds 300] [--dead 100000] [--quick]
 
-While it is open, PostgreSQL removes no version of a row that it might see, and no index entry of
-one, so entries of runs that have long begun stay in the index of what is ready. The claim is
-measured by turns beside the same books without an open transaction, and beside books whose
-statistics are from a moment when nothing was queued, as autovacuum often finds them. With --quick
-everything is tried for a moment, and the figures mean little.
+While it is open, PostgreSQL removes no row version that it might see, nor its index entries, so
+entries of runs that started long ago stay in the index of ready runs. Claims are measured in turn
+on the same kind of database without an open transaction, and on one whose statistics were taken
+when nothing was queued, which autovacuum often does. With --quick everything is run briefly, and
+the figures mean little.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ SCHEDULES: Final = 5_000
 """Each becomes due once in every part of a measurement."""
 CLAIMS: Final = SCHEDULES // CLAIMED
 BACKLOG: Final = 4
-"""How often all schedules have become due whose runs nobody has claimed yet."""
+"""How often all schedules have become due without their runs being claimed."""
 ROUNDS: Final = 5
 ENDS: Final = 5
-"""Parts of the beginning and of the end whose speeds are compared."""
+"""The number of parts at the start and at the end whose speeds are compared."""
 
 
 def main() -> None:
@@ -77,12 +77,12 @@ def compare_claims(server: Server, dead: int, goals: Goals) -> None:
 
 
 def hold_open(server: Server, seconds: int, goals: Goals) -> None:
-    """Runs per second, part by part, while a transaction stays open for so long."""
+    """Runs per second, part by part, while a transaction stays open for this many seconds."""
     with opened(server) as (url, store, clock):
         ticker = Ticker(store, batch=1_000)
         with worker(KINDS[0], store) as perform_all:
             fire(store, clock, ticker=ticker)
-            perform_all()  # connections are made, and statements prepared
+            perform_all()  # opens connections and prepares statements
             with open_transaction(url):
                 until = time.monotonic() + seconds
                 speeds: list[float] = []
@@ -99,7 +99,7 @@ def hold_open(server: Server, seconds: int, goals: Goals) -> None:
 
 @contextmanager
 def opened(server: Server) -> Iterator[tuple[str, PostgresStore, Clock]]:
-    """Books with schedules that are due every minute, by a clock that is moved by hand."""
+    """A database with schedules that are due every minute, by a manually set clock."""
     with server.database() as url:
         clock = Clock()
         store = PostgresStore(url, clock)
@@ -113,10 +113,10 @@ def opened(server: Server) -> Iterator[tuple[str, PostgresStore, Clock]]:
 def books(
     server: Server, runs: int, held: bool = False, analyzed_empty: bool = False
 ) -> Iterator[Callable[[], float]]:
-    """Books in which so many runs have succeeded, with their dead entries or vacuumed; each call
-    returns the milliseconds of a claim."""
+    """A database in which this many runs have succeeded, with their dead entries or vacuumed; each
+    call returns the milliseconds of a claim."""
     with opened(server) as (url, store, clock), open_transaction(url, held):
-        execute(url, "ALTER TABLE active_runs SET (autovacuum_enabled = off)")  # statistics stay
+        execute(url, "ALTER TABLE active_runs SET (autovacuum_enabled = off)")  # keep statistics
         ticker = Ticker(store, batch=1_000)
         with worker(KINDS[0], store) as perform_all:
             for _ in range(0, runs, SCHEDULES):
@@ -135,13 +135,13 @@ def books(
             fire(store, clock, BACKLOG, ticker)
             if not analyzed_empty:
                 execute(url, "ANALYZE active_runs")
-            claim()  # statements are prepared
+            claim()  # prepares statements
             yield claim
 
 
 @contextmanager
 def open_transaction(url: str, held: bool = True) -> Iterator[None]:
-    """Somebody's transaction that has seen the database, and does nothing more."""
+    """A client's transaction that has read the database, and does nothing more."""
     with psycopg.connect(url, options=f"-c search_path={SCHEMA}") as connection:
         if held:
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")

@@ -1,10 +1,10 @@
-"""How late runs start: from the due time to the start of the function itself, beside others.
+"""How late runs start: from the due time to the start of the function itself, for all contestants.
 
     python -m bench.lateness [--seconds 30] [--quick]
 
-A due time a second shows a worker at rest, 200 a second show it under load. Queues are given jobs
-that shall start at those times, schedulers schedules that are due once; all look for them as often
-as they do by default, but pgqueuer, which looks every 30 s by default, and here each second.
+One due time per second shows an idle worker, 200 per second show it under load. Queues get jobs
+with these start times, schedulers get schedules that are due once; all poll at their default
+interval, except pgqueuer, which polls every 30 s by default, and here every second.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ REST: Final = 1
 LOAD: Final = 200
 PATIENCE: Final = 30
 NAMES: Final = (*(name for name in SCHEDULERS if name != "Celery beat"), *QUEUES)
-"""Celery beat has no schedules that are due once, and no other clock than its own."""
+"""Celery beat cannot schedule a single due time, and only uses its own clock."""
 GOALS: Final = {REST: (10, 25), LOAD: (10, 50)}
-"""ms: the median and p99 that are wanted."""
+"""In ms: the wanted median and p99."""
 
 
 def main() -> None:
@@ -64,15 +64,15 @@ def report(server: Server, seconds: int) -> int:
 
 
 def quantile(late: list[float]) -> float:
-    """Of few, the longest but one in a hundred is the longest."""
+    """The p99; with few values, the largest."""
     return statistics.quantiles(late, n=100, method="inclusive")[98] if len(late) > 1 else late[0]
 
 
 def lateness(server: Server, name: str, rate: int, seconds: int) -> list[float]:
-    """Milliseconds of each job that started."""
+    """The milliseconds of each job that started."""
     number = rate * seconds
     with stage(server, name) as on_stage:
-        begin = time.time() + 15 + number / 150  # they are added, and a worker works, by then
+        begin = time.time() + 15 + number / 150  # by then jobs are added and a worker runs
         on_stage.add(begin, rate, seconds)
         on_stage.start()
         if time.time() > begin:

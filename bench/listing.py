@@ -1,4 +1,4 @@
-"""Which benchmarks there are, in the order of the page of results."""
+"""The list of benchmarks, in the order of the page of results."""
 
 from __future__ import annotations
 

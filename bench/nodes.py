@@ -1,4 +1,4 @@
-"""Real nodes for what is measured, each a process as users start it."""
+"""Real nodes for measurements, each a process as users start it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["node"]
 
 
 class node:  # noqa: N801 - reads as a word in a with statement
-    """A node of one's own process, as users start it."""
+    """A node in its own process, as users start it."""
 
     def __init__(
         self,

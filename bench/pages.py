@@ -1,9 +1,9 @@
-"""What a page of 50 costs among a thousand schedules and a million; making 10,000 at once.
+"""What a page of 50 costs among a thousand schedules and a million; creating 10,000 at once.
 
     python -m bench.pages [--quick]
 
-Each kind of page as a ratio of the two, on both databases: at most 1.5 is wanted. With --quick
-everything is tried with few schedules, and the figures mean little.
+The ratio of the two for each kind of page, on both databases: it should be at most 1.5. With
+--quick everything is run with few schedules, and the figures mean little.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _create(tx: Tx, made: list[NewSchedule], now: datetime) -> None:
 
 
 def milliseconds(asked: dict[str, Any], *books: Book) -> list[float]:
-    """The median of pages one after another, as somebody reads a list; of each book in turn."""
+    """The median for consecutive pages, as a user reads a list; for each book in turn."""
     times: list[list[float]] = [[] for _ in books]
     cursors: list[str | None] = [None] * len(books)
     for _ in range(ROUNDS):

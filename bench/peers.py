@@ -1,7 +1,7 @@
-"""Runs other schedulers and queues for comparison: each in processes and an environment of its own.
+"""Runs other schedulers and queues for comparison: each in its own processes and environment.
 
-What a program of `peer_programs` is asked is described in its common.py. Every measurement has a
-database of its own on the server that Duebook is measured on; Celery beat has a Redis.
+The commands of the programs in `peer_programs` are described in its common.py. Every measurement
+has its own database on the server that Duebook is measured on; Celery beat has a Redis.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FEW: Final = 20
 
 
 def available(server: Server, names: tuple[str, ...]) -> list[str]:
-    """Those of the peers that run here a few jobs; says of the others that they are left out."""
+    """The peers that can run a few jobs here; reports the others as left out."""
     found = []
     for name in names:
         if not environments.is_installed(name):
@@ -57,7 +57,7 @@ def available(server: Server, names: tuple[str, ...]) -> list[str]:
 
 
 def tried(server: Server, name: str) -> str:
-    """The last words of a peer that fails; none of one that works."""
+    """The last output of a peer that fails; empty if it works."""
     try:
         drained(server, name, FEW)
     except AssertionError as error:
@@ -67,10 +67,10 @@ def tried(server: Server, name: str) -> str:
 
 
 def drained(server: Server, name: str, number: int, ms: float = 0, processes: int = 1) -> float:
-    """Jobs per second of so many worker processes, from the moment when all of them could begin
-    until the last says that nothing is left."""
+    """Jobs per second of this many worker processes, from the moment when all of them are ready to
+    start until the last reports that nothing is left."""
     with place(server, name) as url, ExitStack() as stack:
-        if name != "Celery beat":  # it has no store: its schedules are made in the process
+        if name != "Celery beat":  # it has no store: its schedules are created in the process
             call(name, "fill", url, number, ms)
         crew = [Worker(name, "drain", url, number, ms) for _ in range(processes)]
         for worker in crew:
@@ -87,7 +87,7 @@ def drained(server: Server, name: str, number: int, ms: float = 0, processes: in
 
 @contextmanager
 def place(server: Server, name: str) -> Iterator[str]:
-    """The URL of an empty database over TCP, as all of them understand it."""
+    """The URL of an empty database over TCP, in the form that all peers accept."""
     if name == "Celery beat":
         with redis() as url:
             yield url
@@ -98,8 +98,8 @@ def place(server: Server, name: str) -> Iterator[str]:
 
 @contextmanager
 def redis() -> Iterator[str]:
-    """A Redis that appends what it is told to a file, and flushes it each second: its default for
-    those who want to keep it."""
+    """A Redis that appends its data to a file, and flushes it each second: the default when
+    persistence is enabled."""
     program = shutil.which("redis-server")
     assert program is not None
     folder = Path(tempfile.mkdtemp(prefix="duebook-redis-"))
@@ -131,7 +131,7 @@ def call(name: str, *words: object) -> None:
 
 
 class Worker:
-    """A program of a peer that is spoken to."""
+    """A running program of a peer, with its input and output."""
 
     def __init__(self, name: str, *words: object, env: dict[str, str] | None = None) -> None:
         self._name = name
@@ -160,7 +160,7 @@ class Worker:
         self._process.stdin.flush()
 
     def expect(self, word: str) -> None:
-        """Wait until it prints that."""
+        """Wait until it prints this."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.strip() == word:

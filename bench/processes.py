@@ -1,4 +1,4 @@
-"""What processes cost, as Linux tells it: memory, threads and descriptors of a whole family."""
+"""What processes cost on Linux: memory, threads and descriptors of a process and its children."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def family(pid: int) -> list[int]:
 
 
 def memory(pid: int) -> float:
-    """MB of the family: what is shared counts once."""
+    """MB of the family; shared memory counts once."""
     return sum(_field(member, "smaps_rollup", "Pss:") for member in family(pid)) / 1e3
 
 
@@ -29,7 +29,7 @@ def threads(pid: int) -> int:
 
 
 def processor_seconds(pid: int) -> float:
-    """Of one process; of those that it has waited for as well."""
+    """Of one process, and of children that it has waited for."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -42,7 +42,7 @@ def descriptors(pid: int) -> int:
 
 
 def _field(pid: int, file: str, name: str) -> float:
-    """0: it has ended."""
+    """0 if the process has ended."""
     try:
         lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):

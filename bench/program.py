@@ -1,4 +1,4 @@
-"""A program for nodes that are measured: a task that does nothing, and one that notes its start."""
+"""A program for measured nodes: a task that does nothing, and tasks that record their start."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STARTS = "DUEBOOK_BENCH_STARTS"
 """The variable that names the file of starts."""
 NOTES = "DUEBOOK_BENCH_NOTES"
 HOLD = "DUEBOOK_BENCH_HOLD"
-"""What peers know by the same names."""
+"""Peers know both by the same names."""
 
 book = Duebook()
 
@@ -25,7 +25,7 @@ async def job() -> None:
 
 @book.task
 async def note_start(ctx: Context) -> None:
-    """Write how many milliseconds after its due time the function really began."""
+    """Write how many milliseconds after its due time the function actually started."""
     began = time.time()
     assert ctx.schedule.due_at is not None
     with Path(os.environ[STARTS]).open("a") as starts:
@@ -34,8 +34,8 @@ async def note_start(ctx: Context) -> None:
 
 @book.task
 async def note_due(ctx: Context) -> None:
-    """Write when it was due and when it began, as the jobs of peers do; wait first if that is
-    asked for."""
+    """Write when it was due and when it started, as the jobs of peers do; first wait if that is
+    configured."""
     if hold := float(os.environ.get(HOLD, "0")):
         await asyncio.sleep(hold)
     assert ctx.schedule.due_at is not None

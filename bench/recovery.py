@@ -2,11 +2,11 @@
 
     python -m bench.recovery [--seconds 60] [--rate 20] [--quick]
 
-Jobs shall start evenly. After a fifth of the time the server crashes and starts again, or one of
-two workers gets SIGKILL while its jobs, which take a second, are under way. Recovery is the time
-from then (from the first answer of the new server) until the last late job has ended; late is what
-takes twice as long as the slowest before, and at least a quarter of a second more. A job that is
-lost, or a process that ends, is printed as such.
+Jobs are to start at even intervals. After a fifth of the time the server crashes and restarts, or
+one of two workers gets SIGKILL while its jobs, which take a second, are running. Recovery is the
+time from then (from the first response of the restarted server) until the last late job has ended;
+a job is late if it takes twice as long as the slowest before, and at least a quarter of a second
+more. Lost jobs and processes that end are reported.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 NAMES: Final = (*(name for name in SCHEDULERS if name != "Celery beat"), *QUEUES)
 ALONE: Final = ("APScheduler 3",)
-"""Which cannot share a database among processes."""
+"""Peers that cannot share a database among processes."""
 PATIENCE: Final = 90.0
-"""Seconds after the last due time, and after the fault: leases last for half a minute."""
+"""Seconds after the last due time, and after the fault: leases last half a minute."""
 LATE: Final = 0.25
 WARM: Final = 5
-"""Jobs that have ended before anything breaks: until then a worker only starts."""
+"""Jobs that must have ended before the fault: before that, a worker is still starting."""
 WARM_WITHIN: Final = 60.0
 
 
 class Recovery(NamedTuple):
     seconds: float
     lost: int
-    """jobs that have not ended by the end of our patience"""
+    """jobs that did not end in time"""
     late: int
 
 

@@ -1,4 +1,4 @@
-"""Renders stored results as docs/benchmarks.md, with a chart for figures that belong together."""
+"""Renders stored results as docs/benchmarks.md, with a chart for each group of figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DOCS: Final = Path(__file__).parents[1] / "docs"
 PAGE: Final = DOCS / "benchmarks.md"
 IMAGES: Final = DOCS / "images" / "benchmarks"
 OURS: Final = ("Duebook", "PostgreSQL", "SQLite")
-"""How the names of our own figures begin, whose bars are dark."""
+"""Prefixes of the names of our own figures, whose bars are dark."""
 
 INTRODUCTION: Final = """\
 # Benchmarks
@@ -84,7 +84,7 @@ def section(result: dict[str, Any], charts: dict[str, str]) -> Iterator[str]:
 
 
 def origin(result: dict[str, Any]) -> str:
-    """On what it was measured."""
+    """The machine and versions that it was measured on."""
     machine, versions = result["machine"], result["versions"]
     memory = f", {machine['memory_gb']} GB of memory" if "memory_gb" in machine else ""
     cores = f"{machine['cores']} cores"

@@ -1,11 +1,10 @@
-"""What a process costs at rest, beside others: queries a second, memory, start, import.
+"""What an idle process costs, compared with others: queries per second, memory, start, import.
 
     python -m bench.rest [--seconds 30] [--rounds 5] [--quick]
 
-The start is the time from the start of the process until a job that waits for it has begun.
-Memory is the share of each process of a worker (PSS), with all that it started: a node of Duebook
-with `--roles scheduler,worker` has a spawner of commands beside it, and `duebook up` the web
-server as well.
+The start is the time from the start of the process until a waiting job has started. Memory is the
+share of each process of a worker (PSS), with all processes that it started: a Duebook node with
+`--roles scheduler,worker` also has a spawner of commands, and `duebook up` the web server as well.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 NAMES: Final = (*SCHEDULERS, *QUEUES)
 PATIENCE: Final = 60
 SETTLED: Final = 15.0
-"""Seconds until what a start asks is over, also for those that never stop asking."""
+"""Seconds until the queries of the start are over, even for those that never stop querying."""
 IMPORTS: Final = {
     "APScheduler 3": "apscheduler.schedulers.background",
     "APScheduler 4": "apscheduler",
@@ -101,9 +100,9 @@ def started(server: Server, name: str) -> float:
 
 
 def begin(on_stage: Stage) -> float | None:
-    """Start a worker; the seconds until a job that waited has begun."""
+    """Start a worker; returns the seconds until a waiting job has started."""
     if on_stage.name != "Celery beat":
-        # a moment ahead: what is due in the past may count as missed
+        # slightly in the future, because a past start time may count as missed
         on_stage.add(time.time() + 0.5, 1, 1)
         time.sleep(1)
     began = time.time()
@@ -113,7 +112,7 @@ def begin(on_stage: Stage) -> float | None:
 
 
 def import_milliseconds(name: str, rounds: int) -> list[float]:
-    """Of fresh processes, after one that finds what is compiled."""
+    """Of fresh processes, after a first one that compiles the modules."""
     if name == DUEBOOK:
         python, module = sys.executable, "duebook"
     else:

@@ -1,7 +1,7 @@
-"""Keeps the results of benchmarks: a JSON file for each, with what it was measured on.
+"""Stores the results of benchmarks: a JSON file for each, with the machine it was measured on.
 
-A file names no host and no path: it says how many cores and how much memory there were, which
-versions, which commit and on which day.
+A file contains no host name and no path: only the number of cores and the memory, the versions, the
+commit and the day.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MEMORY: Final = Path("/proc/meminfo")
 
 
 def write(folder: Path, benchmark: str, lines: str, seconds: float, quick: bool) -> Path:
-    """The result of one benchmark from the lines of JSON that it recorded."""
+    """Write the result of one benchmark from its recorded lines of JSON."""
     found = [json.loads(line) for line in lines.splitlines()]
     result = {
         "benchmark": benchmark,
@@ -58,7 +58,7 @@ def slug(words: str) -> str:
 
 
 def commit() -> str:
-    """Of the source, with a plus where something was changed and not committed."""
+    """The commit of the source, with a plus if there are uncommitted changes."""
     here = Path(__file__).parent
     words = ["git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
     try:
@@ -82,5 +82,5 @@ def versions() -> dict[str, str]:
 
 
 def peer_versions() -> dict[str, str]:
-    """Of the peers that are installed."""
+    """The versions of the installed peers."""
     return {peer: version for peer in environments.PEERS if (version := environments.version(peer))}

@@ -1,10 +1,10 @@
-"""What the removal of old history costs those who run: lateness of 2,000 runs a second.
+"""How deleting old history affects running work: lateness of 2,000 runs per second.
 
     python -m bench.retention [--old 1000000] [--seconds 30] [--quick]
 
-A real node executes runs that are enqueued evenly, by turns beside many runs that ended before the
-retention, which it deletes meanwhile, and beside none. With --quick everything is tried for a
-moment, and the figures mean little.
+A real node executes runs that are enqueued evenly: in turn while it deletes many runs that ended
+before the retention period, and with no such runs. With --quick everything is run briefly, and the
+figures mean little.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Measured(NamedTuple):
     late: list[float]
     """milliseconds from when each run was ready to its start"""
     removed: float
-    """old runs each second"""
+    """old runs deleted per second"""
 
 
 def main() -> None:
@@ -118,7 +118,7 @@ def measure(server: Server, old: int, seconds: int) -> Measured:
 
 
 class PostgresStoreOf:
-    """The books with a schedule and its first run, whose id it gives."""
+    """A store with a schedule and its first run, whose id it returns."""
 
     def __init__(self, url: str) -> None:
         self._store = PostgresStore(url)
@@ -139,13 +139,13 @@ async def _job() -> None:
 
 
 def enqueue(url: str, first: str, seconds: float) -> None:
-    """Evenly, whatever becomes of them."""
+    """At even intervals, regardless of earlier runs."""
     begin = time.perf_counter()
     for number in range(round(seconds * TIMES_A_SECOND)):
         pause = begin + number / TIMES_A_SECOND - time.perf_counter()
         threading.Event().wait(max(pause, 0))
         execute(url, NEW, [new_id() for _ in range(EACH_SECOND // TIMES_A_SECOND)], first)
-        execute(url, hint("bench", News.WORK).decode())  # as whoever enqueues runs sends it
+        execute(url, hint("bench", News.WORK).decode())  # as clients that enqueue runs do
 
 
 def left(url: str) -> int:

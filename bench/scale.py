@@ -2,10 +2,10 @@
 
     python -m bench.scale [--schedules 10000000] [--finished 50000000]        (make bench-scale)
 
-Both are measured by turns beside books with few of them. The rows are copies of real ones, made by
-set-based SQL: all of them take about 50 GB and, where nobody else is at work, half an hour. Where
-the disk has too little room for the sizes asked for, as much is made as fills two thirds of what is
-free; the sizes that were used are printed.
+Both are measured in turn with a database that has few of them. The rows are copies of real ones,
+made by set-based SQL: all of them take about 50 GB and, on an otherwise idle machine, half an hour.
+If the disk is too small for the requested sizes, they fill two thirds of the free space; the sizes
+that were used are printed.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from tests.support.postgres import Server
 
 FEW: Final = 1_000
-"""Schedules that are due every minute, and of which the others are copies."""
+"""Schedules that are due every minute, from which the others are copied."""
 ROUNDS: Final = 9
 CLAIMS: Final = 10
 BACKLOG: Final = 12
-"""Minutes of which the runs are ready when claims begin."""
+"""Minutes whose runs are ready when claims start."""
 AT_ONCE: Final = 500_000
-"""Rows of one statement."""
+"""Rows that one statement inserts."""
 SCHEDULE_BYTES: Final = 1_100
 RUN_BYTES: Final = 800
-"""On the disk, with indexes."""
+"""On disk, with indexes."""
 
 FAR: Final = "r.{} + interval '9 years'"
 EARLIER: Final = "r.{} - n * interval '1 minute'"
@@ -58,12 +58,12 @@ COPIES: Final = {
         "wake_at": FAR.format("wake_at"),
     },
 }
-"""What differs in the copies of schedules, which are due in nine years."""
+"""The columns that differ in copies of schedules, which are due in nine years."""
 RUNS: Final = {"id": "r.id || '-' || n", "place": "nextval('run_places')"} | {
     name: EARLIER.format(name)
     for name in ("due_at", "created_at", "ready_at", "claimed_at", "started_at", "finished_at")
 }
-"""What differs in the copies of finished runs, each a minute before the last."""
+"""The columns that differ in copies of finished runs, each a minute earlier than the last."""
 COLUMNS: Final = """
 SELECT column_name FROM information_schema.columns
 WHERE table_schema = %s AND table_name = %s AND is_identity = 'NO' AND is_generated = 'NEVER'
@@ -80,7 +80,7 @@ def main() -> None:
     if options.quick:
         options.schedules, options.finished = 10_000, 10_000
     with durable_server() as server:
-        server.execute("ALTER SYSTEM SET max_wal_size = '8GB'")  # filled in fewer checkpoints
+        server.execute("ALTER SYSTEM SET max_wal_size = '8GB'")  # fewer checkpoints while filling
         server.execute("SELECT pg_reload_conf()")
         goals = Goals()
         compare_ticks(server, that_fit(server, options.schedules, SCHEDULE_BYTES), goals)
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def that_fit(server: Server, wanted: int, size: int) -> int:
-    """As many rows as were asked for, or as many as fill two thirds of what is free."""
+    """As many rows as requested, or as many as fill two thirds of the free space."""
     fitting = shutil.disk_usage(server.folder).free * 2 // 3 // size // FEW * FEW
     if fitting < wanted:
         print(f"{wanted:,} rows do not fit on this disk; {fitting:,} are made instead")
@@ -121,7 +121,7 @@ def compare_claims(server: Server, number: int, goals: Goals) -> None:
 
 
 def powers(first: int, last: int) -> list[int]:
-    """Ten times as many each time, and the last."""
+    """Increasing by a factor of ten, and the last one."""
     found = [first]
     while found[-1] * 10 < last:
         found.append(found[-1] * 10)
@@ -130,7 +130,7 @@ def powers(first: int, last: int) -> list[int]:
 
 @contextmanager
 def ticking(server: Server, schedules: int) -> Iterator[Callable[[], float]]:
-    """Each call returns the milliseconds of a tick in which FEW of so many schedules are due."""
+    """Each call returns the milliseconds of a tick in which FEW of this many schedules are due."""
     with opened(server) as (url, store, clock):
         for table, replaced in COPIES.items():
             copy(url, table, replaced, schedules - FEW)
@@ -145,13 +145,13 @@ def ticking(server: Server, schedules: int) -> Iterator[Callable[[], float]]:
             assert ticker.fired - before == FEW, ticker.fired - before
             return taken * 1e3
 
-        tick()  # connections are made, and statements prepared
+        tick()  # opens connections and prepares statements
         yield tick
 
 
 @contextmanager
 def claiming(server: Server, finished: int) -> Iterator[Callable[[], float]]:
-    """Each call returns the milliseconds of a claim beside so many finished runs."""
+    """Each call returns the milliseconds of a claim among this many finished runs."""
     with opened(server) as (url, store, clock):
         if finished:
             fire(store, clock)
@@ -161,7 +161,7 @@ def claiming(server: Server, finished: int) -> Iterator[Callable[[], float]]:
         fire(store, clock, BACKLOG)
         settle_down(url)
         with claimer(store) as claim:
-            claim(CLAIMS)  # statements are prepared
+            claim(CLAIMS)  # prepares statements
             yield lambda: claim(CLAIMS)
 
 
@@ -176,7 +176,7 @@ def opened(server: Server) -> Iterator[tuple[str, PostgresStore, Clock]]:
 
 
 def copy(url: str, table: str, replaced: Mapping[str, str], number: int) -> None:
-    """So many copies of the FEW rows that are there, alike but for some columns."""
+    """Copy the FEW existing rows this many times, with the replaced columns."""
     with connected(url) as connection:
         columns = [name for (name,) in connection.execute(COLUMNS, [SCHEMA, table])]
         assert set(replaced) <= set(columns), columns
@@ -196,7 +196,7 @@ def copy(url: str, table: str, replaced: Mapping[str, str], number: int) -> None
 
 
 def settle_down(url: str) -> None:
-    """What the server would do in time is done before anything is measured."""
+    """Do in advance what the server would do in the background."""
     with connected(url) as connection:
         connection.execute("VACUUM ANALYZE")
         connection.execute("CHECKPOINT")

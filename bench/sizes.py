@@ -2,8 +2,8 @@
 
     python -m bench.sizes [--rows 20000] [--quick]
 
-Real rows, written by the engine itself, counted once the tables are vacuumed. docs/capacity.md
-reckons with these figures.
+Real rows, written by the engine itself, measured after a vacuum of the tables. docs/capacity.md is
+based on these figures.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ROWS: Final = 20_000
 CHART: Final = "Bytes of a row with its indexes"
 FIRED: Final = 3
-"""How often each schedule becomes due: a row that was updated takes more than a new one."""
+"""How often each schedule becomes due: an updated row takes more space than a new one."""
 SIZES: Final = "SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(%s::text[]) AS name"
 SCHEDULE: Final = ("schedules", "schedule_revisions", "schedule_state", "schedule_labels")
 
@@ -74,7 +74,7 @@ def report(server: Server, rows: int) -> None:
 
 
 def bytes_of(url: str, *tables: str) -> int:
-    """Of tables with their indexes, vacuumed as autovacuum does it."""
+    """The size of tables with their indexes, vacuumed as autovacuum does it."""
     with psycopg.connect(url, autocommit=True, options=f"-c search_path={SCHEMA}") as connection:
         connection.execute("VACUUM ANALYZE")
         ((size,),) = connection.execute(SIZES, [[*tables]]).fetchall()

@@ -1,12 +1,12 @@
-"""Keeps nodes on PostgreSQL busy for long, and fails when anything grows: `make soak`.
+"""Keeps nodes on PostgreSQL busy for long, and fails if anything grows: `make soak`.
 
     python -m bench.soak [--minutes 30] [--rate 1000] [--nodes 2] [--every 5]
 
-So many schedules become due each second, and each runs a task that does nothing. Every few
-seconds it is noted how much memory, how many threads and descriptors the nodes have, how many
-connections the server, how large the tables are, how many dead rows they have, how late runs start
-and how many wait. The first quarter is for warming up; growth is the median of the last quarter
-beside that of the second. History grows by what is kept: there, the bytes of each row count.
+RATE schedules become due each second, and each runs a task that does nothing. Every few seconds it
+records the nodes' memory, threads and descriptors, the server's connections, the size and dead rows
+of the tables, how late runs start and how many wait. The first quarter is for warming up; growth is
+the median of the last quarter compared with the second. History is expected to grow: there, the
+bytes per row are compared.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ WAITING: Final = "SELECT count(*) FROM active_runs"
 
 
 class Sample(NamedTuple):
-    """What there is at one moment."""
+    """The measurements at one moment."""
 
     seconds: float
     memory: float
@@ -74,11 +74,11 @@ class Sample(NamedTuple):
     live_tables: float
     """MB of the tables whose rows change"""
     dead_rows: int
-    """in them"""
+    """in these tables"""
     history_row: float
     """bytes of a row of history, with indexes"""
     runs: float
-    """a second"""
+    """per second"""
     p50: float
     p99: float
     longest: float
@@ -86,7 +86,7 @@ class Sample(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """A field of samples, and by how much it may grow: as a factor, and beyond that."""
+    """A field of samples, and how much it may grow: by a factor, and by an additional amount."""
 
     field: str
     factor: float
@@ -170,7 +170,7 @@ def look(url: str, pids: list[int], seconds: float, while_: float) -> Sample:
         ((number, p50, p99, longest),) = ask(LATE, while_)
         ((waiting,),) = ask(WAITING)
     history, live = sizes[True], sizes[False]
-    # the statistics are some seconds old: of few rows they say nothing
+    # the statistics are some seconds old: with few rows they mean nothing
     row = history[0] / history[2] * 2 if history[2] > BATCH else 0
     return Sample(
         seconds,
@@ -190,7 +190,7 @@ def look(url: str, pids: list[int], seconds: float, while_: float) -> Sample:
 
 
 def verdict(samples: list[Sample], rate: int) -> int:
-    """The exit code; says for each figure how it grew."""
+    """The exit code; prints for each figure how it grew."""
     quarter = len(samples) // 4
     if not quarter:
         print("too few samples for a verdict")

@@ -1,11 +1,11 @@
-"""Runs per second beside other queues on the same durable server.
+"""Runs per second, compared with other queues on the same durable server.
 
     python -m bench.speeds [--rounds 5] [--quick]
 
 Tasks that do nothing, that wait for 1 ms and for 10 ms; sync and async; one and two worker
-processes; on both databases. Each queue is emptied with what its own documentation recommends for
-throughput: how many jobs it takes at once differs. With --quick everything is tried once with few
-runs, and the figures mean little.
+processes; on both databases. Each queue is emptied with the settings that its own documentation
+recommends for throughput, so the number of concurrent jobs differs. With --quick everything is run
+once with few runs, and the figures mean little.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ NO_OP, TWO, ONE_MS, TEN_MS = (
 OURS: Final = "Runs per second of Duebook"
 NUMBER: Final = 20_000
 SLOW: Final = 4_000
-"""Runs of what takes longer: some peers, and tasks that wait."""
+"""Runs of kinds that take longer: some peers, and tasks that wait."""
 SLOW_PEERS: Final = ("Procrastinate", "chancy", "graphile-worker")
 ROUNDS: Final = 5
 GOALS: Final = {"pgqueuer": 2, "Procrastinate": 20, "graphile-worker, local queue": 1.2}
-"""How many times as many runs there shall be."""
+"""How many times as many runs Duebook should execute."""
 
 
 def main() -> None:
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def report(server: Server, rounds: int, part: int) -> int:
-    """`part`: only one in so many of the runs."""
+    """`part`: use only one in this many of the runs."""
     peers = available(server, QUEUES)
     found = {
         chart: interleaved(beside(server, chart, peers, part), rounds)
@@ -89,7 +89,7 @@ def judge(found: dict[str, dict[str, list[float]]], peers: list[str]) -> int:
 def beside(
     server: Server, chart: str, peers: list[str], part: int
 ) -> dict[str, Callable[[], float]]:
-    """Ours and those of the peers, for one chart."""
+    """Our figures and those of the peers, for one chart."""
     kind = {ONE_MS: KINDS[6], TEN_MS: KINDS[7]}.get(chart, KINDS[0])
     ms = {ONE_MS: 1, TEN_MS: 10}.get(chart, 0)
     processes = 2 if chart == TWO else 1

@@ -2,9 +2,9 @@
 
     python -m bench.triggers
 
-Each expression is asked for the next due time again and again, as a scheduler does, for every
-library on the same stretch of time. "parse" never profits from caches that Duebook shares
-between equal triggers: they are cleared before each call.
+Each expression is asked for the next due time repeatedly, as in a scheduler, for every library
+over the same span of time. "parse" never profits from caches that Duebook shares between equal
+triggers: they are cleared before each call.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def croniter_walk(expression: str, start: datetime) -> Callable[[], object]:
 
 
 def timed(call: Callable[[], object], calls: int) -> float:
-    """Microseconds per call: the best of several rounds, as the rest is other people's noise."""
+    """Microseconds per call: the best of several rounds, because the others contain noise."""
     return timed_walk(lambda: call, calls)
 
 

@@ -1,9 +1,9 @@
-"""How long the pages of the dashboard take among 100,000 schedules and a million runs, how large
-they are, and what a hundred people who watch one of them live cost the database beside one.
+"""How long the dashboard's pages take with 100,000 schedules and a million runs, how large they
+are, and what a hundred live viewers of one page cost the database compared with one.
 
     python -m bench.web [--quick]
 
-On PostgreSQL, asked one request after another, as a person does. With --quick everything is tried
+On PostgreSQL, with one request after another, as from a single user. With --quick everything is run
 with few schedules and runs, and the figures mean little.
 """
 
@@ -51,7 +51,7 @@ NAME: Final = "job-0000007"
 VIEWERS: Final = 100
 TOKENS: Final = 10
 WATCHED: Final = 8
-"""Changes that viewers see, one a second."""
+"""Changes that viewers see, one per second."""
 HISTORY: Final = """
 INSERT INTO duebook.node_sessions (id, node, pid, roles, version, tzdata, started_at, expires_at,
     seen_at)
@@ -109,7 +109,7 @@ def main() -> None:
 
 
 def prepare(url: str, schedules: int, runs: int) -> list[str]:
-    """Books with a history; the sessions of people with different tokens."""
+    """A database with a history; returns sessions of users with different tokens."""
     with Book(PostgresStore(url), by="bench") as book:
         fill(book.store, schedules)
         book.schedules.pause(NAME, reason="a bench")
@@ -183,14 +183,14 @@ def report_pages(address: str, session: str, schedules: int, goals: Goals) -> No
 
 
 class Visitor:
-    """Somebody with a browser."""
+    """A user with a browser."""
 
     def __init__(self, address: str, session: str) -> None:
         self._address = address
         self._headers = {"Cookie": f"duebook_session={session}", "Accept": "text/html"}
 
     def measure(self, path: str) -> tuple[list[float], int]:
-        """Milliseconds of each request but the first, and the bytes of the largest answer."""
+        """The milliseconds of each request but the first, and the bytes of the largest response."""
         connection = http.client.HTTPConnection(self._address, timeout=60)
         times, size = [], 0
         for _ in range(ROUNDS + 1):
@@ -202,7 +202,7 @@ class Visitor:
         return times[1:], size
 
     def watch(self, ready: threading.Semaphore, end: threading.Event) -> None:
-        """Have the overview open: whenever something changed, look again."""
+        """Keep the overview open, and load it again whenever something changed."""
         pages = http.client.HTTPConnection(self._address, timeout=60)
         stream = http.client.HTTPConnection(self._address, timeout=60)
         stream.request("GET", "/live", headers=self._headers | {"Accept": "text/event-stream"})
@@ -235,7 +235,7 @@ def report_viewers(
 
 
 def watched(server: Server, url: str, address: str, sessions: list[str], viewers: int) -> int:
-    """Statements that the database saw while so many watched so many changes."""
+    """Statements that the database executed while this many viewers watched the changes."""
     ready, end = threading.Semaphore(0), threading.Event()
     people = [Visitor(address, sessions[n % len(sessions)]) for n in range(viewers)]
     threads = [

@@ -1,9 +1,9 @@
-"""How late runs of a real node start, and what it costs at rest.
+"""How late runs of a real node start, and what an idle node costs.
 
     python -m bench.work [--quick]
 
-With --quick everything is tried with few runs, and the figures mean little. How many runs a second
-there are is in speeds.py.
+With --quick everything is run with few runs, and the figures mean little. Runs per second are
+measured in speeds.py.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def lateness(server: Server, seconds: int) -> list[float]:
 
 
 def fire_steadily(url: str, seconds: int) -> None:
-    """A hundred schedules a second become due, one after the other; returns when all have run."""
+    """A hundred schedules per second become due, one after another; returns when all have run."""
     with closing(PostgresStore(url)) as store:
         begin = utc_now() + timedelta(seconds=6 + seconds / 3)  # they are added by then
         add(store, [begin + timedelta(milliseconds=10) * n for n in range(100 * seconds)])
@@ -90,7 +90,7 @@ def fire_steadily(url: str, seconds: int) -> None:
 
 
 def add_rules(store: PostgresStore) -> None:
-    """Four in each of five namespaces, each with a channel of its own."""
+    """Four rules in each of five namespaces, each with its own channel."""
     for number in range(20):
         hook = f"https://hooks.example.com/{number}"
         Book(store, f"team-{number % 5}").alerts.save(f"rule-{number}", to=hook)
@@ -102,7 +102,7 @@ def queries_at_rest(
     seconds: int,
     prepare: Callable[[PostgresStore], None] = lambda _: None,
 ) -> float:
-    """Statements in the server's log for each of some nodes that have nothing to do."""
+    """Statements in the server's log for each of some idle nodes."""
     with server.database() as url, ExitStack() as nodes:
         with closing(PostgresStore(url)) as store:
             prepare(store)
@@ -118,8 +118,8 @@ def queries_at_rest(
 
 
 def statements_at_rest(server: Server, longest: float = float("inf")) -> int:
-    """Their number once nobody has asked anything for three seconds, but no later than `longest`:
-    nodes that start ask a lot."""
+    """The number once there were no statements for three seconds, but at most after `longest`
+    seconds: starting nodes make many queries."""
     seen, since = statements(server), time.monotonic()
     end = since + longest
     while time.monotonic() < min(since + 3, end):

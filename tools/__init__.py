@@ -1,1 +1,1 @@
-"""What developers of Duebook run: derived files, pins with hashes, advisories, licences."""
+"""Tools for developers of Duebook: derived files, pinned hashes, advisories, licences."""

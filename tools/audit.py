@@ -1,7 +1,7 @@
-"""Asks for known vulnerabilities of what the tests run with: `make audit`.
+"""Looks for known vulnerabilities in the packages of the test environment: `make audit`.
 
-pip-audit is installed beside the environment of the tests, in one of its own. Where it cannot be
-installed, or reaches no source of advisories, that is said and nothing fails.
+pip-audit is installed into a separate environment. If it cannot be installed, or reaches no source
+of advisories, that is reported, but does not fail.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 HOME: Final = ROOT / ".venv" / "audit"
 TOOL: Final = "pip-audit==2.9.0"
 LAST: Final = 3
-"""Lines of what a tool said that are shown."""
+"""How many lines of a tool's output are shown."""
 
 
 def findings(report: dict[str, Any]) -> list[str]:
@@ -33,7 +33,7 @@ def findings(report: dict[str, Any]) -> list[str]:
 
 
 def judge(said: str, complaint: str) -> tuple[int, str]:
-    """The exit code and what is said, from what pip-audit wrote."""
+    """The exit code and the message, from pip-audit's output."""
     try:
         report = json.loads(said)
     except ValueError:
@@ -45,7 +45,7 @@ def judge(said: str, complaint: str) -> tuple[int, str]:
 
 
 def installed() -> Path | None:
-    """The command, installed if need be; None when that is not possible here."""
+    """The command, installed if necessary; None if that is not possible here."""
     command = HOME / "bin" / "pip-audit"
     if command.exists():
         return command

@@ -1,6 +1,6 @@
-"""Builds a release into dist/ (`make dist`): sdist, wheel, the parts of it as CycloneDX, and their
-checksums. It fails unless a second build gives the same bytes, and the wheel works in an
-environment of its own."""
+"""Builds a release into dist/ (`make dist`): sdist, wheel, its components as CycloneDX, and
+checksums. It fails unless a second build gives the same bytes, and the wheel works in its own
+environment."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def build(folder: Path) -> Path:
-    """The sdist of what is committed or changed here, and the wheel made from that sdist."""
+    """The sdist of the working tree, and the wheel built from that sdist."""
     environment = {**os.environ, "SOURCE_DATE_EPOCH": commit_time()}
     words = ["-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     _run(sys.executable, *words, env=environment)
@@ -55,7 +55,7 @@ def build(folder: Path) -> Path:
 
 
 def commit_time() -> str:
-    """When the newest commit was made: the time of every file of a release."""
+    """The time of the newest commit, which is used for every file of a release."""
     if given := os.environ.get("SOURCE_DATE_EPOCH"):
         return given
     return _run("git", "-C", str(ROOT), "log", "-1", "--format=%ct").strip()
@@ -66,7 +66,7 @@ def digest(path: Path) -> str:
 
 
 def try_wheel(wheel: Path, folder: Path) -> str:
-    """What the schedule says that was added by a Duebook in an environment with nothing else."""
+    """The output for a schedule added with the wheel in an environment with nothing else."""
     venv.create(folder / "clean", with_pip=True)
     program = folder / "clean" / "bin"
     pip = (str(program / "python"), "-m", "pip", "install", *_NO_PIP_NEWS, "--no-deps")
@@ -87,7 +87,7 @@ def _differing(first: Path, second: Path) -> list[str]:
 
 
 def _write_parts(path: Path) -> None:
-    """Every package that a node needs, with its version and hashes, as auditors read it."""
+    """Every package that a node needs, with its version and hashes, in a form for auditors."""
     _run(
         *(sys.executable, "-m", "cyclonedx_py", "requirements", str(RUN_LOCK)),
         *("--pyproject", str(ROOT / "pyproject.toml"), "--mc-type", "application"),
@@ -98,7 +98,7 @@ def _write_parts(path: Path) -> None:
 
 
 def complete(parts: dict[str, Any], packages: Mapping[str, Distribution]) -> dict[str, Any]:
-    """With our version and the licences, and without what only builds the package."""
+    """With our version and the licences, and without packages needed only for building."""
     kept = [part for part in parts["components"] if normal(part["name"]) in packages]
     for part in kept:
         name = licence(packages[normal(part["name"])])

@@ -1,5 +1,5 @@
-"""Builds the documentation site into site/ (`make docs`). It fails if a page names an address
-elsewhere: the site works without a network."""
+"""Builds the documentation site into site/ (`make docs`). It fails if a page contains an external
+address: the site works without a network."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _IN_CSS: Final = re.compile(r"""(?:url\(|@import)\s*["']?((?:https?:)?//[^"'\s)]
 
 
 def outside_addresses(name: str, text: str) -> Iterator[str]:
-    """What a browser that shows this file would load from elsewhere, or could be led to."""
+    """External addresses that a browser showing this file would load, or link to."""
     if name.endswith((".html", ".svg")):
         yield from _IN_HTML.findall(text)
     if name.endswith((".html", ".svg", ".css")):

@@ -1,10 +1,10 @@
-"""Reckons from measured constants what schedules need of PostgreSQL: `python -m tools.capacity`
+"""Computes from measured constants what schedules need of PostgreSQL: `python -m tools.capacity`
 prints the tables of docs/capacity.md.
 
     python -m tools.capacity [SCHEDULES [A_DAY [KEEP_DAYS]]]
 
-The constants are those of `python -m bench sizes costs` on two cores, PostgreSQL 18 and Python
-3.11; what is not measured is marked as assumed.
+The constants are from `python -m bench sizes costs` on two cores, PostgreSQL 18 and Python 3.11;
+those that are not measured are marked as assumed.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ EXAMPLES: Final = (
     (100_000_000, 1, 7),
     (100_000_000, 24, 1),
 )
-"""Schedules, how often a day each is due, and days for which runs are kept."""
+"""Schedules, how often per day each is due, and days for which runs are kept."""
 
 
 @dataclass(frozen=True)
@@ -85,22 +85,22 @@ class Need:
     a_day: float
     keep_days: float
     due: float
-    """a second, in the mean"""
+    """mean due times per second"""
     hot: float
-    """bytes that each due time may touch anywhere, and that should fit into memory"""
+    """bytes that any due time may access, and that should fit into memory"""
     static: float
-    """bytes of schedules, with what is hot"""
+    """bytes of schedules, including the hot ones"""
     history: float
     """bytes of runs and their keys"""
     wal: float
-    """bytes a second in the mean, at worst"""
+    """mean bytes per second, in the worst case"""
     server_cores: int
     """of all servers, for the busiest minute"""
     node_cores: int
     databases: int
     nodes: int
     connections: int
-    """at most, of all nodes of one database"""
+    """maximum for all nodes of one database"""
 
 
 def need(schedules: int, a_day: float, keep_days: float) -> Need:
@@ -171,7 +171,7 @@ def row(one: Need) -> str:
 
 
 def rounded(figure: float) -> str:
-    """To two digits: more would claim what was not measured."""
+    """To two digits: more would suggest a precision that was not measured."""
     digits = 1 - math.floor(math.log10(figure))
     return f"{round(figure, digits):,.0f}" if figure >= 10 else f"{figure:.2g}"
 

@@ -1,5 +1,5 @@
-"""Files and parts of files that are derived from declarations: `make derive` writes them again, and
-a test fails while one is not what the code says."""
+"""Files and parts of files that are derived from declarations: `make derive` rewrites them, and a
+test fails if one is out of date."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["DERIVED", "derived_text"]
 
 FIRST: Final = "0.1"
-"""The version that began with most fields."""
+"""The version that introduced most fields."""
 ROOT: Final = Path(__file__).parents[1]
 LONGEST_LINE: Final = 100
 BEGIN, END = "derived: begin", "derived: end"
-"""What lines say between which a part of a file is derived."""
+"""Marks in the lines around a derived part of a file."""
 
 GIVEN: Final[dict[Shape, str]] = {
     "any": "Any",
@@ -49,7 +49,7 @@ GIVEN: Final[dict[Shape, str]] = {
     "triggers": "AnyTrigger",
     "whole": "int",
 }
-"""What Python code may give for a value; type checkers read it."""
+"""The Python types of values, for type checkers."""
 MEANT: Final[dict[Shape, str]] = {
     "any": "JSON",
     "calendar": "object",
@@ -148,11 +148,11 @@ def _repeat(case: UseCase) -> str:
 
 
 NOT_THREADED: Final = frozenset({"wait", "wait_all", "consume", "consumer", "serve"})
-"""Methods of a client that wait, or go on for ever: a coroutine of its own does that, or none."""
+"""Methods that wait, or never end: they are coroutines written by hand, or none at all."""
 
 
 def async_imports() -> Iterator[str]:
-    """What the classes of src/duebook/aio/parts.py stand on."""
+    """The imports of the classes in src/duebook/aio/parts.py."""
     found: dict[str, list[str]] = {}
     for kind in PARTS.values():
         found.setdefault(kind.__module__, []).append(kind.__name__)
@@ -206,11 +206,11 @@ DERIVED: Final[dict[str, list[Callable[[], Iterator[str]]]]] = {
     "docs/capacity.md": [table_of_constants, table_of_needs],
     "docs/definition.md": [table_of_fields, table_of_short_forms],
 }
-"""File -> what stands between its marks, in order."""
+"""File -> the content of its derived parts, in order."""
 
 
 def derived_text(path: str) -> str:
-    """The whole text of a file as it should be."""
+    """The whole text that a file should have."""
     if path in REFERENCE:
         return "\n".join(REFERENCE[path]()).rstrip("\n") + "\n"
     lines: list[str] = []

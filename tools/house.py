@@ -1,5 +1,5 @@
-"""How the house stands: `make house` prints its size, its largest classes, how deep the store
-inherits, and where policies are still listed by hand. It fails while a bound is not kept."""
+"""Checks the structure of the code: `make house` prints its size, its largest classes, how deep
+the store inherits, and where policies are still listed by hand. It fails if a bound is exceeded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEEPEST: Final = 3
 MOST_NAMED: Final = 7
 """Policies that a module may name: more of them are a list."""
 DECLARED: Final = {"model/schedule.py", "model/policies.py"}
-"""Where they are declared, and what is derived from there in a file."""
+"""Where they are declared, and where derived parts list them."""
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
@@ -28,7 +28,7 @@ def modules() -> Iterator[tuple[str, ast.Module]]:
 
 
 def statements(tree: ast.AST) -> int:
-    """Statements but docstrings: what a formatter cannot change."""
+    """Number of statements except docstrings: formatting cannot change it."""
     return sum(
         isinstance(node, ast.stmt)
         and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
@@ -54,14 +54,14 @@ def methods(node: ast.ClassDef) -> int:
 
 
 def depth(name: str, found: dict[str, tuple[str, ast.ClassDef]]) -> int:
-    """How many classes of ours are above it, itself included."""
+    """The depth of inheritance among our classes, including itself."""
     _, node = found[name]
     bases = [base.id for base in node.bases if isinstance(base, ast.Name) and base.id in found]
     return 1 + max((depth(base, found) for base in bases), default=0)
 
 
 def policies_named(tree: ast.AST) -> set[str]:
-    """Those that stand there as a text, an argument or a field."""
+    """Policies that appear as a text, an argument or a field."""
     named: set[str] = set()
     for node in ast.walk(tree):
         match node:

@@ -1,4 +1,4 @@
-"""Writes docs/licences.md: the licences of what Duebook needs at run time (`make licences`)."""
+"""Writes docs/licences.md: the licences of Duebook's run-time dependencies (`make licences`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EXTRAS: Final = re.compile(r"\[([^\]]*)\]")
 
 
 def licence(package: Distribution) -> str:
-    """What its metadata says: an expression, a text of one line, or the classifiers."""
+    """From its metadata: an expression, a text of one line, or the classifiers."""
     metadata = package.metadata
     if "License-Expression" in metadata:
         return metadata["License-Expression"]
@@ -46,7 +46,7 @@ def licence(package: Distribution) -> str:
 
 
 def needed(name: str, extras: tuple[str, ...] = ()) -> dict[str, Distribution]:
-    """The packages that one needs, by name; those of other platforms are not installed."""
+    """The dependencies of a package, by name; those for other platforms are not installed."""
     found: dict[str, Distribution] = {}
     waiting = [(name, extras)]
     seen: set[tuple[str, tuple[str, ...]]] = set()
@@ -65,7 +65,7 @@ def needed(name: str, extras: tuple[str, ...] = ()) -> dict[str, Distribution]:
 
 
 def _wanted(text: str, extras: tuple[str, ...]) -> tuple[str, tuple[str, ...]] | None:
-    """A requirement as name and extras; None when only another extra needs it."""
+    """A requirement as name and extras; None if only another extra needs it."""
     requirement, _, marker = text.partition(";")
     only = _EXTRA.search(marker)
     if only is not None and only[1] not in extras:

@@ -1,9 +1,9 @@
-"""Writes requirements-dev.txt, what the tests need, and requirements.txt, what running needs: every
+"""Writes requirements-dev.txt, for the tests, and requirements.txt, for running Duebook: every
 package with the hashes of its files.
 
-`make lock` asks the index that pip is set up with, so that no address stands in the repository.
-Versions are those of constraints.txt; hashes are of the files for CPython 3.11 to 3.14 on Linux and
-macOS, whichever of them pip chooses.
+`make lock` uses the index that pip is configured with, so no address is in the repository. Versions
+are those of constraints.txt; hashes are of all files for CPython 3.11 to 3.14 on Linux and macOS,
+so that pip can choose any of them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parent.parent
 LOCK: Final = ROOT / "requirements-dev.txt"
 RUN_LOCK: Final = ROOT / "requirements.txt"
-"""The part of it that `make run` installs."""
+"""The part that `make run` installs."""
 BUILD: Final = ("hatchling", "editables")
-"""What builds the package itself, which is installed without an isolated environment."""
+"""Builds the package itself, which is installed without an isolated environment."""
 VERSIONS: Final = ("311", "312", "313", "314")
 HEAD: Final = """\
 # What the tests run with: versions of constraints.txt, with the hashes of their files.
@@ -45,7 +45,7 @@ class File(NamedTuple):
 
 
 class _Links(HTMLParser):
-    """The files of a page of an index."""
+    """Collects the files of an index page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ def is_of(file: str, name: str, version: str) -> bool:
 
 
 def fits(file: str) -> bool:
-    """Whether it is a wheel for a Python and a machine that the tests run on."""
+    """Whether it is a wheel for a Python version and platform that the tests run on."""
     found = _WHEEL.fullmatch(file)
     if found is None:
         return False
@@ -79,7 +79,7 @@ def fits(file: str) -> bool:
     stable = found["abi"] == "abi3" and all(re.fullmatch(r"cp3\d+", one) for one in pythons)
     if not stable and not known.intersection(pythons):
         return False
-    if found["abi"].endswith("t"):  # without the interpreter lock
+    if found["abi"].endswith("t"):  # without the GIL
         return False
     if platform == "any":
         return True
@@ -88,13 +88,13 @@ def fits(file: str) -> bool:
 
 
 def choose(files: list[File]) -> list[File]:
-    """The wheels that fit; the source where there are none."""
+    """The wheels that fit; the source if there are none."""
     wheels = [file for file in files if fits(file.name)]
     return wheels or [file for file in files if file.name.endswith(".tar.gz")]
 
 
 def index_url() -> str:
-    """Where pip looks for packages."""
+    """The index that pip uses."""
     from pip._internal.models.index import PyPI  # type: ignore[import-not-found,unused-ignore]
 
     asked = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
@@ -112,14 +112,14 @@ def files_of(url: str, name: str) -> list[File]:
 
 
 def pinned() -> dict[str, str]:
-    """Names and versions of constraints.txt."""
+    """Names and versions in constraints.txt."""
     lines = (ROOT / "constraints.txt").read_text().split()
     return {normal(name): version for name, _, version in (line.partition("==") for line in lines)}
 
 
 def resolved(extra: str = "") -> list[tuple[str, str]]:
-    """The names and versions that pip would install for the package with an `extra`, and to build
-    it."""
+    """The names and versions that pip would install to build the package and run it with an
+    `extra`."""
     command = [
         *(sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"),
         *("--report", "-", "-c", str(ROOT / "constraints.txt"), *BUILD, f"{ROOT}{extra}"),
@@ -132,7 +132,7 @@ def resolved(extra: str = "") -> list[tuple[str, str]]:
 
 
 def block(url: str, name: str, version: str) -> str:
-    """The lines of a package; raises SystemExit when the index has no file for it."""
+    """The lines of a package; raises SystemExit if the index has no file for it."""
     files = choose([file for file in files_of(url, name) if is_of(file.name, name, version)])
     if not files:
         raise SystemExit(f"{name} {version}: the index lists no file that fits")

@@ -1,7 +1,7 @@
-"""Every name that other people use, read from the pages of docs/reference and the OpenAPI document:
-commands with their options, operations with their fields and answers, methods with their
-parameters, settings, reasons, events and metrics. `python -m tools.public_names` prints them, for
-the list of a release in tests/contract/names."""
+"""Every public name, read from the pages of docs/reference and the OpenAPI document: commands
+with their options, operations with their fields and responses, methods with their parameters,
+settings, reasons, events and metrics. `python -m tools.public_names` prints them, for the list of a
+release in tests/contract/names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["called_names", "public_names", "words_of_tables"]
 
 CALLED: Final = ("cli", "python", "rest")
-"""Pages with a heading for each thing that is called, and what it takes below."""
+"""Pages with a heading for each callable, followed by its arguments."""
 WORDS: Final = ("events", "metrics", "reasons", "settings")
 """Pages with tables of words."""
 
@@ -38,7 +38,7 @@ def public_names() -> list[str]:
 
 
 def called_names(lines: Iterable[str]) -> Iterator[str]:
-    """What has a heading, with each option, field or parameter that is listed below it."""
+    """The headings, with each option, field or parameter listed below them."""
     heading, fenced = "", False
     for line in lines:
         if line.startswith("```"):
@@ -55,7 +55,7 @@ def called_names(lines: Iterable[str]) -> Iterator[str]:
 
 
 def words_of_tables(lines: Iterable[str]) -> Iterator[str]:
-    """What stands first in a row, with what follows it as nothing but code."""
+    """The first word of each row, with the second if that is nothing but code."""
     for line in lines:
         if words := _words(line, cells=1):
             second = _CODE.fullmatch(line.split("|")[2].strip())

@@ -1,13 +1,13 @@
-"""What the programs of peers share; each runs in an environment of its own, without Duebook.
+"""Common parts of the peers' programs; each runs in its own environment, without Duebook.
 
-    PROGRAM fill URL NUMBER MS                 install what it needs, and enqueue jobs of so many ms
+    PROGRAM fill URL NUMBER MS                 install what it needs, and enqueue jobs of MS ms
     PROGRAM drain URL NUMBER MS                print "ready", wait for a line, run all, print "done"
     PROGRAM later URL BEGIN RATE SECONDS       as fill, with jobs that start at BEGIN + n / RATE
     PROGRAM work URL FILE                      until SIGTERM; jobs of `later` append to FILE
 
 A line of FILE is when a job should have started, and when it did, in seconds since 1970. With
-DUEBOOK_BENCH_HOLD, the job takes so many seconds first. Programs
-that schedule and have no queue add schedules that are due once, and run their jobs.
+DUEBOOK_BENCH_HOLD, the job first takes that many seconds. Programs of schedulers without a queue
+add schedules that are due once, and run their jobs.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def note(due: float) -> None:
 
 
 def wait_for_word() -> None:
-    """Say that the work could begin, and wait until it shall."""
+    """Report that work could start, and wait for the signal to start."""
     print("ready", flush=True)
     sys.stdin.readline()
 
 
 def times() -> list[float]:
-    """When the jobs of `later` shall start."""
+    """The start times of the jobs of `later`."""
     begin, rate, seconds = map(float, sys.argv[3:6])
     return [begin + number / rate for number in range(round(rate * seconds))]
 

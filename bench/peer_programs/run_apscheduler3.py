@@ -37,7 +37,7 @@ def main() -> None:
         job_defaults={"misfire_grace_time": None},
         timezone=UTC,
     )
-    # its jobs are found by the name of the module, of which the program itself is another copy
+    # jobs are looked up by module name, and the running program is another copy of the module
     import run_apscheduler3 as ours
 
     match common.mode():

@@ -27,7 +27,7 @@ async def note(due: float) -> None:
 async def main() -> None:
     engine = create_async_engine(common.url().replace("postgresql:", "postgresql+asyncpg:"))
     store = SQLAlchemyDataStore(engine)
-    # its tasks are found by the name of the module, of which the program itself is another copy
+    # tasks are looked up by module name, and the running program is another copy of the module
     import run_apscheduler4 as ours
 
     async with AsyncScheduler(store, max_concurrent_jobs=common.BATCH) as scheduler:

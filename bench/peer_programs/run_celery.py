@@ -1,4 +1,4 @@
-"""Celery beat with schedules in memory and Redis as its broker; it only sends, and runs nothing.
+"""Celery beat with schedules in memory and Redis as its broker; it only sends, and runs no tasks.
 
 Its URL is that of Redis.
 """
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def filled(app: celery.Celery, number: int) -> Scheduler:
-    """With so many schedules, all of which are due at once and then for days no more."""
+    """A scheduler with this many schedules, all due at once and then not again for days."""
     scheduler = Scheduler(app)
     past = app.now() - 2 * NEVER
     for n in range(number):

@@ -1,4 +1,4 @@
-"""chancy with its executor for coroutines, 500 at once, which asks again once one has ended."""
+"""chancy with its executor for coroutines, 500 at once, which fetches more once one has ended."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def note(*, due: float) -> None:
 
 
 async def main() -> None:
-    # its jobs are found by the name of the module, of which the program itself is another copy
+    # jobs are looked up by module name, and the running program is another copy of the module
     import run_chancy as ours
 
     async with Chancy(common.url()) as chancy:

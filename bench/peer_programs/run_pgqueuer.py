@@ -1,4 +1,4 @@
-"""pgqueuer, with batches of 500 as its documentation says it is quickest."""
+"""pgqueuer, with batches of 500, which its documentation recommends for speed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pgqueuer.db import AsyncpgDriver
 from pgqueuer.types import QueueExecutionMode
 
 POLL = timedelta(seconds=1)
-"""How often it looks for delayed jobs; 30 s by default."""
+"""How often it polls for delayed jobs; 30 s by default."""
 
 
 async def main() -> None:

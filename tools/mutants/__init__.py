@@ -1,4 +1,4 @@
-"""Deliberate faults, each of which a test has to notice; reads list.toml, changes nothing."""
+"""Deliberate faults, each of which a test must detect; reads list.toml, changes nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIST: Final = Path(__file__).with_name("list.toml")
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One fault: a text of one file that is replaced by another."""
+    """One fault: a text in one file that is replaced by another."""
 
     name: str
     area: str
@@ -24,10 +24,10 @@ class Mutant:
     new: str
     tests: tuple[str, ...]
     only: str = ""
-    """the store that has the fault, when its SQL is not shared"""
+    """the store that has the fault, if its SQL is not shared"""
 
     def applied(self, text: str) -> str:
-        """The file with the fault; raises ValueError unless the text to replace is there once."""
+        """The file with the fault; raises ValueError unless the text to replace occurs once."""
         if (times := text.count(self.old)) != 1:
             raise ValueError(f'mutant "{self.name}": its text is in {self.file} {times} times')
         return text.replace(self.old, self.new)

@@ -1,7 +1,7 @@
 """Runs tests against deliberate faults: `make mutants` puts each of them into a copy of the tree.
 
-The working tree is never touched. A mutant is caught when one of its tests fails, or runs out of
-time; one that no test could even be collected with counts as broken, not as caught.
+The working tree is never changed. A mutant is caught if one of its tests fails or times out; if
+its tests could not even be collected, it counts as broken, not as caught.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 ENOUGH: Final = 0.95
-"""The share of mutants that has to be caught."""
+"""The required share of caught mutants."""
 SECONDS: Final = 300.0
 SECONDS_WIDE: Final = 1_500.0
 WIDE: Final = ("tests/unit", "tests/conformance")
@@ -38,7 +38,7 @@ _FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a mutant."""
+    """The result for a mutant."""
 
     name: str
     area: str
@@ -118,7 +118,7 @@ def _tried(tree: Path, mutants: Sequence[Mutant], all_tests: bool) -> Iterator[R
         path, began = tree / mutant.file, time.monotonic()
         sound, times = path.read_text("utf-8"), path.stat()
         path.write_text(mutant.applied(sound), "utf-8")
-        # whatever was compiled of the file before is stale, even within the same second
+        # compiled code of the previous content is stale, even within the same second
         os.utime(path, (times.st_atime, times.st_mtime + number))
         try:
             code, output = _pytest(tree, [*mutant.tests, *_stores(mutant)], SECONDS)
@@ -141,7 +141,7 @@ def _stores(mutant: Mutant) -> list[str]:
 
 
 def _pytest(tree: Path, arguments: Sequence[str], seconds: float) -> tuple[int | None, str]:
-    """The exit code of pytest, None when it ran out of time, and what it printed."""
+    """The exit code of pytest, None if it timed out, and its output."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", QUICK]
     environment = os.environ | {"PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -28,4 +28,4 @@ REFERENCE: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "docs/reference/metrics.md": metrics_page,
     "docs/explanation/decisions.md": decisions_page,
 }
-"""File -> the lines of it."""
+"""File -> its lines."""

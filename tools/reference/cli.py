@@ -1,4 +1,4 @@
-"""docs/reference/cli.md: every command with its arguments and options, as click knows them."""
+"""docs/reference/cli.md: every command with its arguments and options, from click."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _usage(context: click.Context) -> str:
 
 
 def _help(text: str) -> Iterator[str]:
-    """Paragraphs; those that click must not wrap are code."""
+    """Paragraphs; those that click does not wrap become code."""
     for block in re.split(r"\n\s*\n", text.strip()):
         if block.lstrip().startswith("\b"):
             text = dedent(block.replace("\b", "")).strip("\n ")

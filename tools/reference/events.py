@@ -1,4 +1,4 @@
-"""docs/reference/events.md: the fields of events, and those that Duebook writes itself."""
+"""docs/reference/events.md: the fields of events, and the events that Duebook itself writes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _types() -> Iterator[tuple[str, str]]:
 
 
 def _schedule_kinds() -> set[str]:
-    """The kinds that the store writes of schedules: past participles beside its calls."""
+    """The kinds of events that the store writes for schedules: past participles in its calls."""
     found: set[str] = set()
     for path in sorted((SOURCE / "store" / "sql").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -59,7 +59,7 @@ def _schedule_kinds() -> set[str]:
 
 
 def _data(method: str) -> list[str]:
-    """The keys of the data that a method of the life cycle writes."""
+    """The keys of the data that a life cycle method writes."""
     tree = ast.parse((SOURCE / "store" / "sql" / "lifecycle.py").read_text("utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == method:

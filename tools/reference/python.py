@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["python_page"]
 
 WIDTH: Final = 92
-"""Characters of a line that need no scroll bar."""
+"""Line width that needs no scroll bar."""
 _OF_BOOK: Final = (
     "task",
     "enqueue",
@@ -95,7 +95,7 @@ def _documented(kind: type[Any], name: str) -> bool:
 
 
 def _methods(kind: type[Any]) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Those of a Protocol and of the ones it derives from, in the order of their source."""
+    """The methods of a Protocol and its bases, in the order of their source."""
     for base in reversed(kind.__mro__):
         for name, found in vars(base).items():
             if (
@@ -115,11 +115,11 @@ def _function(title: str, function: Any) -> Iterator[str]:
 
 
 def _call(name: str, function: Any) -> str:
-    """Name, arguments and result, without what only programs read; each argument on a line of its
-    own where they are many."""
+    """Name, arguments and result, without annotations for programs; long argument lists have one
+    argument per line."""
     try:
         signature = inspect.signature(function, eval_str=True)
-    except NameError:  # it names types that are imported for type checkers only
+    except NameError:  # it names types that are imported only for type checking
         signature = inspect.signature(function)
     shown = [_parameter(one) for one in signature.parameters.values() if one.name != "self"]
     result = signature.return_annotation

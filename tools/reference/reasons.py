@@ -41,7 +41,7 @@ _FAILURES: Final = {
     "tls": "The certificate of a server was not accepted.",
     "uncommitted": "The task called `settle_in` and did not commit.",
 }
-"""The reasons of failures that code names, in words."""
+"""The reasons of failures in code, with their descriptions."""
 _VERDICTS: Final = {
     "ran": "The due time became a run that has ended.",
     "running": "Its run is being executed.",
@@ -90,7 +90,7 @@ def _sentence(text: str) -> str:
 
 
 def _rows(words: dict[str, str], known: set[str], what: str) -> Iterator[tuple[str, str]]:
-    """A row for each; raises when the code knows others."""
+    """A row for each; raises if the code has others."""
     if known - words.keys():
         raise LookupError(
             f"describe each {what} in tools/reference: {sorted(known - words.keys())}"

@@ -1,4 +1,4 @@
-"""docs/reference/settings.md: the settings, as duebook/settings.py has them."""
+"""docs/reference/settings.md: the settings, from duebook/settings.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages of the reference share: tables, cells and the names of types."""
+"""Shared by the reference pages: tables, cells and the names of types."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def api_document() -> dict[str, Any]:
 
 
 def cell(text: str) -> str:
-    """Text for a cell of a table: one line, in which `|` ends no cell."""
+    """Text for a table cell: one line, in which `|` does not end the cell."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
@@ -66,7 +66,7 @@ def paragraphs(text: str) -> Iterator[str]:
 
 
 def type_text(hint: Any) -> str:
-    """A type as people write it."""
+    """A type in the usual notation."""
     origin = get_origin(hint)
     if hint is None or hint is NoneType:
         return "None"
@@ -87,7 +87,7 @@ def type_text(hint: Any) -> str:
 
 
 def members(path: str, name: str) -> Iterator[tuple[str, str]]:
-    """The members of a class as its source has them, each with the docstring below it."""
+    """The members of a class in the order of its source, each with its docstring."""
     tree = ast.parse((SOURCE / path).read_text("utf-8"))
     (found,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
     for node, after in zip(found.body, [*found.body[1:], None], strict=True):
