@@ -152,14 +152,22 @@ def test_a_mistake_is_told_with_its_file_and_line(cli: Cli, tmp_path: Path) -> N
     assert forms(cli) == {}
 
 
-@pytest.mark.parametrize("kind", ["yaml", "toml", "json"])
-def test_an_export_makes_the_same_books_elsewhere(cli: Cli, tmp_path: Path, kind: str) -> None:
+WAYS = ["--format=yaml", "--format=toml", "--format=json", "--json"]
+
+
+def ending(way: str) -> str:
+    """How the name of a file ends that `export` printed in this way."""
+    return f"books.{way.strip('-').removeprefix('format=')}"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_export_makes_the_same_books_elsewhere(cli: Cli, tmp_path: Path, way: str) -> None:
     cli.ok("apply", write(tmp_path, FILE), "--yes")
     cli.ok("add", "plain", "--every", "1h", "--label", "team=1e3", "--", "echo", "12:30", "no")
     cli.ok("add", "script", "--daily", "07:00", "--shell", 'set -e\necho "a: b" # c\n')
     cli.ok("pause", "plain")
     before = forms(cli)
-    file = write(tmp_path, cli.ok("export", "--format", kind), f"books.{kind}")
+    file = write(tmp_path, cli.ok("export", way), ending(way))
     elsewhere = CliRunner().invoke(
         main, ["--database", str(tmp_path / "other.db"), "apply", file, "--owner", "ops", "--yes"]
     )
@@ -180,7 +188,75 @@ def test_a_list_of_one_owner_is_applied_under_that_owner(cli: Cli, tmp_path: Pat
     assert cli.ok("diff", own).startswith("owner billing: ")
     cli.ok("add", "other", "--every", "1h", "--", "true")
     both = write(tmp_path, json.dumps(cli.json("export")), "both.json")
-    assert "owner default: " in cli.ok("diff", both)
+    mixed = cli("diff", both, "--adopt")
+    assert "owner default: " in mixed.stdout
+    told = "declared by nobody, billing before; all will be declared by default, unless you"
+    assert told in " ".join(mixed.stderr.split())
+    assert "before" not in cli("diff", both, "--owner", "billing").stderr
+
+
+def test_schedules_of_a_json_list_carry_their_calendars_once(cli: Cli, tmp_path: Path) -> None:
+    """Each calendar is in the first schedule that needs it, with those that it refers to."""
+    cli.ok("calendar", "add", "closed", "--date", "2026-12-24")
+    cli.ok("calendar", "add", "open", "--weekdays", "MON-FRI", "--without-calendar", "closed")
+    for name, calendar in (("a", "open"), ("b", "closed"), ("c", "open")):
+        cli.ok("add", name, "--daily", "09:00", "--calendar", f"only:{calendar}", "--", "true")
+    cli.ok("add", "d", "--daily", "09:00", "--", "true")
+    listed = {one["name"]: one for one in cli.json("export")}
+    closed = {"name": "closed", "dates": ["2026-12-24"]}
+    without = {"calendars": ["closed"]}
+    weekdays = ["MON", "TUE", "WED", "THU", "FRI"]
+    open_ = {"name": "open", "weekdays": weekdays, "without": without}
+    assert listed["a"].pop("calendars") == [closed, open_]
+    assert listed == {one["name"]: one for one in cli.json("ls")}, "otherwise it is what ls prints"
+    # also as a page of the API, and beside a file with the same calendar
+    whole = cli.json("export")
+    page = write(tmp_path, json.dumps({"items": whole}), "page.json")
+    same = write(tmp_path, json.dumps({"calendars": [closed], "schedules": []}), "same.json")
+    assert "4 unchanged" in cli.ok("diff", page, same, "--adopt").replace("to change", "unchanged")
+    other = write(tmp_path, json.dumps({"calendars": [closed | {"dates": "2026-12-25"}]}), "o.json")
+    differs = cli("diff", page, other)
+    assert (differs.exit_code, 'calendar "closed" is also in' in differs.output) == (2, True)
+    wrong = write(tmp_path, json.dumps([listed["b"] | {"calendars": "closed"}]), "wrong.json")
+    refused = cli("diff", wrong)
+    assert (refused.exit_code, "calendars closed is not a list" in refused.output) == (2, True)
+    added = cli(
+        "--namespace", "copy", "add", "--file", write(tmp_path, json.dumps(whole), "l.json")
+    )
+    assert 'calendar "open" does not exist' in added.output, "it adds schedules and nothing else"
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("toward", ["file", "server"])
+def test_an_export_moves_between_a_file_and_a_server(
+    postgres_url: str, tmp_path: Path, way: str, toward: str
+) -> None:
+    """Schedules, calendars, pauses and the owner, from one kind of database to the other."""
+    file = str(tmp_path / "books.db")
+    here, there = (postgres_url, file) if toward == "file" else (file, postgres_url)
+    text = FILE + "    calendar: {except: closed, roll: next}\n"
+    text += "calendars:\n  closed: {dates: [2026-12-24/2027-01-01]}\n"
+
+    def run(place: str, *arguments: str) -> str:
+        result = CliRunner().invoke(main, ["--database", place, *arguments])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    run(here, "apply", write(tmp_path, text), "--yes")
+    run(here, "pause", "nightly")
+    exported = write(tmp_path, run(here, "export", way), ending(way))
+    told = run(there, "apply", exported, "--yes", "--days", "0")
+    assert told.endswith("owner billing: 1 calendar to create, 2 to create\napplied\n")
+    assert run(there, "apply", exported) == "owner billing: 2 unchanged\n"
+    assert run(here, "calendar", "days", "closed") == run(there, "calendar", "days", "closed")
+    if way != "--json":
+        assert run(here, "export", way) == run(there, "export", way)
+    kept = ("name", "owner", "trigger", "target", "retry", "calendar", "enabled", "calendars")
+    first, second = (
+        [{key: one.get(key) for key in kept} for one in json.loads(run(place, "export", "--json"))]
+        for place in (here, there)
+    )
+    assert first == second
 
 
 def test_an_export_is_of_one_owner_or_of_what_matches(cli: Cli, tmp_path: Path) -> None:
@@ -241,9 +317,9 @@ def test_a_file_is_read_from_stdin(cli: Cli) -> None:
         assert result.exit_code == 0, result.output
 
 
-@pytest.mark.parametrize("kind", ["yaml", "toml", "json"])
+@pytest.mark.parametrize("way", WAYS)
 def test_an_export_has_the_calendars_that_its_schedules_use(
-    cli: Cli, tmp_path: Path, kind: str
+    cli: Cli, tmp_path: Path, way: str
 ) -> None:
     ical = tmp_path / "days.ics"
     ical.write_bytes(b"BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART:20270102\r\nEND:VEVENT\r\n")
@@ -251,7 +327,7 @@ def test_an_export_has_the_calendars_that_its_schedules_use(
     cli.ok("calendar", "add", "open", "--weekdays", "MON-FRI", "--without-calendar", "closed")
     cli.ok("calendar", "add", "unused", "--weekdays", "SUN")
     cli.ok("add", "job", "--daily", "09:00", "--calendar", "only:open", "--", "true")
-    file = write(tmp_path, cli.ok("export", "--format", kind), f"books.{kind}")
+    file = write(tmp_path, cli.ok("export", way), ending(way))
     place = ["--database", str(tmp_path / "other.db")]
     applied = CliRunner().invoke(main, [*place, "apply", file, "--yes"])
     assert applied.exit_code == 0, applied.output

@@ -32,7 +32,7 @@ __all__ = ["main"]
             "update": "definitions:update_command",
             "diff": "declarations:diff_command",
             "apply": "declarations:apply_command",
-            "export": "declarations:export_command",
+            "export": "export:export_command",
             "import": "imports:import_group",
             "ls": "schedules:ls_command",
             "show": "schedules:show_command",

@@ -18,11 +18,11 @@ from duebook.errors import Invalid, json_problem, quoted, shorten
 from duebook.flows.parse import Node, parse, plain
 from duebook.flows.problems import Refused
 from duebook.lazy_dataclasses import dataclass
-from duebook.model.forms import definition_of
+from duebook.model.forms import CALENDARS, definition_of, is_completed, is_whole
 from duebook.model.schedule import InvalidSchedule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = ["DeclaredFiles", "read_files", "write_toml"]
 
@@ -47,6 +47,10 @@ class Entry:
     """of its fields"""
     completed: bool = False
     """whether it is a whole schedule, as lists print it, that is completed"""
+    owner: str | None = None
+    """whose it is, if it is a whole schedule; empty: nobody declared it"""
+    calendars: Sequence[Entry] = ()
+    """that a whole schedule has with it"""
 
     @property
     def name(self) -> str:
@@ -68,6 +72,8 @@ class DeclaredFiles:
     completed: Sequence[str] = ()
     """schedules that are left out: they would start again"""
     calendar_entries: Sequence[Entry] = ()
+    owners: Sequence[str] = ()
+    """of whole schedules, if nothing says to whom they shall belong"""
 
     @property
     def definitions(self) -> list[Any]:
@@ -116,9 +122,26 @@ def read_files(paths: Sequence[str]) -> DeclaredFiles:
         raise Invalid(f"the files have different owners: {told}; use --owner, or one at a time")
     kept = [entry for entry in entries if not entry.completed]
     _refuse_twice("schedule", kept)
-    _refuse_twice("calendar", calendars)
-    completed = [entry.name for entry in entries if entry.completed]
-    return DeclaredFiles(next(iter(owners), None), kept, completed, calendars)
+    calendars = _once([*calendars, *(found for entry in entries for found in entry.calendars)])
+    return DeclaredFiles(
+        next(iter(owners), None),
+        kept,
+        [entry.name for entry in entries if entry.completed],
+        calendars,
+        [] if owners else sorted({entry.owner for entry in kept if entry.owner is not None}),
+    )
+
+
+def _once(calendars: Iterable[Entry]) -> list[Entry]:
+    """Several files may have a calendar, if they define it alike."""
+    first: dict[str, Entry] = {}
+    found = [
+        entry
+        for entry in calendars
+        if (other := first.setdefault(entry.name, entry)) is entry or other.form != entry.form
+    ]
+    _refuse_twice("calendar", found)
+    return found
 
 
 def _refuse_twice(kind: str, entries: Sequence[Entry]) -> None:
@@ -211,7 +234,8 @@ def _read(document: Any, file: str) -> tuple[str | None, list[Entry], list[Entry
     """The owner, if it is named, the calendars and the schedules."""
     value = document.value if isinstance(document, Node) else document
     if isinstance(value, list):
-        return _only_owner(_plain(document)), [], [_entry(item, file) for item in value]
+        schedules = [_entry(item, file) for item in value]
+        return _only_owner(schedules), [], schedules
     if not isinstance(value, dict):
         raise Invalid(f"{file}: it is not a list of schedules, or an object with `schedules`")
     value = {"schedules" if key == "items" else key: item for key, item in value.items()}
@@ -231,15 +255,15 @@ def _read(document: Any, file: str) -> tuple[str | None, list[Entry], list[Entry
     calendars, schedules = (
         list(_entries(key, value.get(key), file)) for key in ("calendars", "schedules")
     )
-    return owner, calendars, schedules
+    return _only_owner(schedules) if owner is None else owner, calendars, schedules
 
 
-def _only_owner(forms: list[Any]) -> str | None:
-    """The owner of all schedules of a list, as `ls --json` prints it; None if they have several, or
-    if programs or flow directories declare them."""
-    owners = {form.get("owner") for form in forms if isinstance(form, dict)}
+def _only_owner(schedules: Sequence[Entry]) -> str | None:
+    """The owner of all these whole schedules; None if they have several, or if programs or flow
+    directories declare them."""
+    owners = {entry.owner for entry in schedules}
     owner = owners.pop() if len(owners) == 1 else None
-    return owner if isinstance(owner, str) and owner and ":" not in owner else None
+    return owner if owner and ":" not in owner else None
 
 
 def _entries(key: str, found: Any, file: str) -> Iterator[Entry]:
@@ -260,14 +284,18 @@ def _entries(key: str, found: Any, file: str) -> Iterator[Entry]:
 
 
 def _entry(item: Any, file: str) -> Entry:
-    form, completed = _plain(item), False
-    if isinstance(form, dict):
-        completed = form.get("status") == "completed" and "id" in form
-        form = definition_of(form)
-    if not isinstance(item, Node):
-        return Entry(form, file, completed=completed)
-    lines = {key: node.line for key, node in item.keys.items()}
-    return Entry(form, file, item.line, lines, completed)
+    form = _plain(item)
+    entry = Entry(form, file)
+    if isinstance(item, Node):
+        entry.line = item.line
+        entry.lines = {key: node.line for key, node in item.keys.items()}
+    if isinstance(form, dict) and is_whole(form):
+        entry.form = definition_of(form)
+        entry.completed = is_completed(form)
+        entry.owner = str(form.get("owner") or "")
+        nodes = item.value if isinstance(item, Node) else item
+        entry.calendars = list(_entries(CALENDARS, nodes.get(CALENDARS), file))
+    return entry
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The commands for schedules in files: diff, apply and export."""
+"""The commands that compare schedules in files with the database: diff and apply."""
 
 from __future__ import annotations
 
@@ -10,20 +10,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from duebook.book import Book
-from duebook.book.schedule_files import file_of, write_yaml
 from duebook.cli.bulk import agreed
 from duebook.cli.commands import command
-from duebook.cli.declaration_files import read_files, write_toml
-from duebook.cli.filters import filter_options, gather, read_filter
+from duebook.cli.declaration_files import read_files
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, when, wrapped
-from duebook.errors import Conflict, Invalid, NotFound, counted, printable, shorten
-from duebook.model.calendar import load_rule
+from duebook.errors import Conflict, Invalid, counted, printable, shorten
 from duebook.model.codec import encode
 from duebook.model.declaration import DEFAULT_OWNER
 from duebook.model.schedule import InvalidSchedule
-from duebook.model.secret import HIDDEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,12 +33,10 @@ if TYPE_CHECKING:
         DeclaredSchedule,
         FieldChange,
     )
-    from duebook.model.schedule import Schedule
 
-__all__ = ["apply_command", "diff_command", "export_command"]
+__all__ = ["apply_command", "diff_command"]
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
-EVERY: Final = 1_000_000
 LONGEST: Final = 200
 MANY: Final = 1_000
 """Schedules for which diff and apply take more than a moment."""
@@ -101,7 +94,7 @@ def diff_command(files: tuple[str, ...], check: bool, as_json: bool, **options: 
       duebook diff schedules/*.yaml --owner billing --prune --days 30
       duebook diff schedules.toml --check
     """
-    declared = _read(files)
+    declared = _read(files, options["owner"])
     with open_book(create=True) as book:
         planned = _declare(book, declared, options, dry_run=True)
     print_json(encode(planned)) if as_json else _print_plan(planned)
@@ -134,7 +127,7 @@ def apply_command(
     """
     if as_json and not yes:
         raise click.UsageError("--json does not ask for confirmation; add --yes")
-    declared = _read(files)
+    declared = _read(files, options["owner"])
     with open_book(create=True) as book:
         planned = _declare(book, declared, options, dry_run=True, expect=expect)
         if not as_json:
@@ -152,8 +145,12 @@ def apply_command(
         click.echo("applied")
 
 
-def _read(files: Sequence[str]) -> DeclaredFiles:
+def _read(files: Sequence[str], owner: str | None) -> DeclaredFiles:
     declared = read_files(files)
+    if owner is None and len(declared.owners) > 1:
+        names = shorten(", ".join(name or "nobody" for name in declared.owners), LONGEST)
+        told = f"declared by {printable(names)} before; all will be declared by {DEFAULT_OWNER}"
+        click.echo(wrapped(f"note: {told}, unless you name another --owner"), err=True)
     if declared.completed:
         names = shorten(", ".join(declared.completed), LONGEST)
         number = counted(len(declared.completed), "completed schedule")
@@ -314,158 +311,3 @@ def _notes(one: DeclaredSchedule) -> Iterator[str]:
     for note in one.notes:
         message = note.message.replace(*FLAGS.get(note.code, ("", "")))
         yield wrapped(f"warning: {printable(message)}", indent=6)
-
-
-# -- export
-
-
-@command("export")
-@filter_options
-@click.option("--owner", metavar="NAME", help="Only schedules that this owner declares.")
-@click.option(
-    "--all", "everything", is_flag=True, help="Also those of programs and flow directories."
-)
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice(["yaml", "toml", "json"]),
-    default="yaml",
-    show_default=True,
-    help="The format of the file.",
-)
-@click.option(
-    "--secrets", is_flag=True, help="Print hidden values too; needs the database, not a server."
-)
-@json_option
-def export_command(
-    owner: str | None, everything: bool, kind: str, secrets: bool, as_json: bool, **options: Any
-) -> None:
-    """Print schedules and their calendars as a file for diff and apply.
-
-    Programs and flow directories declare theirs themselves, so these are left out,
-    and so are completed schedules, which would start again.
-
-    \b
-    Examples:
-      duebook export > schedules.yaml
-      duebook export --owner billing --format toml > billing.toml
-      duebook export --label team=sales --json
-    """
-    wanted = read_filter(options)
-    with open_book() as book:
-        if secrets and not isinstance(book, Book):
-            raise Invalid("--secrets needs the database itself; a server hides these values")
-        found = gather(
-            lambda place, most: book.schedules.list(cursor=place, limit=min(most, 1_000), **wanted),
-            None,
-            EVERY,
-        )
-        chosen = [one for one in found if _is_wanted(one, owner, everything)]
-        if owner is not None and not chosen:
-            known = ", ".join(sorted({one.owner for one in found if one.owner})) or "none"
-            raise NotFound(
-                f'owner "{shorten(owner)}" declares no such schedule; known owners: '
-                f"{shorten(known, LONGEST)}"
-            )
-        calendars = [] if as_json else _calendars(book, chosen)
-        rules = _alert_rules(book, chosen)
-    if as_json:
-        print_json([encode(one) | _definition(one, secrets) for one in chosen])
-    else:
-        _print_export(chosen, calendars, kind, owner, secrets)
-    for note in (*_left_out(found, chosen, owner, secrets), *rules):
-        click.echo(wrapped(f"note: {note}"), err=True)
-
-
-def _alert_rules(book: Client, chosen: Sequence[Schedule]) -> list[str]:
-    """That alert rules of these schedules are not part of the file."""
-    exported = {one.name for one in chosen}
-    names = [rule.name for rule in book.alerts.list() if rule.schedule in exported]
-    if not names:
-        return []
-    told = f"{counted(len(names), 'alert rule')} of these schedules left out"
-    return [f"{told}: {shorten(', '.join(names), LONGEST)}; see duebook alert ls"]
-
-
-def _is_wanted(one: Schedule, owner: str | None, everything: bool) -> bool:
-    if one.spec is None or one.status == "completed":
-        return False
-    if owner is not None:
-        return one.owner == owner
-    return everything or ":" not in one.owner
-
-
-def _calendars(book: Client, chosen: Sequence[Schedule]) -> list[dict[str, Any]]:
-    """The definitions of the calendars that schedules use, and of those that these refer to."""
-    names = [one.spec.calendar.name for one in chosen if one.spec and one.spec.calendar]
-    found: dict[str, dict[str, Any]] = {}
-    while names:
-        name = names.pop()
-        if name not in found:
-            definition = book.calendars.get(name).definition
-            found[name] = {"name": name, **definition}
-            names += load_rule(definition).names
-    return [form for _, form in sorted(found.items())]
-
-
-def _print_export(
-    chosen: Sequence[Schedule],
-    calendars: Sequence[dict[str, Any]],
-    kind: str,
-    owner: str | None,
-    secrets: bool,
-) -> None:
-    forms = [
-        {"name": one.name, **_definition(one, secrets)}
-        | ({"enabled": False} if one.status == "paused" else {})
-        for one in chosen
-    ]
-    owners = {one.owner for one in chosen}
-    common = owner or (owners.pop() if len(owners) == 1 else "")
-    named = common if common and ":" not in common else None
-    if kind == "json":
-        print_json(file_of(named, forms, calendars))
-        return
-    write = write_toml if kind == "toml" else write_yaml
-    click.echo(write(named, forms, calendars), nl=False)
-
-
-def _definition(one: Schedule, secrets: bool) -> dict[str, Any]:
-    assert one.spec is not None  # noqa: S101 - others were left out
-    return one.spec.to_json() if secrets else one.spec.to_shown()
-
-
-def _left_out(
-    found: Sequence[Schedule], chosen: Sequence[Schedule], owner: str | None, secrets: bool
-) -> Iterator[str]:
-    """What the file does not have, and matters."""
-    owners = sorted({one.owner for one in chosen if ":" not in one.owner})
-    if len(owners) > 1:
-        names = shorten(", ".join(name or "nobody" for name in owners), LONGEST)
-        yield (
-            f"declared by {names}, but a file has one owner: to keep them apart, export each with "
-            "--owner"
-        )
-    if owner is None:
-        done = [one.name for one in found if one.status == "completed" and one.spec]
-        if done:
-            names = shorten(", ".join(done), LONGEST)
-            yield f"{counted(len(done), 'completed schedule')} left out: {names}"
-        kept = {one.id for one in chosen}
-        others = [one for one in found if ":" in one.owner and one.id not in kept and one.spec]
-        others = [one for one in others if one.status != "completed"]
-        if others:
-            number = counted(len(others), "schedule")
-            yield f"{number} of programs and flow directories left out; --all includes them"
-    unread = [one.name for one in found if one.spec is None]
-    if unread:
-        names = shorten(", ".join(unread), LONGEST)
-        yield f"{counted(len(unread), 'unreadable schedule')} left out: {names}"
-    hidden = [
-        one for one in chosen if not secrets and HIDDEN in json.dumps(_definition(one, False))
-    ]
-    if hidden:
-        yield (
-            f"{counted(len(hidden), 'schedule')} with hidden values ({HIDDEN}), which apply "
-            "leaves as they are; elsewhere they must be filled in: see --secrets"
-        )

@@ -24,7 +24,7 @@ from duebook.cli.output import json_option, print_json, when, wrapped
 from duebook.cli.trigger_options import names_trigger, trigger_fields, trigger_options
 from duebook.errors import Invalid, counted, printable, shorten
 from duebook.model.codec import encode
-from duebook.model.forms import definition_of
+from duebook.model.forms import definition_of, is_completed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -125,7 +125,7 @@ def _add_all(file: BinaryIO, as_json: bool) -> None:
     definitions = [
         definition_of(form) if isinstance(form, dict) else form
         for form in forms
-        if not _is_completed(form)
+        if not is_completed(form)
     ]
     with open_book(create=True) as book:
         made = book.schedules.create_many(definitions)
@@ -150,13 +150,9 @@ def _read_file(file: BinaryIO) -> list[Any]:
     return forms
 
 
-def _is_completed(form: Any) -> bool:
-    return isinstance(form, dict) and form.get("status") == "completed" and "id" in form
-
-
 def _left_out(forms: list[Any]) -> Iterator[str]:
     """What was not added with the schedules and matters."""
-    completed = [str(form.get("name")) for form in forms if _is_completed(form)]
+    completed = [str(form.get("name")) for form in forms if is_completed(form)]
     if completed:
         names = shorten(", ".join(completed))
         yield f"{counted(len(completed), 'completed schedule')} not added: {names}"
