@@ -11,6 +11,7 @@ DuebookError
 │   └── QuotaReached   a quota of the namespace is used up
 ├── Forbidden          the caller is known, but may not do this
 ├── Unavailable        worth retrying later
+│   └── DiskFull       the disk of the database file has no space left
 └── WaitTimeout        a run did not end within the given time
 """
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Conflict",
+    "DiskFull",
     "DuebookError",
     "Forbidden",
     "Invalid",
@@ -87,6 +89,10 @@ class WaitTimeout(DuebookError, TimeoutError):
     """The run has not ended within the given time; it continues."""
 
     code = "wait_timeout"
+
+
+class DiskFull(Unavailable):
+    """The disk of the database file has no space left."""
 
 
 class KeyReused(Conflict):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.clock_files import set_clock
+from tests.support.disks import MIB, fill, small_disk
 from tests.support.nodes import (
     BEATING,
     HELD,
@@ -266,43 +265,16 @@ def test_a_clock_set_back_fires_nothing_twice(world: World) -> None:
 # ------------------------------------------------------------ a full disk
 
 
-@contextmanager
-def _small_disk(folder: Path) -> Iterator[Path]:
-    folder.mkdir()
-    mounted = subprocess.run(  # noqa: S603
-        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)],  # noqa: S607
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if mounted.returncode != 0:
-        pytest.skip(f"mounting is not permitted: {mounted.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)  # noqa: S603, S607
-
-
 @pytest.fixture
 def on_small_disk(tmp_path: Path) -> Iterator[World]:
     """A world whose books, and nothing else, are on a disk of 8 MB."""
-    with _small_disk(tmp_path / "disk") as disk, open_world(tmp_path) as world:
+    with small_disk(tmp_path / "disk", 8 * MIB) as disk, open_world(tmp_path) as world:
         world.path = disk / "books.db"
         yield world
 
 
-def _fill(world: World) -> Path:
-    ballast = world.path.with_name("ballast")
-    with ballast.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(b"x" * 4096)
-        except OSError:
-            return ballast
-
-
 def _fill_until_refused(world: World) -> Path:
-    ballast = _fill(world)
+    ballast = fill(world.path.parent)
     refused = world.cli("add", "extra", "--every", "1h", "--shell", "x" * 100_000)
     assert refused.returncode == 4
     assert refused.stderr.count("\n") == 1
@@ -376,7 +348,7 @@ def test_a_disk_full_beyond_the_lease_costs_an_attempt_and_no_run(on_small_disk:
 
 def test_up_on_a_full_disk_says_so(on_small_disk: World) -> None:
     world = on_small_disk
-    _fill(world)
+    fill(world.path.parent)
     node = world.up()
     assert node.wait_end() == 4
     assert "error:" in node.log

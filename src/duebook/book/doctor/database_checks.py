@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from duebook.model.checkup import FileFacts, ServerFacts, TableFacts
 
-__all__ = ["check_file", "check_server"]
+__all__ = ["FREE_SPACE", "check_file", "check_server"]
+
+FREE_SPACE: Final = "free space, or move the file to another disk"
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -62,11 +64,10 @@ def _file(facts: FileFacts) -> Checkup:
 
 def _disk(facts: FileFacts) -> Checkup:
     message = f"{_size(facts.disk_free)} of {_size(facts.disk_size)} are free where the file is"
-    remedy = "free space, or move the file to another disk"
     if facts.disk_free < HARDLY_ANY:
-        return Checkup("disk", "problem", message, remedy)
+        return Checkup("disk", "problem", message, FREE_SPACE)
     if facts.disk_free < min(LITTLE_LEFT, facts.disk_size // 20):
-        return Checkup("disk", "warning", message, remedy)
+        return Checkup("disk", "warning", message, FREE_SPACE)
     return Checkup("disk", "ok", message)
 
 

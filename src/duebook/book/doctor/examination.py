@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.book.audit import SHARED, Auditor
 from duebook.book.doctor import checks
-from duebook.book.doctor.database_checks import check_file, check_server
+from duebook.book.doctor.database_checks import FREE_SPACE, check_file, check_server
 from duebook.book.doctor.facts import LOOKED, PAGE, gather, misplaced, title_of
 from duebook.budget import Budget
-from duebook.errors import Conflict, Unavailable, counted
+from duebook.errors import Conflict, DiskFull, counted
 from duebook.model.change import Change
 from duebook.model.checkup import FileFacts
 from duebook.model.diagnosis import CHECKED, Checkup, Diagnosis
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.book.doctor.facts import Facts, Misplaced
+    from duebook.errors import Unavailable
     from duebook.store.base import Store, Tx
 
 __all__ = ["Doctor", "judge", "unreachable"]
@@ -60,10 +61,11 @@ def judge(facts: Facts) -> tuple[Checkup, ...]:
 
 def unreachable(error: Conflict | Unavailable) -> Diagnosis:
     """The database does not respond, or this Duebook cannot use it."""
-    check = "database" if isinstance(error, Unavailable) else "schema"
-    remedy = "see that it runs, and that --database or --url leads to it"
-    if check == "schema":
-        remedy = "upgrade Duebook on this machine, or migrate: duebook db migrate"
+    check, remedy = "database", "see that it runs, and that --database or --url leads to it"
+    if isinstance(error, DiskFull):
+        check, remedy = "disk", FREE_SPACE
+    elif isinstance(error, Conflict):
+        check, remedy = "schema", "upgrade Duebook on this machine, or migrate: duebook db migrate"
     return Diagnosis(None, (Checkup(check, "problem", str(error), remedy),))
 
 

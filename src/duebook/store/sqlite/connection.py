@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from duebook.errors import Invalid, Unavailable
+from duebook.errors import DiskFull, Invalid, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,8 @@ APPLICATION_ID: Final = 0x44756542
 """Marks a file as Duebook's ("DueB")."""
 WAIT: Final = 30.0
 """Seconds after which a lock that somebody holds is given up."""
+_BESIDE: Final = 64 * 1024
+"""Bytes of the shared memory of a file and of the beginning of its log."""
 _NOT_A_DATABASE: Final = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
@@ -113,6 +116,13 @@ def _file_system(folder: Path) -> str:
     return kind
 
 
+def _is_full(path: Path | str) -> bool:
+    """Whether the disk has no space for what SQLite keeps beside the file while it is open."""
+    with suppress(OSError):
+        return shutil.disk_usage(Path(path).parent).free < _BESIDE
+    return False
+
+
 @contextmanager
 def translated(path: Path | str) -> Iterator[None]:
     """Driver errors become ours, with the file's name and what to do."""
@@ -126,8 +136,8 @@ def translated(path: Path | str) -> Iterator[None]:
             raise Invalid(f"{path} is not an SQLite database, or it is damaged: {error}") from error
         if code == sqlite3.SQLITE_READONLY:
             raise Unavailable(f"{path} cannot be written: it is read-only") from error
-        if code == sqlite3.SQLITE_FULL:
-            raise Unavailable(f"{path} cannot be written: the disk is full") from error
+        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
+            raise DiskFull(f"{path} cannot be written: the disk is full") from error
         if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM):
             raise Unavailable(f"{path} cannot be opened or written: {error}") from error
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

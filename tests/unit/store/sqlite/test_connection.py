@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import tempfile
 import threading
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from duebook.errors import Invalid, Unavailable
+from duebook.errors import DiskFull, Invalid, Unavailable
 from duebook.ids import new_id
 from duebook.store.sqlite import SqliteStore, connection
 from duebook.store.sqlite.connection import connect, translated
@@ -253,3 +254,17 @@ def test_a_thread_that_ends_leaves_no_connection_open(path: Path) -> None:
             thread.start()
             thread.join()
         assert count() <= before + 4
+
+
+def test_what_sqlite_cannot_write_on_a_full_disk_is_called_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raised() -> Exception:
+        with pytest.raises(Unavailable) as caught, translated(tmp_path / "books.db"):
+            raise driver_error(sqlite3.SQLITE_IOERR_WRITE)
+        return caught.value
+
+    assert type(raised()) is Unavailable
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=4096))
+    assert isinstance(raised(), DiskFull)
