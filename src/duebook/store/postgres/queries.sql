@@ -219,13 +219,10 @@ WITH new AS MATERIALIZED (
 {new_keys}
 INSERT INTO ended_runs ({run_columns}, status, reason, error, session_id, failures, claimed_at,
     started_at, finished_at, attempt)
-SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload, v.created_at,
-    v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, v.priority, v.task, v.exclusive,
-    v.max_concurrent, v.max_takeovers, v.interval_start, v.interval_end, v.requested_by,
-    v.planned_by, v.backfill_limit, v.status, v.reason, v.error, v.session_id, v.failures,
-    v.claimed_at, v.started_at, v.finished_at, 1
-FROM new AS v
-WHERE v.due_at IS NULL OR v.id IN (SELECT run_id FROM keys)
+SELECT {run_columns}, status, reason, error, session_id, failures, claimed_at, started_at,
+    finished_at, 1
+FROM new
+WHERE due_at IS NULL OR id IN (SELECT run_id FROM keys)
 
 -- name: enqueue_run
 -- A run without a schedule, unless another has its key.
