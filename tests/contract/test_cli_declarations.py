@@ -359,3 +359,18 @@ def test_a_calendar_of_a_file_that_changes_is_shown_and_a_wrong_one_has_its_line
     assert "owner default: 1 calendar to change, 1 to follow their calendars\n" in shown
     wrong = cli("diff", write(tmp_path, text.replace("MON-FRI", "MONDAY")))
     assert "schedules.yaml:2: open: weekdays MONDAY is not a weekday" in wrong.output
+
+
+def test_a_calendar_that_stays_is_not_told_as_changed(cli: Cli, tmp_path: Path) -> None:
+    """Where the definition decides from, which is stored beside its days, is no change of it."""
+    cli.ok("calendar", "add", "closed", "--date", "2026-12-24")
+    text = FILE + "    calendar: {except: closed, roll: next}\n"
+    cli.ok("apply", write(tmp_path, text), "--yes")
+    cli.ok("update", "often", "--overlap", "queue")
+    file = write(tmp_path, text.replace("10m", "20m"))
+    (planned,) = cli.json("diff", file, "--days", "0")["schedules"]
+    assert [one["field"] for one in planned["fields"]] == ["trigger", "overlap"]
+    assert "calendar" not in cli.ok("diff", file)
+    cli.ok("apply", file, "--yes")
+    changes = [one for one in cli.json("audit", "often") if one["action"] == "update"]
+    assert [sorted(one["after"]) for one in changes] == [["overlap", "trigger"], ["overlap"]]

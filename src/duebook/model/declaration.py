@@ -177,10 +177,16 @@ def changed_fields(
     was: ScheduleSpec, becomes: ScheduleSpec
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The fields that differ, before and after; secrets are compared, and not shown."""
-    old, new = was.to_json(), becomes.to_json()
+    old, new = _comparable(was), _comparable(becomes)
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     before, after = was.to_shown(names), becomes.to_shown(names)
     return {name: before[name] for name in names}, {name: after[name] for name in names}
+
+
+def _comparable(spec: ScheduleSpec) -> dict[str, Any]:
+    """With its secrets, and without the days of its calendar, which follow it by themselves."""
+    form = spec.to_json()
+    return form if spec.calendar is None else form | {"calendar": spec.calendar.to_shown()}
 
 
 def field_changes(was: ScheduleSpec | None, becomes: ScheduleSpec) -> tuple[FieldChange, ...]:
