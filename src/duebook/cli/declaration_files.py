@@ -238,7 +238,8 @@ def _read(document: Any, file: str) -> tuple[str | None, list[Entry], list[Entry
         return _only_owner(schedules), [], schedules
     if not isinstance(value, dict):
         raise Invalid(f"{file}: it is not a list of schedules, or an object with `schedules`")
-    value = {"schedules" if key == "items" else key: item for key, item in value.items()}
+    if "items" in value:
+        value = _page(value, file)
     for key in value:
         if key not in KEYS:
             keys = document.keys if isinstance(document, Node) else {}
@@ -256,6 +257,14 @@ def _read(document: Any, file: str) -> tuple[str | None, list[Entry], list[Entry
         list(_entries(key, value.get(key), file)) for key in ("calendars", "schedules")
     )
     return _only_owner(schedules) if owner is None else owner, calendars, schedules
+
+
+def _page(value: dict[str, Any], file: str) -> dict[str, Any]:
+    """A page of schedules, as the API returns it, as a file."""
+    if _plain(value.get("next_cursor")) is not None:
+        raise Invalid(f"{file}: it is one page of several; export all of them: duebook export")
+    named = {"schedules" if key == "items" else key: item for key, item in value.items()}
+    return {key: item for key, item in named.items() if key != "next_cursor"}
 
 
 def _only_owner(schedules: Sequence[Entry]) -> str | None:

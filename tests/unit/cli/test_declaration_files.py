@@ -98,6 +98,7 @@ def test_dates_and_times_of_toml_are_text(tmp_path: Path) -> None:
         ("a.json", "null", "a.json: it is empty"),
         ("a.toml", 'owner = "x"', "a.toml: `schedules` is missing"),
         ("a.yaml", "owner: x\nschedules:\n", "a.yaml: `schedules` has no value"),
+        ("a.json", '{"items": [], "next_cursor": "x"}', "a.json: it is one page of several; exp"),
     ],
 )
 def test_a_file_that_makes_no_sense_is_refused(
@@ -143,3 +144,9 @@ def test_only_an_explicit_empty_list_declares_nothing(tmp_path: Path) -> None:
     assert read(tmp_path, "a.yaml", "schedules: []\n---\n").definitions == []
     assert read(tmp_path, "a.json", "[]").definitions == []
     assert read(tmp_path, "a.toml", write_toml(None, [])).definitions == []
+
+
+def test_a_page_of_the_api_is_a_file(tmp_path: Path) -> None:
+    page = {"items": [{"name": "a", "target": "x"}], "next_cursor": None}
+    for name in ("a.json", "a.yaml"):
+        assert read(tmp_path, name, json.dumps(page)).definitions == page["items"]
