@@ -1,7 +1,8 @@
 """Reads the times that people type: dates, wall times, instants and lengths.
 
-The same everywhere: a length counts back on commands about the past and forward on others, a date
-is the beginning of that day, and what has no offset is in the zone that the command shows.
+The same everywhere: a length counts back on commands about the past and forward on others, unless
+it says so itself, a date is the beginning of that day, and what has no offset is in the zone that
+the command shows.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["read_future", "read_past"]
 
-_LENGTH: Final = re.compile(r"[0-9]+[a-z]")
+_LENGTH: Final = re.compile(r"([0-9]+[a-z]\S*)( ago)?")
+_IN: Final = "in "
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _WALL: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[T ](\d{1,2}:\d{2}(?::\d{2})?)")
 _CLOCK: Final = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?")
@@ -46,9 +48,11 @@ def _read(flag: str, text: str, tz: str | None, back: bool) -> datetime:
     if text == "now":
         return now
     try:
-        if _LENGTH.match(text):
-            length = parse_duration(text)
-            return now - length if back else now.replace(microsecond=0) + length
+        if text.startswith(_IN):
+            return now.replace(microsecond=0) + parse_duration(text.removeprefix(_IN))
+        if found := _LENGTH.fullmatch(text):
+            length = parse_duration(found[1])
+            return now - length if back or found[2] else now.replace(microsecond=0) + length
         if _DATE.fullmatch(text):
             return _instant(parse_date(text), parse_time("00:00"), tz)
         if found := _WALL.fullmatch(text):
@@ -59,7 +63,7 @@ def _read(flag: str, text: str, tz: str | None, back: bool) -> datetime:
     except OverflowError:
         raise InvalidTime(f'{flag} "{shorten(text)}" is outside the years 1 to 9999') from None
     except InvalidTime as error:
-        if _LENGTH.match(text) or _DATE.match(text):
+        if text.startswith(_IN) or _LENGTH.fullmatch(text) or _DATE.match(text):
             raise InvalidTime(f"{flag}: {error}") from None
         raise InvalidTime(
             f'{flag} "{shorten(text)}" is not a time; use 2026-03-29, 2026-03-29T02:10Z, 2h (for '
