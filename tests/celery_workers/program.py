@@ -1,6 +1,7 @@
 """A Celery app for tests: its tasks leave evidence in a file outside the database.
 
-REDIS is the socket of its broker and result backend, EVIDENCE the file.
+REDIS is the socket of its broker and result backend, EVIDENCE the file; BROKER may be another way
+to the broker.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from celery import Celery
 
 PLACE = f"redis+socket://{os.environ['REDIS']}"
-app = Celery("program", broker=PLACE, backend=PLACE)
+app = Celery("program", broker=os.environ.get("BROKER", PLACE), backend=PLACE)
 app.conf.update(
     broker_connection_retry_on_startup=True,
     worker_prefetch_multiplier=1,

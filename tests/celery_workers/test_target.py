@@ -90,9 +90,7 @@ def test_runs_survive_a_redis_that_is_killed_and_say_what_it_has_forgotten(
     with closing(Duebook(world.url)) as book, book.running(("worker",)):
         waiting = run_of(book, "waiting", {"task": "add", "args": [1, 2], "kwargs": {}})
         eventually(lambda: "sent" in log_of(book, waiting))
-        world.redis.kill()
-        world.redis.wait()
-        world.socket.unlink()
+        world.kill_redis()
         eventually(lambda: "cannot be reached" in log_of(book, waiting))
         world.start_redis()
         world.worker("celery")

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
-from tests.support.postgres import give, launch
+from tests.support.postgres import free_port, give, launch
 from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.support.proxy import Proxy
 
 ROOT: Final = Path(__file__).parents[2]
 PROGRAM: Final = "tests.celery_workers.program"
@@ -49,6 +51,8 @@ class CeleryWorld:
         self._place = Path(tempfile.mkdtemp(prefix="duebook-redis-"))  # sockets need short paths
         give(self._place)
         self.socket = self._place / "s"
+        self.port = free_port()
+        self.proxy: Proxy | None = None
         self.evidence = folder / "evidence"
         self.url = f"sqlite:///{folder}/duebook.db"
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -63,13 +67,27 @@ class CeleryWorld:
         }
 
     def start_redis(self) -> None:
-        """Without a port, and without a file: what it knew is gone when it is killed."""
+        """Without a file: what it knew is gone when it is killed."""
         program = shutil.which("redis-server")
         assert program is not None
-        options = ["--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "777"]
+        options = [
+            "--port",
+            str(self.port),
+            "--bind",
+            "127.0.0.1",
+            "--unixsocket",
+            str(self.socket),
+            "--unixsocketperm",
+            "777",
+        ]
         argv = [program, *options, "--save", "", "--appendonly", "no"]
         self.redis = launch(argv, self._place)
         eventually(self.socket.exists)
+
+    def kill_redis(self) -> None:
+        self.redis.kill()
+        self.redis.wait()
+        self.socket.unlink()
 
     def worker(self, *queues: str) -> subprocess.Popen[bytes]:
         options = ("--pool", "solo", "--queues", ",".join(queues), *QUIET)

@@ -17,7 +17,8 @@ from duebook.model.celery_target import CELERY, CeleryTarget
 from duebook.model.run import Outcome, Progress
 from duebook.model.secret_values import SecretValues
 from duebook.model.target import CommandTarget, EventTarget, HttpTarget, TaskTarget
-from duebook.targets.celery_runs import CeleryRun, CeleryRuns
+from duebook.targets.celery_run import CeleryRun
+from duebook.targets.celery_runs import CeleryRuns
 from duebook.targets.celery_states import began_with
 from duebook.targets.command import perform_command
 from duebook.targets.context import TaskStop

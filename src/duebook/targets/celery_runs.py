@@ -1,5 +1,5 @@
-"""Performs runs with a Celery target: one thread sends their tasks and looks at the records of all
-that are under way, so that waiting needs no thread."""
+"""Performs runs with a Celery target: one thread looks after all of them, so that waiting needs no
+thread; one more talks to the broker and one to the result backend, so that neither holds it up."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final
 
-from duebook.backoff import backoff
 from duebook.errors import Unavailable
-from duebook.model.celery_target import CeleryTarget, celery_task_id
+from duebook.model.celery_target import celery_task_id
 from duebook.model.fate import HAND_BACK
 from duebook.model.run import Outcome
-from duebook.targets.celery_link import NotSent
+from duebook.targets.celery_broker import MaybeSent, NotSent
 from duebook.targets.celery_states import CeleryEnd, CeleryRecord, next_step, takeover_note
+from duebook.targets.celery_works import Connected, Looked, Marked, Revoked, Sent, asking, sending
+from duebook.targets.lane import Lane, in_a_thread
 from duebook.targets.log_fields import about
+from duebook.targets.outages import Outages
 from duebook.targets.outcomes import stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from duebook.model.run import Claim
-    from duebook.targets.celery_link import AnyCelery
-    from duebook.targets.context import TaskStop
+    from duebook.targets.celery_link import AnyBroker, AnyCelery, AnyResults
+    from duebook.targets.celery_run import CeleryRun
 
-__all__ = ["CeleryReports", "CeleryRun", "CeleryRuns"]
+__all__ = ["CeleryRuns"]
 
 log = logging.getLogger(__name__)
 
@@ -35,60 +37,28 @@ LOOK_EVERY: Final = 0.2
 LOOK_PART: Final = 10
 """Looking takes at most one part in so many of the time."""
 LONGEST_LOOK: Final = 5.0
-
-
-class CeleryReports(Protocol):
-    """The log of a run."""
-
-    def line(self, stream: Literal["stdout", "stderr"], text: str) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class CeleryRun:
-    """One run, and whom to tell of its end."""
-
-    __slots__ = (
-        *("_open", "_reports", "claim", "ended", "is_prepared"),
-        *("is_taken_over", "phase", "stop", "task_id", "was_tried"),
-    )
-
-    def __init__(
-        self,
-        claim: Claim,
-        stop: TaskStop,
-        open_reports: Callable[[Claim], CeleryReports],
-        ended: Callable[[Claim, Outcome], None],
-        is_prepared: bool = False,
-    ) -> None:
-        self.claim = claim
-        self.stop = stop
-        self._open = open_reports
-        self._reports: CeleryReports | None = None
-        self.ended = ended
-        self.is_prepared = is_prepared
-        """whether its values are filled in"""
-        self.phase: Literal["new", "asking", "sending", "unmarked", "waiting"] = "new"
-        self.task_id = ""
-        self.is_taken_over = False
-        """whether its task is that of an earlier attempt, whose node was lost or has left"""
-        self.was_tried = False
-        """whether its task may have been sent"""
-
-    @property
-    def reports(self) -> CeleryReports:
-        """Opened with what the claim knows by then: it hides the secrets of the run."""
-        if self._reports is None:
-            self._reports = self._open(self.claim)
-        return self._reports
-
-    @property
-    def target(self) -> CeleryTarget:
-        target = self.claim.spec.target
-        assert isinstance(target, CeleryTarget)  # noqa: S101 - the performer has looked
-        return target
+SENT_TOGETHER: Final = 100
+"""Tasks that are sent before it is asked again what is to be revoked."""
+REVOKE_WITHIN: Final = 2.0
+"""Seconds that the end of a run waits for its task to be revoked."""
+HAND_BACK_WITHIN: Final = 1.0
+"""Seconds that a run which is handed back waits for the broker and for the mark."""
+ASK_AFTER: Final = 5.0
+"""Seconds that workers have, once a broker is back, to begin what it may have got before."""
+WORTH_TELLING: Final = 1.0
+"""Seconds that a broker out of reach has delayed a task."""
+PATIENCE: Final = {"broker": 60.0, "backend": 30.0}
+"""Seconds without a sign, after which another thread takes over: for those brokers and backends
+whose calls have no bound of their own."""
+MOST_REVOKES: Final = 10_000
+"""Tasks that are revoked when the broker is back."""
+_ASKED: Final = ("asking", "unmarked", "waiting")
+_NAMES: Final = {"broker": "broker", "backend": "result backend"}
+_NO_BROKER: Final = "the broker of Celery could not be reached"
+_SERVICE: Final = {"new": "books", "sending": "broker", "doubtful": "broker"} | dict.fromkeys(
+    _ASKED, "backend"
+)
+"""What a run waits for, by its phase."""
 
 
 class CeleryRuns:
@@ -103,6 +73,7 @@ class CeleryRuns:
         began_with: Callable[[Claim], int],
         tell: Callable[[Claim, str], None],
         monotonic: Callable[[], float] = time.monotonic,
+        begin_thread: Callable[[str, Callable[[], None]], None] | None = in_a_thread,
     ) -> None:
         self._celery = celery
         self._prepare = prepare
@@ -115,12 +86,27 @@ class CeleryRuns:
         self._closed = False
         self._thread: threading.Thread | None = None
         self._closers = ThreadPoolExecutor(2, thread_name_prefix="duebook-closer")
+        lent = self._wake, monotonic, begin_thread
+        self._broker: Lane[AnyBroker] = Lane("celery-broker", celery.broker, *lent)
+        self._backend: Lane[AnyResults] = Lane("celery-results", celery.results, *lent)
+        self._outages = Outages(monotonic)
         self._runs: dict[CeleryRun, None] = {}
         """in the order in which they came"""
-        self._failures: dict[str, int] = {}
-        """how often in a row the books, the broker and the backend were out of reach"""
-        self._next_at: dict[str, float] = {}
-        """when each of them is tried again"""
+        self._batch: list[CeleryRun] = []
+        """those that the thread of the broker has"""
+        self._asked: list[CeleryRun] = []
+        """those that the thread of the backend has"""
+        self._marks: dict[str, CeleryRun] = {}
+        """tasks that were sent, until the backend knows"""
+        self._revokes: dict[str, bool] = {}
+        """tasks that workers should drop, until the broker knows; whether also those that run"""
+        self._look_at = 0.0
+
+    @property
+    def unreachable(self) -> str | None:
+        """Why tasks cannot be sent, or their ends not be seen; from any thread."""
+        reasons = self._outages.reasons
+        return reasons.get("broker") or reasons.get("backend")
 
     def begin(self, runs: Iterable[CeleryRun]) -> None:
         """From any thread."""
@@ -148,6 +134,8 @@ class CeleryRuns:
         self._wake()
         if thread is not None:
             thread.join(timeout)
+        self._broker.close()
+        self._backend.close()
         self._closers.shutdown(wait=False)
 
     def _wake(self) -> None:
@@ -170,38 +158,57 @@ class CeleryRuns:
                 wait = 1.0
 
     def step(self) -> float | None:
-        """Do what can be done now; returns in how many seconds there is more, None: when woken."""
+        """Do what can be done now, without waiting for Celery; returns in how many seconds there is
+        more, None: when woken."""
         with self._woken:
             self._runs |= dict.fromkeys(self._new)
             self._new = []
+        self._hear()
         for run in [run for run in self._runs if run.stop.reason is not None]:
             self._stop(run)
         self._start()
-        self._send()
-        self._look()
-        if not self._runs:
-            return None
-        now = self._monotonic()
-        waits = [self._next_at.get(part, 0.0) - now for part in self._parts()]
-        return max(min(waits), 0.0)
+        self._use_broker()
+        self._hear()
+        self._use_backend()
+        self._hear()
+        self._end_revoked()
+        self._note_outages()
+        return max(min(waits), 0.0) if (waits := list(self._pauses())) else None
 
-    def _parts(self) -> set[str]:
-        """What the runs wait for."""
-        parts = {"new": "books", "sending": "broker"}
-        return {parts.get(run.phase, "backend") for run in self._runs}
+    def _pauses(self) -> Iterator[float]:
+        """Seconds until each thing that is foreseen; what threads do wakes this one."""
+        waiting = [run for run in self._runs if run.asks_at is None]
+        wanted = {_SERVICE[run.phase] for run in waiting if run.phase in _SERVICE}
+        if "books" in wanted:
+            yield self._outages.wait("books")
+        if self._broker.is_free and ("broker" in wanted or self._revokes):
+            yield self._outages.wait("broker")
+        if self._backend.is_free and "backend" in wanted:
+            look = 0.0 if self._marks else self._look_at - self._monotonic()
+            yield max(self._outages.wait("backend"), look)
+        for part, lane in self._lanes():
+            if (late := lane.waits_for(PATIENCE[part])) is not None:
+                yield late
+        for run in self._runs:
+            for moment in (run.ends_by, run.asks_at):
+                if moment is not None:
+                    yield moment - self._monotonic()
+
+    def _lanes(self) -> tuple[tuple[str, Lane[AnyBroker] | Lane[AnyResults]], ...]:
+        return ("broker", self._broker), ("backend", self._backend)
 
     def _in(self, *phases: str) -> list[CeleryRun]:
         return [run for run in self._runs if run.phase in phases]
 
     def _start(self) -> None:
         """Find out what each new run sends, or what an earlier attempt has sent."""
-        for run in self._in("new") if self._may("books") else ():
+        for run in self._in("new") if self._outages.may("books") else ():
             try:
                 number = self._began_with(run.claim)
             except Unavailable as error:
-                self._failed("books", error, ())
+                self._outages.failed("books", str(error))
                 return
-            self._reached("books")
+            self._outages.reached("books")
             run.task_id = celery_task_id(run.claim.run.id, number)
             ready = run.claim if run.is_prepared else self._prepare(run.claim)
             if isinstance(ready, Outcome):
@@ -209,94 +216,212 @@ class CeleryRuns:
                 continue
             run.claim = ready
             run.is_taken_over = number != run.claim.run.attempt
-            if run.is_taken_over and self._celery.waits and run.target.wait:
-                run.phase = "asking"
-                continue
             if run.is_taken_over:
-                self._told(run, takeover_note("send", run.task_id, waits=False))
+                self._doubt(run)
+            else:
+                run.phase = "sending"
+
+    def _doubt(self, run: CeleryRun) -> None:
+        """Its task may have been sent: ask the backend, where there is one."""
+        run.phase, run.asks_at = "asking", None
+        if not self._celery.waits or not run.target.wait:
+            self._told(run, takeover_note("send", run.task_id, run.doubt, waits=False))
+            self._send_again(run)
+
+    def _send_again(self, run: CeleryRun) -> None:
+        if run.is_maybe_sent and run.claim.spec.max_takeovers == 0:
+            told = f"cannot know whether Celery task {run.task_id} was sent: the broker failed"
+            self._end(run, Outcome("failed", "not_sent", f"{told}, and max_takeovers is 0"))
+        else:
             run.phase = "sending"
 
-    def _send(self) -> None:
-        for run in self._in("sending") if self._may("broker") else ():
-            run.was_tried = True
-            values = run.claim.payload if run.target.kwargs is None else run.target.kwargs
-            bare = not run.claim.secret_values
-            try:
-                is_marked = self._celery.send(
-                    run.target, values, run.task_id, bare, run.claim.traceparent
-                )
-            except Unavailable as error:
-                self._failed("broker", error, self._in("sending"))
-                return
-            except NotSent as error:
-                told = f"Celery did not take the task: {error}"
-                self._end(run, Outcome("failed", "not_sent", told))
-                continue
-            self._reached("broker")
-            run.reports.note(f"sent {run.target.task} to Celery as {run.task_id}")
-            if self._celery.waits and run.target.wait:
-                run.phase = "waiting" if is_marked else "unmarked"
-                continue
-            if run.target.wait:
-                run.reports.note("the run ends here, because the app has no result backend")
-            self._end(run, Outcome("succeeded"))
+    def _use_broker(self) -> None:
+        """Have tasks revoked and sent."""
+        ready = [run for run in self._in("sending") if run.stop.reason is None][:SENT_TOGETHER]
+        doubtful = self._in("doubtful")
+        for run in doubtful:
+            if run.asks_at is not None and self._monotonic() >= run.asks_at:
+                self._doubt(run)
+        is_missed = any(run.asks_at is None for run in doubtful)
+        is_wanted = bool(ready or self._revokes or is_missed)
+        if not is_wanted or not self._broker.is_free or not self._outages.may("broker"):
+            return
+        for run in ready:
+            run.was_tried = run.is_in_hand = True
+        self._batch = ready
+        revokes = dict(self._revokes)
+        self._broker.begin(lambda broker: sending(broker, revokes, ready))
 
-    def _look(self) -> None:
-        """At the records of all tasks that are under way."""
-        asked = self._in("asking", "unmarked", "waiting")
-        if not asked or not self._may("backend"):
+    def _use_backend(self) -> None:
+        """Have marks left, and look at the records of all tasks that are under way."""
+        asked = self._in(*_ASKED) if self._monotonic() >= self._look_at else []
+        is_wanted = bool(asked or self._marks)
+        if not is_wanted or not self._backend.is_free or not self._outages.may("backend"):
             return
-        began = self._monotonic()
-        try:
-            records = self._celery.look([run.task_id for run in asked])
-        except Unavailable as error:
-            self._failed("backend", error, asked)
+        marks, ids = list(self._marks), [run.task_id for run in asked]
+        self._asked = asked
+        self._backend.begin(lambda results: asking(results, marks, ids, self._monotonic))
+
+    def _hear(self) -> None:
+        """What the two threads have found out."""
+        for part, lane in self._lanes():
+            try:
+                for news in lane.take():
+                    self._reached(part)
+                    self._heard(news)
+                late = lane.waits_for(PATIENCE[part])
+                if late is not None and late <= 0:
+                    lane.give_up()
+                    raise MaybeSent(
+                        f"the {_NAMES[part]} of Celery has not answered for {PATIENCE[part]:.0f} s"
+                    )
+            except Unavailable as error:
+                self._outages.failed(part, str(error))
+                if part == "broker":
+                    self._take_back(in_doubt=isinstance(error, MaybeSent))
+        if not self._broker.is_busy:
+            self._take_back(in_doubt=False)
+
+    def _reached(self, part: str) -> None:
+        if self._outages.reached(part):
+            for run in self._runs:
+                run.told_of.discard(part)
+
+    def _heard(self, news: Connected | Sent | Revoked | Marked | Looked) -> None:
+        match news:
+            case Connected():
+                for run in self._in("doubtful"):
+                    run.asks_at = run.asks_at or self._monotonic() + ASK_AFTER
+            case Sent(run, error):
+                self._was_sent(run, error)
+            case Revoked(ids):
+                for task_id in ids:
+                    self._revokes.pop(task_id, None)
+            case Marked(task_id, is_marked):
+                run_marked = self._marks.pop(task_id, None)
+                if is_marked and run_marked is not None and run_marked.phase == "unmarked":
+                    run_marked.phase = "waiting"
+            case Looked():
+                self._follow_all(news)
+
+    def _follow_all(self, looked: Looked) -> None:
+        pause = min(max(looked.seconds * LOOK_PART, LOOK_EVERY), LONGEST_LOOK)
+        self._look_at = self._monotonic() + pause
+        for run in self._asked:
+            if self._is_at(run, *_ASKED):
+                self._follow(run, looked.records.get(run.task_id, CeleryRecord()))
+
+    def _take_back(self, in_doubt: bool) -> None:
+        """What the thread of the broker had and has not sent; `in_doubt`: the run with which it has
+        begun may have been."""
+        for run in self._batch:
+            if in_doubt and run.is_in_hand and run.is_begun and self._is_at(run, "sending"):
+                run.is_maybe_sent, run.phase = True, "doubtful"
+            run.is_in_hand = run.is_begun = False
+        self._batch = []
+
+    def _is_at(self, run: CeleryRun, *phases: str) -> bool:
+        return run in self._runs and run.phase in phases
+
+    def _was_sent(self, run: CeleryRun, error: NotSent | None) -> None:
+        run.is_in_hand = False
+        if not self._is_at(run, "sending"):  # it was stopped meanwhile, and its task is revoked
             return
-        self._reached("backend")
-        now = self._monotonic()
-        pause = min(max((now - began) * LOOK_PART, LOOK_EVERY), LONGEST_LOOK)
-        self._next_at["backend"] = now + pause
-        for run in asked:
-            self._follow(run, records.get(run.task_id, CeleryRecord()))
+        if error is not None:
+            told = f"Celery did not take the task: {error}"
+            self._end(run, Outcome("failed", "not_sent", told))
+            return
+        run.reports.note(f"sent {run.target.task} to Celery as {run.task_id}")
+        late = 0.0 if run.held_since is None else self._monotonic() - run.held_since
+        if late >= WORTH_TELLING and not run.is_maybe_sent:
+            self._told(run, f"sent {late:.0f} s late: {_NO_BROKER}")
+        if self._celery.waits and run.target.wait:
+            run.phase = "unmarked"
+            self._marks[run.task_id] = run
+            return
+        if run.target.wait:
+            run.reports.note("the run ends here, because the app has no result backend")
+        self._end(run, Outcome("succeeded"))
 
     def _follow(self, run: CeleryRun, record: CeleryRecord) -> None:
         assert run.phase in ("asking", "unmarked", "waiting")  # noqa: S101 - others are not asked
         may_have_timed_out = run.is_taken_over and run.claim.spec.timeout is not None
         step = next_step(run.phase, record, run.task_id, may_have_timed_out)
         if run.phase == "asking":
-            self._told(run, takeover_note(step, run.task_id))
+            self._told(run, takeover_note(step, run.task_id, run.doubt))
         if isinstance(step, CeleryEnd):
             if step.traceback:
                 run.reports.line("stderr", step.traceback.rstrip("\n"))
             if step.note:
                 run.reports.note(step.note)
             self._end(run, step.outcome)
-            return
-        if step == "send":
-            run.phase = "sending"
+        elif step == "send":
+            self._send_again(run)
         elif run.phase == "asking" or record.state is not None:
             run.phase = "waiting"
         run.was_tried = True
 
     def _stop(self, run: CeleryRun) -> None:
         """A run that is handed back leaves its task to the next attempt; others have it revoked."""
+        if run.outcome is not None:
+            return
         run.stop.seen = True
         outcome = stopped(run.stop, None)
         assert outcome is not None  # noqa: S101 - it was asked to stop
-        may_run = run.was_tried or run.phase == "asking"
-        if may_run and outcome.reason not in HAND_BACK:
-            self._revoke(run)
-        self._end(run, outcome)
-
-    def _revoke(self, run: CeleryRun) -> None:
-        kills = run.target.terminate
-        try:
-            self._celery.revoke(run.task_id, kills)
-        except Unavailable as error:
-            run.reports.note(f"Celery task {run.task_id} could not be revoked: {error}")
+        if outcome.reason in HAND_BACK:
+            if not self._is_about_to_be_marked(run):
+                self._end(run, outcome)
             return
-        how = "with terminate" if kills else "without terminate, so it continues if it has started"
-        run.reports.note(f"Celery task {run.task_id} was revoked {how}")
+        if not run.was_tried and run.phase != "asking":
+            self._end(run, outcome)
+            return
+        if len(self._revokes) >= MOST_REVOKES:
+            dropped = next(iter(self._revokes))
+            del self._revokes[dropped]
+            log.warning("Celery task %s was not revoked: %s", dropped, self.unreachable)
+        self._revokes[run.task_id] = run.target.terminate
+        run.phase, run.outcome = "revoking", outcome
+        run.ends_by = self._monotonic() + REVOKE_WITHIN
+
+    def _is_about_to_be_marked(self, run: CeleryRun) -> bool:
+        """Whether the next attempt could not know what this one is doing: wait a moment."""
+        if not run.is_in_hand and run.task_id not in self._marks:
+            return False
+        if run.ends_by is None:
+            run.ends_by = self._monotonic() + HAND_BACK_WITHIN
+        return self._monotonic() < run.ends_by and self.unreachable is None
+
+    def _end_revoked(self) -> None:
+        """The runs whose tasks are revoked, or that no longer wait for it."""
+        for run in self._in("revoking"):
+            assert run.outcome is not None  # noqa: S101 - with that phase
+            assert run.ends_by is not None  # noqa: S101
+            reason = self._outages.reasons.get("broker")
+            if run.task_id not in self._revokes:
+                kills = run.target.terminate
+                how = "with" if kills else "without terminate, so it continues if it has started"
+                how = f"{how} terminate" if kills else how
+                run.reports.note(f"Celery task {run.task_id} was revoked {how}")
+            elif reason is not None or self._monotonic() >= run.ends_by:
+                why = reason or "the broker of Celery has not answered yet"
+                told = f"Celery task {run.task_id} could not be revoked: {why}"
+                run.reports.note(f"{told}; trying again until this node stops")
+            else:
+                continue
+            self._end(run, run.outcome)
+
+    def _note_outages(self) -> None:
+        """The log of each run says once that it waits for a service out of reach."""
+        reasons = self._outages.reasons
+        if not reasons.keys() & _NAMES.keys():
+            return
+        for run in self._runs:
+            part = _SERVICE.get(run.phase, "")
+            if part in _NAMES and part in reasons and part not in run.told_of:
+                run.told_of.add(part)
+                run.reports.note(f"{reasons[part]}; trying again")
+                if part == "broker" and run.held_since is None:
+                    run.held_since = self._monotonic()
 
     def _told(self, run: CeleryRun, text: str) -> None:
         run.reports.note(text)
@@ -308,6 +433,7 @@ class CeleryRuns:
     def _end(self, run: CeleryRun, outcome: Outcome) -> None:
         """Closing the log may wait for the books, which the other runs need not."""
         self._runs.pop(run, None)
+        self._marks.pop(run.task_id, None)
         self._closers.submit(self._close, run, outcome)
 
     def _close(self, run: CeleryRun, outcome: Outcome) -> None:
@@ -321,20 +447,3 @@ class CeleryRuns:
             log.exception(told, run.claim.run.id, extra=about(run.claim))
         finally:
             run.ended(run.claim, outcome)
-
-    def _may(self, part: str) -> bool:
-        return self._monotonic() >= self._next_at.get(part, 0.0)
-
-    def _failed(self, part: str, error: Unavailable, runs: Sequence[CeleryRun]) -> None:
-        """Tried again after a while; the logs of the runs say so once."""
-        failures = self._failures[part] = self._failures.get(part, 0) + 1
-        self._next_at[part] = self._monotonic() + backoff(failures, 0.5)
-        if failures == 1:
-            log.warning("%s; trying again", error)
-            for run in runs:
-                run.reports.note(f"{error}; trying again")
-
-    def _reached(self, part: str) -> None:
-        if self._failures.pop(part, 0):
-            log.warning("the %s can be reached again", part)
-        self._next_at.pop(part, None)

@@ -97,15 +97,16 @@ def end_of(record: CeleryRecord, task_id: str) -> CeleryEnd | None:
     return None
 
 
-def takeover_note(step: Step, task_id: str, waits: bool = True) -> str:
-    """What a takeover found out, for the log and for `explain`."""
+def takeover_note(step: Step, task_id: str, doubt: str = "taken over", waits: bool = True) -> str:
+    """What was found out about a task that may have been sent, for the log and for `explain`;
+    `doubt` is why."""
     if step == "wait":
-        return f"taken over: waiting for Celery task {task_id}, which was sent before"
+        return f"{doubt}: waiting for Celery task {task_id}, which was sent before"
     if step != "send":
-        return f"taken over: Celery task {task_id} had already ended"
+        return f"{doubt}: Celery task {task_id} had already ended"
     why = "the result backend has no record of it" if waits else "the app has no result backend"
     return (
-        f"taken over: cannot know whether Celery task {task_id} was sent before, because {why}; "
+        f"{doubt}: cannot know whether Celery task {task_id} was sent before, because {why}; "
         "sent, so it may run twice"
     )
 

@@ -1,8 +1,9 @@
-"""What a message to Celery carries, in a broker in memory."""
+"""What a message to Celery carries, in a broker in memory; brokers that do not answer."""
 
 from __future__ import annotations
 
 import socket
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -11,6 +12,7 @@ from opentelemetry.trace import get_current_span
 
 from duebook.errors import Unavailable
 from duebook.model.target import load_target
+from duebook.targets.celery_broker import MaybeSent
 from duebook.targets.celery_link import CeleryLink
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated:DeprecationWarning")
 
+TARGET = cast("CeleryTarget", load_target({"celery": "some.task"}))
 HEADER = f"00-{7:032x}-{9:016x}-01"
 
 
@@ -33,7 +36,7 @@ def app() -> Iterator[Celery]:
 def sent(app: Celery, traceparent: str | None, **parts: Any) -> dict[str, Any]:
     """The headers of the message of a task."""
     target = cast("CeleryTarget", load_target({"celery": "proj.add", "args": [1], **parts}))
-    CeleryLink(app).send(target, {}, "r-1", True, traceparent)
+    CeleryLink(app).broker().send(target, {}, "r-1", True, traceparent)
     with app.connection_for_read() as connection:
         message = connection.default_channel.basic_get("celery")
     return dict(message.headers)
@@ -67,24 +70,94 @@ def test_what_the_program_does_while_it_publishes_belongs_to_the_attempt(
     assert [(span.trace_id, span.span_id) for span in spans] == [(7, 9)]
 
 
-@pytest.mark.parametrize("work", ["send", "revoke"])
+def test_tasks_are_revoked_in_one_message_that_workers_understand(app: Celery) -> None:
+    """As Celery's own `control.revoke` sends it."""
+    found = []
+    with app.connection_for_write() as connection:
+        node = app.control.mailbox(connection).Node("worker", channel=connection.default_channel)
+        node.handlers["revoke"] = lambda _state, **given: found.append(given)
+        consumer = node.listen()
+        CeleryLink(app).broker().revoke(["r-1", "s-1"], terminate=True)
+        app.control.revoke(["r-1", "s-1"], terminate=True, connection=connection)
+        connection.drain_events(timeout=5)
+        connection.drain_events(timeout=5)
+        consumer.cancel()
+    assert found == [{"task_id": ["r-1", "s-1"], "terminate": True, "signal": "SIGTERM"}] * 2
+
+
+@pytest.fixture
+def place() -> Iterator[str]:
+    """Bound and not listening: nobody else takes the port, and connections are refused."""
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{deaf.getsockname()[1]}"
+
+
+@pytest.fixture
+def black_hole() -> Iterator[str]:
+    """Connections are accepted, and nothing is ever answered."""
+    with socket.socket() as hole:
+        hole.bind(("127.0.0.1", 0))
+        hole.listen()
+        yield f"127.0.0.1:{hole.getsockname()[1]}"
+
+
+WORKS: dict[str, Callable[[CeleryLink], object]] = {
+    "send": lambda link: link.broker().send(TARGET, {}, "r-1", bare=True),
+    "revoke": lambda link: link.broker().revoke(["r-1"], terminate=False),
+    "connect": lambda link: link.broker().connect(),
+    "look": lambda link: link.results().look(["r-1"]),
+    "mark": lambda link: link.results().mark("r-1"),
+}
+
+
+@pytest.mark.parametrize("work", ["send", "revoke", "connect"])
 def test_a_broker_that_is_down_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch, work: str
+    monkeypatch: pytest.MonkeyPatch, place: str, work: str
 ) -> None:
-    """One thread serves all runs: it is the one that tries again, later."""
     pauses: list[float] = []
     monkeypatch.setattr("kombu.utils.functional.sleep", pauses.append)
-    with socket.socket() as deaf:  # bound and not listening: nobody else takes the port
-        deaf.bind(("127.0.0.1", 0))
-        place = f"amqp://127.0.0.1:{deaf.getsockname()[1]}//"
-        app = Celery("down", broker=place, backend="cache+memory://", set_as_current=False)
-        link = CeleryLink(app)
-        target = cast("CeleryTarget", load_target({"celery": "some.task"}))
-        works: dict[str, Callable[[], object]] = {
-            "send": lambda: link.send(target, {}, "r-1", bare=True),
-            "revoke": lambda: link.revoke("r-1", terminate=False),
-        }
-        with pytest.raises(Unavailable, match="the broker of Celery cannot be reached"):
-            works[work]()
-        app.close()
+    with (
+        linked(f"amqp://{place}//", "cache+memory://") as link,
+        pytest.raises(Unavailable, match="the broker of Celery cannot be reached"),
+    ):
+        WORKS[work](link)
     assert sum(pauses) == 0
+
+
+def test_each_host_of_a_broker_is_tried(place: str) -> None:
+    with linked(f"amqp://{place}//;amqp://{place}//;memory://", "cache+memory://") as link:
+        WORKS["send"](link)
+
+
+@pytest.mark.parametrize("kind", ["redis", "amqp"])
+@pytest.mark.parametrize("work", ["send", "revoke", "connect"])
+def test_a_broker_that_never_answers_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, black_hole: str, kind: str, work: str
+) -> None:
+    for name in ("CONNECT_WITHIN", "ANSWER_WITHIN"):
+        monkeypatch.setattr(f"duebook.targets.celery_broker.{name}", 0.2)
+    with (
+        linked(f"{kind}://{black_hole}//", "cache+memory://") as link,
+        pytest.raises(Unavailable, match="the broker of Celery cannot be reached") as raised,
+    ):
+        WORKS[work](link)
+    assert not isinstance(raised.value, MaybeSent)
+
+
+@pytest.mark.parametrize("work", ["look", "mark"])
+def test_a_backend_that_never_answers_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, black_hole: str, work: str
+) -> None:
+    monkeypatch.setattr("duebook.targets.celery_results.ANSWER_WITHIN", 0.2)
+    with (
+        linked("memory://", f"redis://{black_hole}/0") as link,
+        pytest.raises(Unavailable, match="the result backend of Celery cannot be reached"),
+    ):
+        WORKS[work](link)
+
+
+@contextmanager
+def linked(broker: str, backend: str) -> Iterator[CeleryLink]:
+    with closing(Celery("far", broker=broker, backend=backend, set_as_current=False)) as app:
+        yield CeleryLink(app)

@@ -10,15 +10,16 @@ import pytest
 
 from duebook.errors import Unavailable
 from duebook.model.run import Outcome
-from duebook.targets.celery_link import NotSent
-from duebook.targets.celery_runs import CeleryRun, CeleryRuns
+from duebook.targets.celery_broker import MaybeSent, NotSent
+from duebook.targets.celery_run import CeleryRun
+from duebook.targets.celery_runs import ASK_AFTER, CeleryRuns
 from duebook.targets.celery_states import CeleryRecord
 from duebook.targets.context import TaskStop
 from tests.support.targets import Told, claim_of
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from duebook.model.celery_target import CeleryTarget
     from duebook.model.run import Claim
@@ -39,6 +40,18 @@ class FakeCelery:
         self.down: set[str] = set()
         self.refuses = ""
         self.marks = True
+        self.loses = False
+        """whether the broker fails when it has a task"""
+
+    def broker(self) -> FakeCelery:
+        return self
+
+    def results(self) -> FakeCelery:
+        return self
+
+    def connect(self) -> None:
+        if "broker" in self.down:
+            raise Unavailable("the broker cannot be reached")
 
     def send(
         self,
@@ -47,12 +60,17 @@ class FakeCelery:
         task_id: str,
         bare: bool,
         traceparent: str | None = None,
-    ) -> bool:
+    ) -> None:
         self._reach("broker")
         self.contexts.append(traceparent)
         if self.refuses:
             raise NotSent(self.refuses)
         self.sent.append((target.task, target.args, kwargs, task_id if bare else "***"))
+        if self.loses:
+            raise MaybeSent("the broker does not answer")
+
+    def mark(self, task_id: str) -> bool:
+        self._reach("backend")
         if self.marks:
             self.records.setdefault(task_id, CeleryRecord(is_marked=True))
         return self.marks
@@ -62,9 +80,9 @@ class FakeCelery:
         self.looks.append(len(task_ids))
         return {id_: self.records[id_] for id_ in task_ids if id_ in self.records}
 
-    def revoke(self, task_id: str, terminate: bool) -> None:
+    def revoke(self, task_ids: Sequence[str], terminate: bool) -> None:
         self._reach("broker")
-        self.revoked.append((task_id, terminate))
+        self.revoked += [(task_id, terminate) for task_id in task_ids]
 
     def _reach(self, what: str) -> None:
         if what in self.down:
@@ -84,8 +102,12 @@ class Notes(Told):
 
 
 class World:
-    def __init__(self) -> None:
-        self.celery = FakeCelery()
+    def __init__(
+        self,
+        celery: FakeCelery | None = None,
+        begin_thread: Callable[[str, Callable[[], None]], None] | None = None,
+    ) -> None:
+        self.celery = celery or FakeCelery()
         self.now = 0.0
         self.began = 1
         self.told: list[str] = []
@@ -93,9 +115,8 @@ class World:
         self.ended: dict[str, Outcome] = {}
         self.reports: dict[str, Notes] = {}
         self.stops: dict[str, TaskStop] = {}
-        self.runs = CeleryRuns(
-            self.celery, self._prepared, self._began, self._tell, lambda: self.now
-        )
+        lent = self._prepared, self._began, self._tell, lambda: self.now
+        self.runs = CeleryRuns(self.celery, *lent, begin_thread=begin_thread)
 
     def begin(
         self,
@@ -103,10 +124,10 @@ class World:
         run_id: str = "r",
         attempt: int = 1,
         traceparent: str | None = None,
-        timeout: timedelta | None = None,
+        **policies: Any,
     ) -> None:
         claim = claim_of(target, {"x": 5})
-        claim = claim._replace(spec=replace(claim.spec, timeout=timeout))
+        claim = claim._replace(spec=replace(claim.spec, **policies))
         run = claim.run._replace(id=run_id, attempt=attempt)
         self.stops[run_id], self.reports[run_id] = TaskStop(), Notes()
         claim = claim._replace(run=run, traceparent=traceparent)
@@ -172,8 +193,11 @@ def test_the_trace_context_of_the_attempt_goes_with_the_task(world: World) -> No
 def test_a_thousand_runs_are_looked_at_together_and_not_too_often(world: World) -> None:
     for number in range(1_000):
         world.begin(run_id=f"r{number}")
-    waits = world.step()
-    assert waits == pytest.approx(0.2)
+    while world.step() == 0:
+        pass
+    assert len(world.celery.sent) == 1_000
+    world.celery.looks.clear()
+    assert world.step(0.2) == pytest.approx(0.2)
     world.step()
     assert world.celery.looks == [1_000]
     world.step(0.2)
@@ -358,6 +382,94 @@ def test_a_cancelled_run_ends_although_the_broker_is_out_of_reach(world: World) 
     world.step()
     assert world.end().status == "cancelled"
     assert "could not be revoked" in world.reports["r"].notes
+
+
+def test_a_task_is_revoked_when_the_broker_is_back_although_its_run_has_ended(world: World) -> None:
+    for name in ("r", "s"):
+        world.begin(run_id=name)
+    world.step()
+    world.celery.down = {"broker"}
+    for name in ("r", "s"):
+        world.stops[name].set("cancelled")
+        world.step(0.01)
+    assert [world.end(name).status for name in ("r", "s")] == ["cancelled", "cancelled"]
+    assert world.step(0.01) is not None
+    world.celery.down = set()
+    world.step(10)
+    assert world.celery.revoked == [("r-1", False), ("s-1", False)]
+    assert world.step() is None
+
+
+def test_runs_that_come_while_the_broker_is_out_of_reach_do_not_try_it_and_say_so(
+    world: World,
+) -> None:
+    world.celery.down = {"broker"}
+    world.begin()
+    world.step()
+    world.celery.down = set()
+    world.begin(run_id="s")
+    world.step()
+    assert not world.celery.sent
+    assert world.runs.unreachable == "the broker cannot be reached"
+    assert world.reports["s"].notes == "the broker cannot be reached; trying again"
+    world.step(10)
+    assert [id_ for *_, id_ in world.celery.sent] == ["r-1", "s-1"]
+    assert not world.runs.unreachable
+    assert world.told == ["sent 10 s late: the broker of Celery could not be reached"] * 2
+
+
+def test_a_task_with_which_the_broker_failed_is_asked_for_before_it_is_sent_again(
+    world: World,
+) -> None:
+    world.celery.loses = True
+    world.begin()
+    world.step()
+    assert [id_ for *_, id_ in world.celery.sent] == ["r-1"]
+    world.celery.loses = False
+    world.celery.records["r-1"] = CeleryRecord("SUCCESS", 3)
+    world.step(10)
+    assert not world.ended
+    world.step(ASK_AFTER)
+    assert world.end().output == "3"
+    assert len(world.celery.sent) == 1
+    assert world.told == [
+        "the broker failed while it had the task: Celery task r-1 had already ended"
+    ]
+
+
+def test_a_task_with_which_the_broker_failed_and_that_nobody_knows_is_sent_again(
+    world: World,
+) -> None:
+    world.celery.loses = True
+    world.begin()
+    world.begin(run_id="s")
+    world.step()
+    world.celery.loses = False
+    for _ in range(3):
+        world.step(10)
+    assert [id_ for *_, id_ in world.celery.sent] == ["r-1", "s-1", "r-1"]
+    assert world.told == [
+        "sent 10 s late: the broker of Celery could not be reached",
+        (
+            "the broker failed while it had the task: cannot know whether Celery task r-1 was sent "
+            "before, because the result backend has no record of it; sent, so it may run twice"
+        ),
+    ]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_task_that_must_not_run_twice_is_not_sent_again_when_the_broker_failed_with_it(
+    world: World, waits: bool
+) -> None:
+    world.celery.waits, world.celery.loses = waits, True
+    world.begin(max_takeovers=0)
+    world.step()
+    world.celery.loses = False
+    world.step(10)
+    world.step(ASK_AFTER)
+    assert (world.end().status, world.end().reason) == ("failed", "not_sent")
+    assert "cannot know whether Celery task r-1 was sent" in (world.end().error or "")
+    assert len(world.celery.sent) == 1
 
 
 def test_a_task_that_the_backend_forgot_fails_its_run(world: World) -> None:

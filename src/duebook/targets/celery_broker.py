@@ -1,0 +1,183 @@
+"""Sends and revokes Celery tasks over a connection of its own, on which no call waits for long."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Unavailable, shorten
+from duebook.model.secret import HIDDEN
+from duebook.targets.trace_context import entered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from duebook.model.celery_target import CeleryTarget
+
+__all__ = ["CeleryBroker", "MaybeSent", "NotSent"]
+
+log = logging.getLogger(__name__)
+
+ANSWER_WITHIN: Final = 20
+"""Seconds: a broker that only pauses should not get a task twice; nothing but sending waits."""
+CONNECT_WITHIN: Final = 5.0
+RESTED_FOR: Final = 5.0
+"""Seconds after which a connection is not used again: brokers and firewalls close idle ones, and
+what is written to them may be lost."""
+NEVER: Final = 0
+"""When a request to Celery's workers expires."""
+
+
+class NotSent(Exception):
+    """A task that Celery does not take, however often it is tried."""
+
+
+class MaybeSent(Unavailable):
+    """The broker failed after the task was handed to it."""
+
+
+class CeleryBroker:
+    """Used by one thread."""
+
+    def __init__(
+        self, app: Any, waits: bool, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._app = app
+        self._waits = waits
+        self._monotonic = monotonic
+        self._connection: Any = None
+        self._used_at = 0.0
+
+    def connect(self) -> None:
+        """Raises Unavailable."""
+        with self._connected():
+            pass
+
+    def send(
+        self,
+        target: CeleryTarget,
+        kwargs: dict[str, Any],
+        task_id: str,
+        bare: bool,
+        traceparent: str | None = None,
+    ) -> None:
+        """Publish a task; `bare`: its arguments may be shown; `traceparent` is the W3C context of
+        the attempt, which goes with the message.
+
+        Raises Unavailable when the broker cannot be reached, MaybeSent when it is lost on the way,
+        and NotSent.
+        """
+        options = _options(target) | {"task_id": task_id, "retry": False}
+        context = {} if traceparent is None else {"traceparent": traceparent}
+        task, args = self._app.tasks.get(target.task), list(target.args)
+        # the header is for the worker; nobody would read the subscription to the result that comes
+        # without the option
+        ignored = not (self._waits and target.wait) and bool(getattr(task, "ignore_result", False))
+        options["headers"] = context | dict(target.headers) | {"ignore_result": ignored}
+        options["ignore_result"] = True
+        if not bare:
+            options |= {"argsrepr": HIDDEN, "kwargsrepr": HIDDEN}
+        with self._connected() as connection:
+            options["producer"] = self._app.amqp.Producer(connection, auto_declare=False)
+            try:
+                with entered(traceparent), _reaching(MaybeSent):
+                    if task is None:
+                        self._app.send_task(target.task, args, kwargs, **options)
+                    else:  # with what it declares itself, such as its queue
+                        task.apply_async(args, kwargs, **options)
+            except MaybeSent:
+                raise
+            except Exception as error:
+                told = f"{type(error).__name__}: {shorten(str(error), 500)}"
+                raise NotSent(told) from error
+
+    def revoke(self, task_ids: Sequence[str], terminate: bool) -> None:
+        """Ask the workers not to start tasks, or to kill them; raises Unavailable.
+
+        Celery's own `control.revoke` would wait until the broker is back, for ever.
+        """
+        mailbox = self._app.control.mailbox
+        request = {"task_id": list(task_ids), "terminate": terminate, "signal": "SIGTERM"}
+        message = {"method": "revoke", "arguments": request, "destination": None}
+        with self._connected() as connection, _reaching(Unavailable, every=True):
+            producer = self._app.amqp.Producer(connection, auto_declare=False)
+            producer.publish(
+                message | {"pattern": None, "matcher": None},
+                exchange=mailbox.exchange.name,
+                declare=[mailbox.exchange],
+                headers={"clock": mailbox.clock.forward(), "expires": NEVER},
+                serializer=mailbox.serializer,
+                retry=False,
+            )
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        """A connection that was in use a moment ago, or a new one; one that fails is given up."""
+        if self._monotonic() - self._used_at > RESTED_FOR:
+            self._drop()
+        try:
+            with _reaching(Unavailable):
+                if self._connection is None:
+                    self._connection = self._new_connection()
+                    hosts = len(self._connection.alt)
+                    once = {"max_retries": hosts, "interval_start": 0, "interval_step": 0}
+                    self._connection.ensure_connection(**once)
+                _ = self._connection.default_channel
+            yield self._connection
+            self._used_at = self._monotonic()
+        except BaseException:
+            self._drop()
+            raise
+
+    def _new_connection(self) -> Any:
+        conf = self._app.conf
+        within = min(conf.broker_connection_timeout or CONNECT_WITHIN, CONNECT_WITHIN)
+        connection = self._app.connection_for_write(connect_timeout=within)
+        kind = connection.transport.driver_type
+        asked = connection.transport_options  # by the app, which counts more
+        connection.transport_options = {"max_retries": 0} | _bounds(kind) | asked
+        return connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        try:
+            connection.collect(CONNECT_WITHIN)
+        except Exception as error:
+            log.debug("a connection to the broker of Celery did not close: %s", error)
+
+
+def _bounds(kind: str) -> dict[str, Any]:
+    """Of the calls of a kind of broker; those of others end when their thread is given up."""
+    if kind == "redis":
+        return {"socket_timeout": ANSWER_WITHIN, "socket_connect_timeout": CONNECT_WITHIN}
+    if kind == "amqp":  # unconfirmed, what is written to a dead connection would count as sent
+        times = dict.fromkeys(("read_timeout", "write_timeout"), ANSWER_WITHIN)
+        return times | {"confirm_publish": True}
+    return {}
+
+
+def _options(target: CeleryTarget) -> dict[str, Any]:
+    """How the message is sent, as Celery calls that; what is not given is up to the app."""
+    words = {part: getattr(target, part) for part in ("queue", "exchange", "routing_key")}
+    times = {p: getattr(target, p) for p in ("expires", "time_limit", "soft_time_limit")}
+    seconds = {part: length.total_seconds() for part, length in times.items() if length}
+    given = {part: value for part, value in words.items() if value is not None}
+    return given | seconds | ({} if target.priority is None else {"priority": target.priority})
+
+
+@contextmanager
+def _reaching(raised: type[Unavailable], every: bool = False) -> Iterator[None]:
+    """Raises what is asked for what says nothing about the work; `every`: whatever goes wrong."""
+    from kombu.exceptions import OperationalError
+
+    try:
+        yield
+    except Exception as error:
+        if not every and not isinstance(error, OperationalError | OSError):
+            raise
+        told = shorten(str(error) or type(error).__name__, 200)
+        raise raised(f"the broker of Celery cannot be reached: {told}") from error

@@ -1,0 +1,105 @@
+"""One run with a Celery target: how far its task has come, and whom to tell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from duebook.model.celery_target import CeleryTarget
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from duebook.model.run import Claim, Outcome
+    from duebook.targets.context import TaskStop
+
+__all__ = ["CeleryReports", "CeleryRun", "Phase"]
+
+Phase = Literal[
+    "new", "sending", "doubtful", "asking", "unmarked", "waiting", "revoking"
+]  # doubtful: the broker failed with its task, and is not back; the others follow in this order
+
+
+class CeleryReports(Protocol):
+    """The log of a run."""
+
+    def line(self, stream: Literal["stdout", "stderr"], text: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class CeleryRun:
+    """One run, and whom to tell of its end."""
+
+    __slots__ = (
+        *(
+            "_open",
+            "_reports",
+            "asks_at",
+            "claim",
+            "ended",
+            "ends_by",
+            "held_since",
+            "is_begun",
+            "is_in_hand",
+        ),
+        *("is_maybe_sent", "is_prepared", "is_taken_over", "outcome", "phase", "stop", "task_id"),
+        *("told_of", "was_tried"),
+    )
+
+    def __init__(
+        self,
+        claim: Claim,
+        stop: TaskStop,
+        open_reports: Callable[[Claim], CeleryReports],
+        ended: Callable[[Claim, Outcome], None],
+        is_prepared: bool = False,
+    ) -> None:
+        self.claim = claim
+        self.stop = stop
+        self._open = open_reports
+        self._reports: CeleryReports | None = None
+        self.ended = ended
+        self.is_prepared = is_prepared
+        """whether its values are filled in"""
+        self.phase: Phase = "new"
+        self.task_id = ""
+        self.is_taken_over = False
+        """whether its task is that of an earlier attempt, whose node was lost or has left"""
+        self.was_tried = False
+        """whether its task may have been sent"""
+        self.is_in_hand = False
+        """whether the thread of the broker has it, which may be about to send it"""
+        self.is_begun = False
+        """whether that thread has begun to"""
+        self.is_maybe_sent = False
+        """whether the broker failed when it had its task"""
+        self.asks_at: float | None = None
+        """when it is asked whether it was"""
+        self.told_of: set[str] = set()
+        """the services of which its log says that they are out of reach"""
+        self.held_since: float | None = None
+        """when it first waited for a broker that is out of reach"""
+        self.outcome: Outcome | None = None
+        """how it ends once its task is revoked"""
+        self.ends_by: float | None = None
+        """when it no longer waits for that"""
+
+    @property
+    def reports(self) -> CeleryReports:
+        """Opened with what the claim knows by then: it hides the secrets of the run."""
+        if self._reports is None:
+            self._reports = self._open(self.claim)
+        return self._reports
+
+    @property
+    def target(self) -> CeleryTarget:
+        target = self.claim.spec.target
+        assert isinstance(target, CeleryTarget)  # noqa: S101 - the performer has looked
+        return target
+
+    @property
+    def doubt(self) -> str:
+        """Why its task may have been sent before, for its log."""
+        return "the broker failed while it had the task" if self.is_maybe_sent else "taken over"
