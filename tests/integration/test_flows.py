@@ -6,16 +6,14 @@ import itertools
 import json
 import re
 import signal
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
-from duebook.book.flow_registry import FlowRegistry
 from duebook.cli.output import run_name
 from duebook.errors import NotFound
-from duebook.flows.sync import FlowSync
-from tests.support.flow_worlds import ended, log_of, steps, write_flow
+from tests.support.flow_worlds import ended, log_of, register, steps, write_flow
 from tests.support.nodes import LEASE, ROOT, World, open_world
 from tests.support.waiting import eventually
 
@@ -53,15 +51,6 @@ MOSTLY_ON_A_FILE = pytest.mark.parametrize(
 )
 """What a flow does with its steps is the same on both databases, says tests/conformance; and that
 nodes are killed at it on PostgreSQL, tests/chaos/test_flows.py."""
-
-
-def register(world: World, path: Path) -> None:
-    """Put the flows of a directory on the books."""
-    registry = FlowRegistry(world.book.store, "default", timedelta(days=1))
-    registry.hold([path.name])
-    sync = FlowSync([path], registry)
-    for moment in range(3):
-        sync.step(float(moment))
 
 
 def runs_of(world: World, name: str, limit: int = 20) -> list[Run]:

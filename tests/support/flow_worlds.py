@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
+
+from duebook.book.flow_registry import FlowRegistry
+from duebook.flows.sync import FlowSync
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -10,7 +14,7 @@ if TYPE_CHECKING:
     from duebook.model.run import Run
     from tests.support.nodes import World
 
-__all__ = ["ended", "log_of", "steps", "write_flow"]
+__all__ = ["ended", "log_of", "register", "steps", "write_flow"]
 
 
 def write_flow(world: World, name: str, text: str) -> Path:
@@ -31,3 +35,12 @@ def steps(world: World, run: Run) -> dict[str, Run]:
 
 def log_of(world: World, run: Run) -> list[str]:
     return [line.text for _, line in world.book.runs.log(run.id)]
+
+
+def register(world: World, path: Path) -> None:
+    """Put the flows of a directory on the books."""
+    registry = FlowRegistry(world.book.store, "default", timedelta(days=1))
+    registry.hold([path.name])
+    sync = FlowSync([path], registry)
+    for moment in range(3):
+        sync.step(float(moment))

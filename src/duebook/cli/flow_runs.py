@@ -27,7 +27,7 @@ from duebook.errors import NotFound, printable
 from duebook.flows.problems import Problem
 from duebook.model.codec import encode
 from duebook.model.flow_target import FLOW_QUEUE
-from duebook.timetext import relative
+from duebook.timetext import format_duration, relative
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -122,6 +122,7 @@ def show_command(name: str, as_json: bool) -> None:
                 ("starts", view.starts or "manually"),
                 ("stops", view.stops or ""),
                 ("restarts", view.restarts or ""),
+                ("stops by", _how_it_stops(view)),
                 ("params", ", ".join(param["name"] for param in view.params)),
             ]
         )
@@ -381,6 +382,14 @@ def _print_problems(book: Client, view: FlowView) -> None:
     if view.problem and not found:
         click.echo(printable(view.problem))
     click.echo()
+
+
+def _how_it_stops(view: FlowView) -> str:
+    """What its file says about signals and about the time until SIGKILL."""
+    told = [f"{s['stop_signal']} for {s['name']}" for s in view.steps if "stop_signal" in s]
+    if view.stop_grace is not None:
+        told.append(f"SIGKILL {format_duration(view.stop_grace)} later")
+    return ", ".join(told)
 
 
 def _print_steps(book: Client, view: FlowView) -> None:

@@ -28,6 +28,7 @@ from duebook.ids import new_id
 from duebook.model.flow import FlowTarget
 from duebook.model.target import CommandTarget, HttpTarget
 from duebook.secret_sources import read_sources
+from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -206,6 +207,7 @@ def _lines(step: DryStep) -> list[tuple[str, str]]:
             lines.append(("runs", step.script or shlex.join(target.argv)))
             lines += [("that is", step.filled)] if step.filled else []
             lines += [("in", target.cwd)] if target.cwd else []
+            lines += [("on stop", stopping)] if (stopping := _on_stop(target)) else []
         case HttpTarget():
             lines.append(("runs", f"{target.method} {target.url}"))
             lines += [("json", _json(target.json))] if target.json is not None else []
@@ -217,6 +219,14 @@ def _lines(step: DryStep) -> list[tuple[str, str]]:
             lines.append(("runs", str(target)))
     lines += [("payload", _json(step.payload))] if step.payload else []
     return lines + [("env", f"{key}={value}") for key, value in step.variables]
+
+
+def _on_stop(target: CommandTarget) -> str:
+    """What its file says about how it is stopped."""
+    parts = [target.stop_signal or ""]
+    if target.stop_grace is not None:
+        parts.append(f"SIGKILL after {format_duration(target.stop_grace)}")
+    return ", ".join(filter(None, parts))
 
 
 def _json(value: Any) -> str:

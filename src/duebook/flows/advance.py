@@ -31,6 +31,11 @@ _HANDLER: Final[dict[str, Event]] = {
     "failed": "failure",
     "cancelled": "abort",
 }
+_MAIL: Final[dict[str, Event]] = {
+    "succeeded": "success_mail",
+    "partial": "success_mail",
+    "failed": "failure_mail",
+}
 _INIT: Final = handler_name("init")
 
 
@@ -213,7 +218,8 @@ def _ending(flow: Flow, states: Mapping[str, StepState]) -> Advance:
     end = flow_status(flow, states)
     names: list[str] = []
     if end.reason != "precondition":
-        events: tuple[Event, ...] = (_HANDLER[end.status], "exit")
+        mail = _MAIL.get(end.status)
+        events: tuple[Event, ...] = (_HANDLER[end.status], "exit", *([mail] if mail else []))
         names = [handler_name(event) for event in events if flow.handler(event) is not None]
     for name in names:
         state = states.get(name)

@@ -31,8 +31,14 @@ from duebook.flows.steps import (
     read_conditions,
     read_variables,
 )
-from duebook.flows.surroundings import notes_on_logs, read_defaults, read_dotenv, read_secrets
-from duebook.flows.timing import read_retry, read_seconds
+from duebook.flows.surroundings import (
+    notes_on_grace,
+    notes_on_logs,
+    read_defaults,
+    read_dotenv,
+    read_secrets,
+)
+from duebook.flows.timing import read_clean_up, read_retry, read_seconds
 from duebook.flows.values import is_variable, read_labels_of, read_params
 from duebook.flows.variables import walk
 from duebook.flows.words import FLOW, HANDLERS, RETRY
@@ -216,6 +222,7 @@ class _Builder:
             self._refuse_required(params)
         if not steps:
             return None
+        grace = section.read("max_clean_up_time_sec", read_clean_up, None)
         return Flow(
             name=self._name,
             steps=steps,
@@ -228,12 +235,14 @@ class _Builder:
             max_active_steps=section.read("max_active_steps", whole_of(1, 10_000), None),
             retry=self._retry(),
             delay=section.read("delay_sec", read_seconds, timedelta()),
+            stop_grace=grace,
             dotenv=read_dotenv(section, scope),
             notes=(
                 *notes,
                 *self._notes,
                 *notes_on_bash(self._name, steps),
                 *notes_on_logs(section),
+                *notes_on_grace(self._name, steps, grace),
             ),
             max_output=section.read("max_output_size", whole_of(1, MOST_OUTPUT_SIZE), OUTPUT_SIZE),
             calendar_at=(1, 1) if (at := section.get("calendar")) is None else (at.line, at.column),
@@ -413,14 +422,10 @@ class _Builder:
         inner = None if node is None else Section(node, "handler_on", self._problems, HANDLERS)
         found: list[tuple[Event, Step]] = []
         for event in HANDLED:
-            item = None if inner is None else inner.get(event)
-            if item is not None and event in mails:
-                told = f"mail_on.{event} and handler_on.{event} are both handlers"
-                hint = "keep one; a handler can send the mail with action: mail.send"
-                self._section.problem(item, "handler_on", told, hint)
-            if (item := item or mails.get(event)) is None:
+            item = mails.get(event) or (None if inner is None else inner.get(event))
+            if item is None:
                 continue
-            draft = draft_step(item, f"handler_on.{event}", self._problems, handler_name(event))
+            draft = draft_step(item, handler_name(event), self._problems, handler_name(event))
             if draft.depends:
                 told = "a handler cannot depend on other steps"
                 draft.section.problem(draft.depends[0][1], "depends", told)

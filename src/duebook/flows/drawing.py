@@ -26,7 +26,7 @@ def draw_lines(flow: Flow) -> list[str]:
         lanes.draw(step.name, following[step.name], step_words(step))
     lines = [line.rstrip() for line in lanes.lines]
     for event, step in flow.handlers:
-        lines.append(f"on {event}: {step_words(step, named=False)}")
+        lines.append(f"on {event.replace('_', ' ')}: {step_words(step, named=False)}")
     return lines
 
 

@@ -26,6 +26,7 @@ _FLOW: Final[dict[str, Influence]] = {
     **dict.fromkeys(("defaults", "secrets"), "checked"),
     **dict.fromkeys(("name", "group", "schedule", "tz", "restart_wait_sec", "type"), "none"),
     **dict.fromkeys(("max_active_steps", "delay_sec", "max_output_size", "retry_policy"), "none"),
+    "max_clean_up_time_sec": "none",
     **dict.fromkeys(("hist_retention_days", "mail_on", "log_dir", "log_output", "otel"), "none"),
     **dict.fromkeys(("error_mail", "info_mail"), "refused"),
 }

@@ -1,4 +1,4 @@
-"""Reads `mail_on`: the mails about how a run ended, as handlers that send them; pure."""
+"""Reads `mail_on`: the mails about how a run ended, as steps after all handlers; pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from duebook.flows.words import MAIL_ON, REPORT
 from duebook.model.fields import read_flag
 
 if TYPE_CHECKING:
-    from duebook.model.flow import Event
+    from duebook.model.flow import Event, Mail
 
 __all__ = ["read_mail_on"]
 
-_MAILS: Final[tuple[tuple[Event, str, str], ...]] = (
-    ("success", "info_mail", "succeeded"),
-    ("failure", "error_mail", "failed"),
+_MAILS: Final[tuple[tuple[Mail, str, str, str], ...]] = (
+    ("success_mail", "success", "info_mail", "succeeded"),
+    ("failure_mail", "failure", "error_mail", "failed"),
 )
 
 
@@ -26,15 +26,15 @@ def read_mail_on(section: Section, name: str) -> tuple[dict[Event, Node], tuple[
     notes: list[str] = []
     about = section.get("mail_on")
     asked = None if about is None else Section(about, "mail_on", section.problems, MAIL_ON)
-    for event, key, told in _MAILS:
+    for event, about_end, key, told in _MAILS:
         node = section.get(key)
         mail = None if node is None else Section(node, key, section.problems, REPORT)
         if mail is not None and mail.read("attach_logs", read_flag, default=False):
             notes.append(f"the mail of {key} has no logs attached, but a command that prints them")
-        if asked is None or not asked.read(event, read_flag, default=False):
+        if asked is None or not asked.read(about_end, read_flag, default=False):
             continue
         if mail is None or "to" not in mail:
-            lacking = f"mail_on.{event} has no recipients"
+            lacking = f"mail_on.{about_end} has no recipients"
             section.problem(about or section.node, "mail_on", lacking, f"add `{key}` with `to`")
             continue
         found[event] = _step(mail, name, told)

@@ -169,6 +169,8 @@ def _render_step(flow: Flow, step: Step, values: Values, inherited: Mapping[str,
         for name, template in step.container.env:
             own[name] = _rendered(f"container.env {name}", template, context)
     target, own = _target(flow, step, params, own, context)
+    if isinstance(target, CommandTarget):
+        target = replace(target, stop_signal=step.stop_signal, stop_grace=flow.stop_grace)
     conditions = tuple(_condition(condition, context) for condition in step.preconditions)
     payload = render_value("payload", step.payload, _filled(context, texts_of(step.payload)))
     variables = tuple((name, value) for name, value in own.items() if not name.isdigit())

@@ -24,9 +24,18 @@ from duebook.flows.variables import fixed_shell_text, loose_in, value_template, 
 from duebook.flows.words import CONDITION, CONTINUE, OUTPUT, PARALLEL, REPEAT, RETRY, STEP
 from duebook.lazy_dataclasses import dataclass
 from duebook.model.fields import read_flag
-from duebook.model.flow import Condition, ContinueOn, FlowTarget, HumanTask, Parallel, Step
+from duebook.model.flow import (
+    Condition,
+    ContinueOn,
+    FlowTarget,
+    HumanTask,
+    Parallel,
+    Script,
+    Step,
+)
 from duebook.model.retry import Retry
-from duebook.model.target import EventTarget
+from duebook.model.stopping import DEFAULT_SIGNAL, read_stop_signal
+from duebook.model.target import CommandTarget, EventTarget
 from duebook.targets.programs import steers
 
 if TYPE_CHECKING:
@@ -173,6 +182,7 @@ def _output_name(value: Any) -> str:
 def finish(draft: Draft, depends: tuple[str, ...], scope: Scope, defaults: Defaults) -> Step:
     """The whole step; what is wrong is a problem of its section."""
     section = draft.section
+    says_signal = "signal_on_stop" in section
     if defaults.working_dir is not None and _takes_directory(draft):
         section.inherit("working_dir", defaults.working_dir)
     if defaults.values is not None:
@@ -194,8 +204,6 @@ def finish(draft: Draft, depends: tuple[str, ...], scope: Scope, defaults: Defau
     if parallel is not None and not isinstance(target, FlowTarget):
         told = "parallel is for steps that call a flow"
         section.problem(section.node, "parallel", told, "put the command in a flow and call it")
-    if "signal_on_stop" in section:
-        section.read("signal_on_stop", _signal, "")
     conditions = read_conditions(section, scope)
     if isinstance(target, FlowTarget):
         _check_call(section, conditions)
@@ -223,6 +231,7 @@ def finish(draft: Draft, depends: tuple[str, ...], scope: Scope, defaults: Defau
         container=None if inside is None else inside.container,
         workers=workers or defaults.workers,
         written=written_action(section, target),
+        stop_signal=_stop_signal(section, target, says_signal),
         likely_flow=likely_flow(section, defaults.local),
     )
 
@@ -333,10 +342,20 @@ def _with_variable(scope: Scope, name: str, template: str) -> Scope:
     return replace(scope, derived=scope.derived - {name}, shadowed=scope.shadowed | {name})
 
 
-def _signal(key: str, value: Any) -> str:
-    if value in ("SIGTERM", "TERM"):
-        return "SIGTERM"
-    raise Invalid(f"{key} {shorten(value)} is not supported; Duebook sends SIGTERM, then SIGKILL")
+def _stop_signal(section: Section, target: StepTarget, says_so: bool) -> str | None:
+    """Only processes get one; what the flow says for all steps does not concern the others."""
+    if "signal_on_stop" not in section:
+        return None
+    found = section.read("signal_on_stop", read_stop_signal, DEFAULT_SIGNAL)
+    if isinstance(target, CommandTarget | Script):
+        return None if found == DEFAULT_SIGNAL else found
+    if says_so and found != DEFAULT_SIGNAL:
+        calls = isinstance(target, FlowTarget)
+        hint = "put it on the steps of that flow" if calls else "remove it"
+        told = "signal_on_stop is for steps that run a command"
+        at = section.get("signal_on_stop") or section.node
+        section.problem(at, "signal_on_stop", told, hint)
+    return None
 
 
 def _check_call(section: Section, conditions: tuple[Condition, ...]) -> None:

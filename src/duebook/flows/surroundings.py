@@ -12,11 +12,16 @@ from duebook.flows.values import check_variable
 from duebook.flows.variables import check_value, walk
 from duebook.flows.words import DEFAULTS, SECRET
 from duebook.model.secret_values import as_reference
+from duebook.model.target import TaskTarget
 
 if TYPE_CHECKING:
-    from duebook.flows.references import Scope
+    from collections.abc import Iterable
+    from datetime import timedelta
 
-__all__ = ["notes_on_logs", "read_defaults", "read_dotenv", "read_secrets"]
+    from duebook.flows.references import Scope
+    from duebook.model.flow import Step
+
+__all__ = ["notes_on_grace", "notes_on_logs", "read_defaults", "read_dotenv", "read_secrets"]
 
 PROVIDERS: Final = ("env", "file", "command")
 _SECRET: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
@@ -58,6 +63,16 @@ def notes_on_logs(section: Section) -> tuple[str, ...]:
     """About keys that say where output and traces are kept, which changes nothing here."""
     return tuple(
         f"{key} has no effect: {told}" for key, told in _NO_EFFECT.items() if key in section
+    )
+
+
+def notes_on_grace(flow: str, steps: Iterable[Step], grace: timedelta | None) -> tuple[str, ...]:
+    """About tasks, which are not stopped by signals."""
+    names = [step.name for step in steps if isinstance(step.target, TaskTarget)]
+    return tuple(
+        f'step "{name}" of flow {flow} is a task, which has 5 seconds to stop whatever '
+        "max_clean_up_time_sec says"
+        for name in (names if grace is not None else ())
     )
 
 

@@ -11,13 +11,22 @@ from duebook.flows.section import Section, items, whole_of
 from duebook.flows.words import SCHEDULE
 from duebook.model.repeat import Repeat
 from duebook.model.retry import LONGEST_DELAY, Retry
+from duebook.model.stopping import check_grace
 from duebook.triggers import load_trigger
 
 if TYPE_CHECKING:
     from duebook.model.flow import Condition
     from duebook.triggers import Trigger
 
-__all__ = ["Times", "read_codes", "read_repeat", "read_retry", "read_seconds", "read_times"]
+__all__ = [
+    "Times",
+    "read_clean_up",
+    "read_codes",
+    "read_repeat",
+    "read_retry",
+    "read_seconds",
+    "read_times",
+]
 
 FIELDS: Final = 5
 """Of a cron expression."""
@@ -33,6 +42,11 @@ Times = tuple[tuple["Trigger", ...], tuple["Trigger", ...], tuple["Trigger", ...
 
 def read_seconds(key: str, value: Any) -> timedelta:
     return timedelta(seconds=whole_of(0, LONGEST_SECONDS)(key, value))
+
+
+def read_clean_up(key: str, value: Any) -> timedelta:
+    """How long a command that is stopped has; raises Invalid."""
+    return check_grace(key, read_seconds(key, value))
 
 
 def read_times(section: Section, name: str) -> Times:

@@ -107,7 +107,7 @@ FLOW: Final = Table(
         Word("secrets", "variables whose values the node has: name, and where Dagu finds it"),
         Word("defaults", "what holds for all steps and handlers that do not say otherwise"),
         Word("hist_retention_days", "days; the same as keep, such as keep: 30d"),
-        Word("mail_on", "sends a mail after a success or failure, as a handler does"),
+        Word("mail_on", "sends a mail after a success or failure, when the handlers have ended"),
         Word("error_mail", "the mail after a failure"),
         Word("info_mail", "the mail after a success"),
         *_refused(_MAIL, "wait_mail"),
@@ -116,7 +116,10 @@ FLOW: Final = Table(
         Word("log_output", f"no effect, which flow check says: {_LOGS}"),
         *_refused(_LOGS, "artifacts"),
         *_refused("use keep_last, such as keep_last: 100", "hist_retention_runs"),
-        *_refused("a run has 5 seconds to stop before it is killed", "max_clean_up_time_sec"),
+        Word(
+            "max_clean_up_time_sec",
+            "seconds between the stop signal of its commands and SIGKILL; the default is 5",
+        ),
         *_refused("sign in on the worker, such as docker login", "registry_auths"),
         *_refused(_NO_CONTAINERS, "kubernetes"),
         *_refused(_REMOTE, "ssh", "redis", "s3"),
@@ -174,7 +177,7 @@ STEP: Final = Table(
         Word("precondition", same_as="preconditions", means="preconditions"),
         Word("worker_selector", "labels that a worker must have"),
         Word("labels", same_as="worker_selector", means="worker_selector"),
-        Word("signal_on_stop", "SIGTERM, the only signal that is sent"),
+        Word("signal_on_stop", "what its command gets first when it is stopped, such as SIGINT"),
         Word("repeat_policy", "execute it again: while or until, with an interval and a limit"),
         Word("parallel", "calls the flow for each of these items: a list, or items and a limit"),
         *_refused("use parallel with call, or loop in a script", "foreach"),
@@ -387,8 +390,8 @@ SMTP: Final = Table(
 MAIL_ON: Final = Table(
     "`mail_on`",
     [
-        Word("failure", "true: send the mail of `error_mail`; needs no handler for failure"),
-        Word("success", "true: send the mail of `info_mail`; needs no handler for success"),
+        Word("failure", "true: send the mail of `error_mail`"),
+        Word("success", "true: send the mail of `info_mail`"),
         *_refused(_MAIL, "wait"),
     ],
 )

@@ -37,6 +37,7 @@ __all__ = [
     "Flow",
     "FlowTarget",
     "HumanTask",
+    "Mail",
     "NamedOutput",
     "Parallel",
     "Param",
@@ -51,8 +52,10 @@ __all__ = [
     "root_of",
 ]
 
-Event = Literal["init", "success", "failure", "abort", "exit"]
+Mail = Literal["success_mail", "failure_mail"]
+Event = Literal["init", "success", "failure", "abort", "exit", Mail]
 HANDLED: Final[tuple[Event, ...]] = get_args(Event)
+"""The mails of `mail_on` are the last: they are sent after the exit handler."""
 ParamKind = Literal["any", "text", "integer", "number", "boolean"]
 
 MOST_STEPS: Final = 1_000
@@ -67,7 +70,8 @@ CHECK: Final = "preconditions"
 
 def handler_name(event: Event) -> str:
     """What the step of a handler is called; no other step may be called so."""
-    return f"handler_on.{event}"
+    about, mail, _ = event.partition("_mail")
+    return f"mail_on.{about}" if mail else f"handler_on.{event}"
 
 
 def program_names(words: Sequence[str]) -> list[str]:
@@ -240,6 +244,8 @@ class Step:
     """what it runs, as its file has it; for people"""
     repeat: Repeat | None = None
     parallel: Parallel | None = None
+    stop_signal: str | None = None
+    """what its command gets first when it is stopped; None: SIGTERM"""
     likely_flow: str | None = None
     """the one word that its `run` has, which in a file of Dagu 1 is the name of a flow"""
 
@@ -274,6 +280,8 @@ class Flow:
     """of the whole run, once it failed"""
     max_output: int = OUTPUT_SIZE
     """characters that are kept of what a step prints, where it has a variable for them"""
+    stop_grace: timedelta | None = None
+    """how long a command that is stopped has until it is killed"""
     dotenv: tuple[str, ...] = ()
     """files with variables, read where a step runs; later ones win"""
     notes: tuple[str, ...] = field(default=(), compare=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 from duebook.lazy_dataclasses import dataclass
@@ -47,6 +47,9 @@ class FlowView:
     stops: Annotated[str | None, Shown("When it is stopped, if it is running.")] = None
     """in words"""
     restarts: Annotated[str | None, Shown("When it is stopped and started again.")] = None
+    stop_grace: Annotated[
+        timedelta | None, Shown("How long its commands have to stop, if its file says so.")
+    ] = None
     unread: Annotated[
         str | None,
         Shown("Why its due times are waiting: no node reads the directory of its file."),
@@ -117,6 +120,7 @@ def flow_view(
                 "depends": list(step.depends),
                 "description": step.description,
                 "runs": "\n".join(hide_in_lines(step.written.split("\n"))),
+                **({"stop_signal": step.stop_signal} if step.stop_signal else {}),
             }
             for step in flow.all_steps()
         ),
@@ -124,6 +128,7 @@ def flow_view(
         last_run,
         stops=_told(flow.stop),
         restarts=_told(flow.restart),
+        stop_grace=flow.stop_grace,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from duebook.errors import Invalid, shorten
 from duebook.lazy_dataclasses import dataclass
@@ -15,9 +15,12 @@ from duebook.model.fields import is_text
 from duebook.model.flow_target import FlowTarget, load_flow
 from duebook.model.http_target import HttpTarget, load_http
 from duebook.model.secret import HIDDEN, is_by_reference, show_payload
+from duebook.model.stopping import read_stop_grace, read_stop_signal
+from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from datetime import timedelta
 
 __all__ = [
     "CeleryTarget",
@@ -32,6 +35,8 @@ __all__ = [
     "worker_task",
 ]
 
+T = TypeVar("T")
+
 _KINDS: Final = frozenset({"task", "command", "shell", "http", "event", "flow", "celery"})
 _TASK_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}")
 LONGEST_TEXT: Final = 100_000
@@ -39,7 +44,7 @@ LONGEST_TEXT: Final = 100_000
 LONGEST_NAME: Final = 255
 MOST_ARGUMENTS: Final = 1_000
 MOST_VARIABLES: Final = 1_000
-_COMMAND_KEYS: Final = frozenset({"command", "shell", "env", "cwd"})
+_COMMAND_KEYS: Final = frozenset({"command", "shell", "env", "cwd", "stop_signal", "stop_grace"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,10 @@ class CommandTarget:
     shell: str | None = None
     env: tuple[tuple[str, str], ...] = ()
     cwd: str | None = None
+    stop_signal: str | None = None
+    """what it gets first when it is stopped; None: SIGTERM"""
+    stop_grace: timedelta | None = None
+    """how long after that it is killed"""
 
     def masked(self) -> CommandTarget:
         """As it may be shown: without the values of its environment."""
@@ -64,6 +73,10 @@ class CommandTarget:
             form["env"] = dict(self.env)
         if self.cwd is not None:
             form["cwd"] = self.cwd
+        if self.stop_signal is not None:
+            form["stop_signal"] = self.stop_signal
+        if self.stop_grace is not None:
+            form["stop_grace"] = format_duration(self.stop_grace)
         return form
 
     def __str__(self) -> str:
@@ -142,7 +155,14 @@ def load_target(form: object) -> Target:
         shell=_text("shell", form["shell"]) if "shell" in form else None,
         env=_env(form.get("env") or {}),
         cwd=None if form.get("cwd") is None else _text("cwd", form["cwd"]),
+        stop_signal=_given("stop_signal", form, read_stop_signal),
+        stop_grace=_given("stop_grace", form, read_stop_grace),
     )
+
+
+def _given(key: str, form: dict[str, Any], read: Callable[[str, Any], T]) -> T | None:
+    value = form.get(key)
+    return None if value is None else read(f"target {key}", value)
 
 
 def _task_name(value: object) -> str:

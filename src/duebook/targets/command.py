@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from duebook.errors import Invalid
 from duebook.model.run import Outcome
+from duebook.model.stopping import DEFAULT_SIGNAL
 from duebook.model.target import CommandTarget, payload_variables
 from duebook.targets.output_refs import VARIABLE
 from duebook.targets.processes import Stop, supervise
@@ -31,7 +32,7 @@ __all__ = ["GRACE", "LONGEST_VARIABLE", "environment", "outcome_of", "perform_co
 LONGEST_VARIABLE: Final = 130_000
 """Bytes; longer ones are left out: the kernel refuses to start a program with them."""
 GRACE: Final = 5.0
-"""Seconds between asking a command to end and killing it."""
+"""Seconds between asking a command to end and killing it, unless its target says otherwise."""
 MOST_NAMED: Final = 5
 """Variables that a hint names."""
 _VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
@@ -59,7 +60,8 @@ def perform_command(
         output,
         stop,
         timeout=None if timeout is None else timeout.total_seconds(),
-        grace=GRACE,
+        grace=GRACE if target.stop_grace is None else target.stop_grace.total_seconds(),
+        stop_signal=signal.Signals[target.stop_signal or DEFAULT_SIGNAL],
     )
     outcome = refs.outcome(outcome_of(ended), variables[VARIABLE])
     return _with_hint(outcome, claim, argv, spawner.setup.inherited)

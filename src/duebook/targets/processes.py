@@ -6,6 +6,7 @@ import fcntl
 import math
 import os
 import select
+import signal
 import sys
 import threading
 import time
@@ -96,16 +97,18 @@ def supervise(
     timeout: float | None,
     grace: float,
     clock: Callable[[], float] = time.monotonic,
+    stop_signal: int = signal.SIGTERM,
 ) -> Exit:
     """Follow `process` until it and all its family have ended, and close it.
 
     `output` is called in this thread with what the command writes, as it comes, in pieces of at
-    most 64 KiB; while it works, the command waits on a full pipe. The command is stopped (SIGTERM,
-    and SIGKILL after `grace` seconds) when `stop` is set or `timeout` seconds after this call; how
-    it ended is told by the Exit. Whatever `output` raises is passed on, and kills the command.
+    most 64 KiB; while it works, the command waits on a full pipe. The command is stopped (by
+    `stop_signal`, and SIGKILL after `grace` seconds) when `stop` is set or `timeout` seconds after
+    this call; how it ended is told by the Exit. Whatever `output` raises is passed on, and kills
+    the command.
     """
     with process:
-        return _Watch(process, output, stop, grace, clock).follow(timeout)
+        return _Watch(process, output, stop, grace, clock, stop_signal).follow(timeout)
 
 
 class _Watch:
@@ -116,12 +119,14 @@ class _Watch:
         stop: Stop,
         grace: float,
         clock: Callable[[], float],
+        stop_signal: int,
     ) -> None:
         self._process = process
         self._output = output
         self._stop = stop
         self._grace = grace
         self._clock = clock
+        self._signal = stop_signal
         self._reason: str | None = None
         self._killed = False
         self._deadline = math.inf
@@ -169,7 +174,7 @@ class _Watch:
     def _ask(self, reason: str) -> None:
         if self._reason is None:
             self._reason = reason
-            self._process.stop(self._grace)
+            self._process.stop(self._grace, self._signal)
             self._deadline = self._clock() + max(0.0, self._grace) + _MARGIN
 
     def _escalate(self) -> bool:

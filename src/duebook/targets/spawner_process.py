@@ -59,7 +59,8 @@ SUPERVISE, LEASE, READY = b"N", b"L", b"R"  # the first has a descriptor: the ch
 
 CALL = struct.Struct("=cdI")  # on a channel, to the supervisor: a word, a value, a size
 START = b"S"  # until when the lease lasts, and the size of the request, which follows
-STOP, KILL, END = b"T", b"K", b"E"  # STOP: within that grace; END: no command comes any more
+STOP, KILL, END = b"T", b"K", b"E"  # STOP: within that grace, by the signal whose number follows;
+# END: no command comes any more
 FDS_PER_START = 3  # stdout, stderr, and stdin for a command that is given something to read
 
 STATUS_LIMIT = 4096
@@ -606,7 +607,7 @@ class _Family:
             self.ender = "node"
             # A child that has not yet come to its setsid is no group; the signal awaits it.
             target = -self.main if _send_signal(-self.main, 0) else self.main
-            _send_signal(target, signal.SIGTERM)
+            _send_signal(target, int(call.request or signal.SIGTERM))
             _send_signal(target, signal.SIGCONT)  # a stopped process could not react
         return None
 

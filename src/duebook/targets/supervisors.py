@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import threading
 import time
@@ -114,9 +115,12 @@ class Process(Closing):
         self._closed = False
         self._lock = threading.Lock()
 
-    def stop(self, grace: float) -> None:
-        """SIGTERM to the command's process group now, SIGKILL to all its family after `grace`."""
-        self._tell(STOP, grace) if grace > 0 else self.kill()
+    def stop(self, grace: float, number: int = signal.SIGTERM) -> None:
+        """A signal to the command's process group now, SIGKILL to all its family after `grace`."""
+        if grace <= 0 or number == signal.SIGKILL:
+            self.kill()
+        else:
+            self._tell(STOP, grace, b"%d" % number)
 
     def kill(self) -> None:
         """SIGKILL to the command and all its family, now."""
@@ -152,15 +156,15 @@ class Process(Closing):
             _say(self._channel, KILL)
         self._channel.close()
 
-    def _tell(self, word: bytes, value: float = 0.0) -> None:
+    def _tell(self, word: bytes, value: float = 0.0, rest: bytes = b"") -> None:
         with self._lock:
             if not (self._ended or self._closed):
-                _say(self._channel, word, value)
+                _say(self._channel, word, value, rest)
 
     def __del__(self) -> None:
         self.close()
 
 
-def _say(channel: socket.socket, word: bytes, value: float = 0.0) -> None:
+def _say(channel: socket.socket, word: bytes, value: float = 0.0, rest: bytes = b"") -> None:
     with contextlib.suppress(OSError):  # the supervisor is gone, and with it what it watched
-        channel.send(CALL.pack(word, value, 0))
+        channel.send(CALL.pack(word, value, len(rest)) + rest)

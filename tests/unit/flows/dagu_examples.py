@@ -585,7 +585,7 @@ steps:
   - command: a
     signalOnStop: SIGINT
 """,
-        ("maxCleanUpTimeSec", "signalOnStop"),
+        (),
     ),
     "traces": (
         """

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
+from duebook.flows.advance import advance
 from duebook.flows.reconcile import notes_about
+from duebook.model.flow_run import Standing, StepState
 from tests.unit.flows.dagu_helpers import flow_of, problems_of
 
+BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
 MAILS = """
 mailOn: {failure: true, success: true}
 errorMail: {from: a@example.com, to: [b@example.com], prefix: "[ERROR]"}
@@ -16,15 +21,35 @@ steps: [ls]
 """
 
 
-def test_a_mail_is_sent_by_a_handler() -> None:
+def test_a_mail_is_sent_by_a_step_of_its_own() -> None:
     handlers = dict(flow_of(MAILS).handlers)
-    assert list(handlers) == ["success", "failure"]
-    sent = handlers["failure"].payload
+    assert list(handlers) == ["success_mail", "failure_mail"]
+    assert handlers["failure_mail"].name == "mail_on.failure"
+    sent = handlers["failure_mail"].payload
     assert (sent["from"], sent["to"]) == ("a@example.com", ["b@example.com"])
     assert sent["subject"] == "[ERROR] f failed"
     assert sent["message"].startswith("The run {{")
     assert sent["smtp"]["host"] == "localhost"
-    assert handlers["success"].payload["subject"] == "f succeeded"
+    assert handlers["success_mail"].payload["subject"] == "f succeeded"
+
+
+@pytest.mark.parametrize(
+    ("ends", "begun"),
+    [
+        ("failed", ["handler_on.failure", "handler_on.exit", "mail_on.failure"]),
+        ("succeeded", ["handler_on.exit", "mail_on.success"]),
+        ("cancelled", ["handler_on.exit"]),
+    ],
+)
+def test_a_mail_is_sent_when_the_handlers_have_ended(ends: str, begun: list[str]) -> None:
+    flow = flow_of(MAILS + "handler_on: {failure: ls, exit: ls}\n")
+    reason = "flow_cancelled" if ends == "cancelled" else None
+    states = {"step-1": StepState(ends, reason)}  # type: ignore[arg-type]
+    found: list[str] = []
+    while (start := advance(flow, Standing(BEGUN, states), BEGUN).start) and len(found) < 5:
+        found += start
+        states |= {name: StepState("succeeded") for name in start}
+    assert found == begun
 
 
 def test_mails_that_are_not_asked_for_are_not_sent() -> None:
@@ -39,13 +64,6 @@ def test_mails_that_are_not_asked_for_are_not_sent() -> None:
         (
             "mail_on: {failure: true}\nsteps: [ls]\n",
             "f.yaml:1:10: mail_on.failure has no recipients; add `error_mail` with `to`",
-        ),
-        (
-            MAILS + "handler_on: {failure: ls}\n",
-            (
-                "f.yaml:7:23: mail_on.failure and handler_on.failure are both handlers; keep one; "
-                "a handler can send the mail with action: mail.send"
-            ),
         ),
         (
             (

@@ -84,16 +84,28 @@ class TaskTarget(TypedDict):
     task: Annotated[str, Shown(example="email_digest")]
 
 
+StopSignal = Annotated[
+    str, Shown("What it gets first when it is stopped. The default is SIGTERM.", example="SIGINT")
+]
+StopGrace = Annotated[
+    Duration, Shown("How long after that it is killed. The default is 5s.", example="30s")
+]
+
+
 class CommandTarget(TypedDict):
     command: Annotated[list[str], Shown(least=1, example=["pg_dump", "mydb"])]
     env: NotRequired[dict[str, str] | None]
     cwd: NotRequired[str | None]
+    stop_signal: NotRequired[StopSignal | None]
+    stop_grace: NotRequired[StopGrace | None]
 
 
 class ShellTarget(TypedDict):
     shell: str
     env: NotRequired[dict[str, str] | None]
     cwd: NotRequired[str | None]
+    stop_signal: NotRequired[StopSignal | None]
+    stop_grace: NotRequired[StopGrace | None]
 
 
 class HttpRequest(TypedDict):
