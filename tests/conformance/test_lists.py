@@ -207,6 +207,8 @@ FILTERS_OF_RUNS: Final[list[dict[str, Any]]] = [
     {"status": "failed"},
     {"status": "cancelled"},
     {"status": "queued"},
+    {"status": "queued", "origin": "manual"},
+    {"status": "queued", "until": BEGIN + 5 * MINUTE},
     {"status": "succeeded", "origin": "schedule"},
     {"origin": "manual"},
     {"queue": "reports"},
@@ -223,6 +225,17 @@ def tells(run: Any, schedule: str | None, wanted: dict[str, Any]) -> bool:
         and at >= wanted.get("since", at)
         and at <= wanted.get("until", at)
     )
+
+
+def test_what_waits_is_found_however_many_runs_ended_since(
+    worked: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = worked.schedules.trigger("a").id
+    for _ in range(5):
+        worked.runs.cancel(worked.schedules.trigger("c").id)
+    monkeypatch.setattr("duebook.store.sql.looking.MOST_LOOKED", 2)
+    page = worked.runs.list(status="queued", limit=1)
+    assert [run.id for run in page] == [waiting]
 
 
 @pytest.mark.parametrize("schedule", [None, "a", "b"])

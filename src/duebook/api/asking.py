@@ -130,9 +130,10 @@ class Ask:
 
     @property
     def book(self) -> Book:
-        return self._book(self.services.store)
+        return self.book_on(self.services.store)
 
-    def _book(self, store: Store, budget: Budget | None = None) -> Book:
+    def book_on(self, store: Store, budget: Budget | None = None) -> Book:
+        """The caller's book on a store, such as one inside a transaction."""
         asks = self.caller
         mine = asks.by, budget, asks.seen, asks.role
         return Book(store, self.namespace, self.services.tasks, *mine)
@@ -149,7 +150,7 @@ class Ask:
         """For previews and explanations: wait for a turn, and yield a book whose processor time is
         bounded. Raises Busy; the book's methods raise OverBudget."""
         with self.services.computing.turn(self.caller.id) as budget:
-            yield self._book(self.services.store, budget)
+            yield self.book_on(self.services.store, budget)
 
     def write(self, work: Callable[[Book], Answer]) -> Response:
         """Execute the request; with an Idempotency-Key, once, and store its response in the same
@@ -159,7 +160,7 @@ class Ask:
         kept, again = perform_once(
             self.services.store,
             self._idempotency_key(self.key),
-            lambda store: work(self._book(store)).kept(),
+            lambda store: work(self.book_on(store)).kept(),
         )
         headers = kept["headers"] | ({"Idempotency-Replayed": "true"} if again else {})
         return Answer(kept["body"], kept["status"], headers).response()

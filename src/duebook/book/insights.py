@@ -147,9 +147,16 @@ class Insights:
         return self._store.read(lambda tx: _zones(tx, runs))
 
     def labels(self, runs: Sequence[Run]) -> dict[str, dict[str, str]]:
-        """The labels that the schedule of each run had at that time, by run id."""
-        specs = self._store.read(lambda tx: tx.insights.list_specs(runs)) if runs else {}
-        return {id_: dict(spec.labels) for id_, spec in specs.items()}
+        """The labels of the schedule of each of these runs, by the run's id."""
+        ids = list({run.schedule_id: None for run in runs if run.schedule_id})
+        known = self._store.read(lambda tx: tx.insights.list_labels(ids)) if ids else {}
+        return {run.id: known.get(run.schedule_id or "", {}) for run in runs}
+
+    def active_among(self, schedule_ids: Sequence[str]) -> list[str]:
+        """The names of those of these schedules that are active, in order."""
+        ids = list(schedule_ids)
+        known = self._store.read(lambda tx: tx.schedules.get_schedules(ids)) if ids else []
+        return sorted(schedule.name for schedule in known if schedule.status == "active")
 
     def failing(self, limit: int) -> list[str]:
         """The names of schedules whose last run failed, in order; found among the newest failed

@@ -25,6 +25,7 @@ from duebook.clock import utc_now
 from duebook.errors import DuebookError, Forbidden, Invalid
 from duebook.lazy_dataclasses import dataclass
 from duebook.model.access import Role
+from duebook.store.joined import JoinedStore
 from duebook.timetext import parse_duration
 from duebook.triggers.typed_time import read_time
 from duebook.version import __version__
@@ -170,6 +171,11 @@ class PageRequest:
             return answer
 
         return once() if again is None else self.attempt(once, again)
+
+    def at_once(self, work: Callable[[Book], T]) -> T:
+        """Do it in one transaction, which may begin again."""
+        store = self.ask.services.store
+        return store.transact(lambda tx: work(self.ask.book_on(JoinedStore(tx))))
 
     def read_time(self, field: str, text: str) -> datetime:
         """A time that somebody wrote: with an offset, or as their own clock shows it; raises

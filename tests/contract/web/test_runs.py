@@ -286,8 +286,7 @@ def test_runs_are_found_by_label_and_node(
     assert f"/runs/{ids['etl']}" in operator.ok("/runs", node="host-of-node-1").links
     assert "No matching runs" in operator.ok("/runs", node="elsewhere").text
     assert operator.get("/runs", label="team").status == 422
-    monkeypatch.setattr("duebook.web.run_search.PORTION", 1)
-    monkeypatch.setattr("duebook.web.run_search.MOST_LOOKS", 1)
+    monkeypatch.setattr("duebook.web.run_search.LOOKS", (1,))
     short = operator.ok("/runs", label="team:mail")
     assert "Search older runs" in short.text
     assert (

@@ -814,6 +814,18 @@ WHERE namespace = :namespace AND place >= :first AND place < :before
 ORDER BY place DESC
 LIMIT :limit
 
+-- name: list_runs_by_id
+-- Several runs, each by its id: a plain join would read all schedules, and soon all runs.
+SELECT d.* FROM unnest(:ids::text[]) AS wanted (id)
+CROSS JOIN LATERAL (SELECT * FROM run_details AS r WHERE r.id = wanted.id OFFSET 0) AS d
+
+-- name: list_active_runs
+-- The runs of a namespace that wait or run, the newest first, as far as filters ask for them.
+SELECT id, namespace, status, origin, queue, created_at, place FROM active_runs
+WHERE namespace = :namespace AND status = :status AND place >= :first AND place < :before
+ORDER BY place DESC
+LIMIT :limit
+
 -- name: list_failed_runs
 -- The runs of a namespace that ended so, the newest first, as far as filters ask for them.
 SELECT id, namespace, status, origin, queue, created_at, place FROM runs

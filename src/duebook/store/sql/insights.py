@@ -5,6 +5,7 @@ Every look is along one index or at a bounded number of rows, and for many sched
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -69,6 +70,11 @@ class Insights(Part):
         pairs = {run.id: (run.schedule_id, run.version or 0) for run in runs if run.schedule_id}
         known = self._definitions.read(list(dict.fromkeys(pairs.values())))
         return {id_: known[pair].spec for id_, pair in pairs.items() if pair in known}
+
+    def list_labels(self, schedule_ids: Sequence[str]) -> dict[str, dict[str, str]]:
+        """The labels that these schedules have, or had when they were deleted, by id."""
+        rows = self._db.all("list_labels", ids=list(schedule_ids))
+        return {id_: json.loads(labels) for id_, labels in rows}
 
     def list_dependents(self, namespace: str, name: str, limit: int) -> list[str]:
         """The names of schedules that depend on one, in order."""

@@ -313,7 +313,8 @@ class Lists(Part):
 
     def _newest_runs(self, namespace: str, wanted: RunFilter) -> Read:
         ended = wanted.status in ("partial", "failed", "cancelled")
-        query = "list_failed_runs" if ended else "list_runs_by_place"
+        active = wanted.status in ("queued", "running")
+        query = "list_runs_by_place"
         values: Values = {"namespace": namespace, "first": 0}
         if wanted.flow is not None:
             query = "list_runs_of_flow"
@@ -321,7 +322,8 @@ class Lists(Part):
         elif wanted.task is not None:
             query = "list_runs_of_task"
             values["task"] = wanted.task
-        elif ended:
+        elif ended or active:
+            query = "list_failed_runs" if ended else "list_active_runs"
             values["status"] = wanted.status
         if wanted.since is not None:
             values["first"] = self.place_of(namespace, wanted.since - SLACK)

@@ -357,10 +357,6 @@ WHERE namespace = :namespace AND task = :task AND origin = 'enqueue'
 ORDER BY rowid DESC
 LIMIT :limit
 
--- name: list_runs_by_id
--- Several runs.
-SELECT d.* FROM unnest(:ids::text[]) AS wanted (value) JOIN run_details AS d ON d.id = wanted.value
-
 -- name: list_owned
 -- The schedules that an owner declares; by the words of the index schedules_by_owner.
 SELECT name, id FROM schedules
@@ -2725,6 +2721,10 @@ GROUP BY status
 -- The newest migration, and the oldest Duebook that may use the schema, if it says so.
 SELECT (SELECT max(number) FROM migrations),
     (SELECT value FROM meta WHERE key = 'min_compatible')
+
+-- name: list_labels
+-- The labels of the given schedules, also of those that are deleted.
+SELECT id, labels FROM schedules WHERE id = ANY (:ids::text[])
 
 -- name: list_running
 -- What a namespace has under way, the oldest first.

@@ -385,6 +385,18 @@ WHERE rowid >= :first AND rowid < :before
 ORDER BY rowid DESC
 LIMIT :limit
 
+-- name: list_runs_by_id
+-- Several runs.
+SELECT d.* FROM json_each(:ids) AS wanted JOIN run_details AS d ON d.id = wanted.value
+
+-- name: list_active_runs
+-- The runs of a namespace that wait or run, the newest first, as far as filters ask for them.
+SELECT id, namespace, status, origin, queue, created_at, rowid FROM runs INDEXED BY runs_active
+WHERE namespace = :namespace AND status = :status AND status IN ('queued', 'running')
+    AND rowid >= :first AND rowid < :before
+ORDER BY rowid DESC
+LIMIT :limit
+
 -- name: list_failed_runs
 -- The runs of a namespace that ended so, the newest first, as far as filters ask for them.
 SELECT id, namespace, status, origin, queue, created_at, rowid FROM runs INDEXED BY runs_failed

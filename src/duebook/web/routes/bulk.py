@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
     from duebook.book import Book
 
-__all__ = ["operations"]
+__all__ = ["ask_names", "operations"]
 
 operations = Operations("/bulk", "pages")
 
 MOST: Final = 200
 Action = Literal["pause", "resume"]
+LEFT: Final = "There may be more: these are the {} schedules of the newest runs."
 NONE_CHOSEN: Final = "no schedule is selected; go back and select some, or use all"
 
 
@@ -49,6 +50,13 @@ def ask_bulk(
     except Invalid as error:
         return _page(page, action, 0, (), filters=filters, problem=str(error), status=422)
     return _page(page, action, acted.count, acted.names, filters=filters)
+
+
+def ask_names(page: CurrentPage, names: Sequence[str], whole: bool = True) -> Response:
+    """Whether to pause these, which a page of runs led to; `whole` unless there are more."""
+    few = names[:MOST]
+    left = "" if whole and len(few) == len(names) else LEFT.format(len(few))
+    return _page(page, "pause", len(few), few, names=few, hint=left)
 
 
 @operations("POST", "", Role.OPERATOR)
@@ -153,6 +161,7 @@ def _page(
     problem: str = "",
     status: int = 200,
     given: Mapping[str, str] | None = None,
+    hint: str = "",
 ) -> Response:
     return page.render(
         "bulk.html",
@@ -165,5 +174,6 @@ def _page(
         cli=_command(action, filters or {}),
         problem=problem,
         given=given or {},
+        hint=hint,
         typed=must_type(count),
     )

@@ -27,7 +27,7 @@ from duebook.web.labels import LONGEST
 from duebook.web.log_view import fitting_lines, log_rows, log_summary, matching
 from duebook.web.page_request import CurrentPage, Submitted
 from duebook.web.routes.flows import flow_of_run
-from duebook.web.run_search import look_on, read_wanted
+from duebook.web.run_search import ASKED, read_search, similar_names
 from duebook.web.time_ranges import time_ranges
 
 if TYPE_CHECKING:
@@ -39,10 +39,7 @@ __all__ = ["definition_of", "operations"]
 
 operations = Operations("/runs", "pages")
 
-PAGE: Final = 50
 MOST_NODES: Final = 300
-NAMED: Final = 8
-"""Schedules that are named to somebody who typed a part of a name."""
 LINES: Final = 1_000
 NEIGHBOURS: Final = 200
 """Runs of a schedule among which the one before and the one after are looked for."""
@@ -66,23 +63,13 @@ def get_runs(
     cursor: Annotated[str | None, Query(max_length=1000)] = None,
 ) -> Response:
     """A page of runs, the newest first."""
-    asked = {"status": status, "origin": origin, "queue": queue, "flow": flow}
+    values = (schedule, status, origin, queue, flow, label, node, since, to)
+    given = {name: value or "" for name, value in zip(ASKED, values, strict=True)}
+    query = {name: value for name, value in given.items() if value}
     wrong, refused = None, 200
 
     def load(book: Book) -> tuple[Listing[Run], dict[str, str]]:
-        filters: Any = {name: value for name, value in asked.items() if value}
-        filters |= {
-            field: page.read_time(name, text)
-            for field, name, text in (("since", "from", since), ("until", "to", to))
-            if text
-        }
-        if label or node:
-            meant = _meant(book, schedule)
-            found = look_on(book, meant, filters, read_wanted(label, node), cursor)
-        elif filters == {"status": "running"} and not schedule:
-            found = Listing(book.insights.running(PAGE))
-        else:
-            found = book.runs.list(_meant(book, schedule), PAGE, cursor=cursor, **filters)
+        found = read_search(given, page.read_time).page(book, cursor)
         return found, book.insights.zones(found)
 
     found: Listing[Run] = Listing()
@@ -92,10 +79,8 @@ def get_runs(
         found, zones = page.shared(load)
     except (Invalid, NotFound) as error:
         wrong, refused = str(error), problem_of(error).status
-        perhaps = _named(page.book, schedule or "")
+        perhaps = similar_names(page.book, schedule or "")
     rows, steps = fold_steps(found)
-    given = asked | {"schedule": schedule, "from": since, "to": to, "label": label, "node": node}
-    query = {name: value for name, value in given.items() if value}
     return page.render(
         "runs.html",
         refused,
@@ -105,7 +90,7 @@ def get_runs(
         zones=zones,
         perhaps=perhaps,
         next_cursor=found.next_cursor,
-        asked={name: value or "" for name, value in given.items()},
+        asked=given,
         ranges=time_ranges(page.clock()),
         did=_did(page),
         undo=_undo(page),
@@ -115,7 +100,6 @@ def get_runs(
         first=cursor is None,
         wrong=wrong,
         nodes=sorted({one.node for one in page.book.nodes.list()})[:MOST_NODES],
-        picked=bool(label or node),
     )
 
 
@@ -139,25 +123,6 @@ def _did(page: CurrentPage) -> str:
     done, of = map(int, counts)
     left = f"; {of - done} had changed meanwhile" if of > done else ""
     return f"{counted(done, 'run')} {words[query['did']]}{left}."
-
-
-def _meant(book: Book, text: str | None) -> str | None:
-    """The schedule that a text names: by its name or id, or because no other has that in it."""
-    if not text:
-        return None
-    try:
-        return book.schedules.get(text).id
-    except NotFound:
-        names = _named(book, text)
-        return names[0] if len(names) == 1 else text
-
-
-def _named(book: Book, text: str) -> list[str]:
-    """Some schedules with a text in their name."""
-    try:
-        return [found.name for found in book.schedules.list(text=text, limit=NAMED)] if text else []
-    except Invalid:
-        return []
 
 
 @operations("GET", "/{run_id}", Role.VIEWER)

@@ -1,30 +1,28 @@
-"""Failures by cause, many runs that are retried or cancelled at once, and two runs side by side."""
+"""Failures by cause, and two runs side by side."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from starlette.responses import Response
 
-from duebook.api.answers import Answer
 from duebook.api.operations import Operations
 from duebook.api.parameters import Query
 from duebook.api.problems import problem_of
-from duebook.errors import Conflict, Invalid, NotFound
+from duebook.errors import Invalid, NotFound
 from duebook.lazy_dataclasses import dataclass
 from duebook.model.access import Role
 from duebook.model.failures import group_causes, group_failures
 from duebook.model.insight import fold_steps
 from duebook.model.secret import show_payload
 from duebook.web.ansi import stripped
-from duebook.web.page_request import CurrentPage, Submitted
+from duebook.web.page_request import CurrentPage
 from duebook.web.routes.runs import definition_of
 from duebook.web.time_ranges import time_ranges
-from duebook.web.undoing import is_undo, mistyped, must_type, span, to_undo
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from duebook.book import Book
@@ -32,36 +30,36 @@ if TYPE_CHECKING:
     from duebook.model.run import Run
     from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["operations"]
+__all__ = ["MOST_ACTED", "operations", "read_failures", "runs_of_cause"]
 
 operations = Operations("", "pages")
 
 MOST: Final = 1_000
-"""Failures that are looked at, the newest."""
-MOST_AT_ONCE: Final = 200
-"""Runs that one form retries or cancels."""
+"""Failures that the page looks at, the newest."""
+MOST_ACTED: Final = 5_000
+"""Failures among which all of a cause are found."""
 SHOWN: Final = 50
 NAMED: Final = 4
 """Schedules that are named beside a cause."""
 DAY: Final = timedelta(days=1)
+TIMES: Final = ("from", "to")
 Text = Annotated[str | None, Query(max_length=300)]
 Since = Annotated[str | None, Query(alias="from", max_length=40)]
-Action = Literal["retry", "cancel"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class FailureSearch:
     """Failures of a time range; without one, of the last day."""
 
     schedule: str | None
     since: datetime | None
     until: datetime | None
 
-    def load(self, book: Book) -> tuple[list[FailureGroup], bool]:
-        """The groups, and whether these are all."""
+    def load(self, book: Book, most: int = MOST) -> tuple[list[FailureGroup], bool]:
+        """The groups of so many of the newest, and whether these are all."""
         since = self.since or book.insights.now() - DAY
         until: Any = {} if self.until is None else {"until": self.until}
-        found = book.runs.list(self.schedule, MOST, status="failed", since=since, **until)
+        found = book.runs.list(self.schedule, most, status="failed", since=since, **until)
         whole, steps = fold_steps(found)
         top = [run for run in whole if run.parent_run_id is None]
         exits = [told for run in top if (told := steps.get(run.id, run)).exit_code]
@@ -69,12 +67,10 @@ class _Asked:
         return group_failures(top, steps, printed), found.next_cursor is None
 
 
-def _read(page: CurrentPage, schedule: str | None, since: str | None, to: str | None) -> _Asked:
-    return _Asked(
-        schedule or None,
-        page.read_time("from", since) if since else None,
-        page.read_time("to", to) if to else None,
-    )
+def read_failures(page: CurrentPage, given: Mapping[str, str]) -> FailureSearch:
+    """From the fields of a form; raises Invalid."""
+    times = [page.read_time(name, given[name]) if given.get(name) else None for name in TIMES]
+    return FailureSearch(given.get("schedule") or None, times[0], times[1])
 
 
 @operations("GET", "/failures", Role.VIEWER)
@@ -85,11 +81,11 @@ def get_failures(
     wrong, status = None, 200
     groups: list[FailureGroup] = []
     whole = True
+    query = {"schedule": schedule or "", "from": since or "", "to": to or ""}
     try:
-        groups, whole = page.shared(_read(page, schedule, since, to).load)
+        groups, whole = page.shared(read_failures(page, query).load)
     except (Invalid, NotFound) as error:
         wrong, status = str(error), problem_of(error).status
-    query = {"schedule": schedule, "from": since, "to": to}
     return page.render(
         "failures.html",
         status,
@@ -98,124 +94,21 @@ def get_failures(
         left=len(groups) - SHOWN,
         total=sum(len(group.runs) for group in groups),
         whole=whole,
-        asked={name: value or "" for name, value in query.items()},
+        asked=query,
         query={name: value for name, value in query.items() if value},
         ranges=time_ranges(page.clock()),
-        most=MOST_AT_ONCE,
         named=NAMED,
         wrong=wrong,
     )
 
 
-@operations("GET", "/bulk-runs", Role.OPERATOR)
-def ask_bulk_runs(
-    page: CurrentPage,
-    action: Annotated[Action, Query()] = "retry",
-    status: Text = None,
-    schedule: Text = None,
-    queue: Text = None,
-    cause: Text = None,
-    since: Since = None,
-    to: Text = None,
-) -> Response:
-    """Whether to retry or cancel them, and which they are."""
-    asked = _read(page, schedule, since, to)
-    if action == "retry" and (cause or not status):
-        groups, _ = asked.load(page.book)
-        runs = [run for group in _of_cause(groups, cause) for run in group.runs]
-    else:
-        filters = {"since": asked.since, "until": asked.until, "status": status, "queue": queue}
-        given: Any = {name: value for name, value in filters.items() if value}
-        found = page.book.runs.list(asked.schedule, MOST_AT_ONCE + 1, **given)
-        runs = [run for run in found if run.parent_run_id is None]
-    fit = [run for run in runs if run.is_active == (action == "cancel")]
-    return _bulk_page(page, action, fit[:MOST_AT_ONCE], more=len(fit) > MOST_AT_ONCE)
-
-
-def _of_cause(groups: Sequence[FailureGroup], cause: str | None) -> Sequence[FailureGroup]:
-    """Those with the key of a group, or of a cause that several have; all without one."""
+def runs_of_cause(groups: Sequence[FailureGroup], cause: str | None) -> list[Run]:
+    """Those of the group with a key, or of a cause that several groups have; all without one."""
     if not cause:
-        return groups
+        return [run for group in groups for run in group.runs]
     shared = [one.groups for one in group_causes(groups) if one.key == cause]
-    return shared[0] if shared else [group for group in groups if group.key == cause]
-
-
-def _bulk_page(
-    page: CurrentPage,
-    action: str,
-    runs: Sequence[Run],
-    more: bool = False,
-    problem: str = "",
-    status: int = 200,
-) -> Response:
-    return page.render(
-        "bulk_runs.html",
-        status,
-        action=action,
-        runs=runs,
-        more=more,
-        typed=must_type(len(runs)),
-        problem=problem,
-    )
-
-
-@operations("POST", "/bulk-runs", Role.OPERATOR)
-def do_bulk_runs(page: CurrentPage, form: Submitted) -> Response:
-    """Do it to those that are still as they were; the others are counted."""
-    action, ids = form["action"], form.all("run")[:MOST_AT_ONCE]
-    if is_undo(form):
-        ids = _untouched(page.book, action, list(to_undo(page.book, "run", action, form)))
-        return page.write(form, lambda book: _told(page, book, action, ids))
-    if action not in ("retry", "cancel") or not ids:
-        raise Invalid("no runs are selected; go back and select some")
-
-    def again(problem: str, status: int) -> Response:
-        runs = [run for run_id in ids if (run := _existing(page.book, run_id))]
-        return _bulk_page(page, action, runs, problem=problem, status=status)
-
-    if problem := mistyped(form, len(ids)):
-        return again(problem, 422)
-    return page.write(form, lambda book: _told(page, book, action, ids, undo=True), again)
-
-
-def _told(
-    page: CurrentPage, book: Book, action: str, ids: Sequence[str], undo: bool = False
-) -> Answer:
-    """Do it, and go to the list, which tells how many there were; an undo is not undone."""
-    since = book.insights.now()
-    done = sum(_done(book, action, run_id) for run_id in ids)
-    undone_by = span(book.insights.now, since) if undo and done else {}
-    return page.go("runs", did=action, count=done, of=len(ids), **undone_by)
-
-
-def _untouched(book: Book, action: str, ids: Sequence[str]) -> list[str]:
-    """Those of which nothing was executed: an undo stops no work, and repeats none."""
-    runs = [run for run_id in ids if (run := _existing(book, run_id))]
-    if action == "cancel":
-        return [run.id for run in runs if run.status == "queued"]
-    return [run.id for run in runs if run.status == "cancelled" and not run.started_at]
-
-
-def _existing(book: Book, run_id: str) -> Run | None:
-    try:
-        return book.runs.get(run_id)
-    except NotFound:
-        return None
-
-
-def _done(book: Book, action: str, run_id: str) -> bool:
-    """Whether it could be done; not to a run that changed since it was asked for."""
-    run = _existing(book, run_id)
-    if run is None or run.is_active == (action == "retry"):
-        return False
-    try:
-        if action == "retry":
-            book.runs.retry(run_id)
-        else:
-            book.runs.cancel(run_id)
-    except (Conflict, NotFound):
-        return False
-    return True
+    meant = shared[0] if shared else [group for group in groups if group.key == cause]
+    return [run for group in meant for run in group.runs]
 
 
 @operations("GET", "/compare", Role.VIEWER)

@@ -341,6 +341,18 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(part)
 
 
+@pytest.mark.parametrize("number", [50, 200, 1_000])
+def test_runs_that_are_shown_are_found_without_reading_others(
+    books: psycopg.Connection[tuple[Any, ...]], number: int
+) -> None:
+    """Nor all schedules, whose names they have."""
+    explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {percent_named(QUERIES['list_runs_by_id'])}"
+    values = {"ids": [f"e{n}" for n in range(1, number + 1)]}
+    for node in nodes(books.execute(explain.encode(), values).fetchall()[0][0][0]["Plan"]):
+        if node.get("Relation Name") in ("ended_runs", "active_runs", "schedules"):
+            assert node["Actual Rows"] * node["Actual Loops"] <= 1.01 * number, node
+
+
 @pytest.mark.parametrize("name", BY_ID)
 def test_a_run_that_is_named_is_found_by_its_id(
     books: psycopg.Connection[tuple[Any, ...]], name: str

@@ -1,0 +1,230 @@
+"""Many runs that are retried or cancelled at once, or whose schedules are paused; asks first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from starlette.responses import Response
+
+from duebook.api.answers import Answer
+from duebook.api.operations import Operations
+from duebook.api.parameters import Query
+from duebook.errors import Conflict, Invalid, NotFound
+from duebook.lazy_dataclasses import dataclass
+from duebook.model.access import Role
+from duebook.timetext import format_instant, parse_instant
+from duebook.web.page_request import CurrentPage, Submitted
+from duebook.web.routes.bulk import ask_names
+from duebook.web.routes.triage import MOST_ACTED, read_failures, runs_of_cause
+from duebook.web.run_search import ASKED, MOST_AT_ONCE, read_search
+from duebook.web.undoing import is_undo, mistyped, must_type, span, to_undo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from duebook.book import Book
+    from duebook.model.run import Run
+
+__all__ = ["operations"]
+
+operations = Operations("/bulk-runs", "pages")
+
+MOST_SENT: Final = 200
+"""Runs that a form names one by one; of more it says what they have in common."""
+BATCH: Final = 100
+"""Runs of one transaction."""
+MOST_DIGITS: Final = 6
+STATES: Final = {
+    "retry": ("failed",),
+    "cancel": ("queued", "running"),
+    "pause": ("",),
+}
+"""The states of the runs that an action is about, unless a filter says which."""
+Action = Literal["retry", "cancel", "pause"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The runs that a form is about: as they were when its page was made."""
+
+    action: str
+    given: Mapping[str, str]
+    """the filters, and perhaps the cause of failures"""
+    seen: datetime
+
+    def load(self, page: CurrentPage) -> tuple[list[Run], bool]:
+        """Those of them for which it can be done, the newest first, and whether these are all;
+        raises Invalid and NotFound."""
+        if self.given.get("cause"):
+            groups, whole = read_failures(page, self.given).load(page.book, MOST_ACTED)
+            found = [run for run in runs_of_cause(groups, self.given["cause"]) if self._fits(run)]
+        else:
+            found, whole = [], True
+            for status in self._states:
+                search = read_search({**self.given, "status": status or ""}, page.read_time)
+                some, all_of_them = search.all_of(page.book, self._fits)
+                found += some
+                whole = whole and all_of_them
+        return found[:MOST_AT_ONCE], whole and len(found) <= MOST_AT_ONCE
+
+    @property
+    def _states(self) -> tuple[str, ...]:
+        asked = self.given.get("status")
+        return (asked,) if asked else STATES[self.action]
+
+    def _fits(self, run: Run) -> bool:
+        """Whether it is a run of its own that can be acted on, and that was so for the page."""
+        if run.parent_run_id is not None or run.created_at > self.seen:
+            return False
+        if self.action == "pause":
+            return run.schedule_id is not None
+        ended = run.finished_at is not None and run.finished_at <= self.seen
+        return run.is_active if self.action == "cancel" else not run.is_active and ended
+
+
+@operations("GET", "", Role.OPERATOR)
+def ask_bulk_runs(page: CurrentPage, action: Annotated[Action, Query()] = "retry") -> Response:
+    """Whether to retry or cancel them, or to pause their schedules, and which they are."""
+    query = page.request.query_params
+    given = {name: query[name] for name in (*ASKED, "cause") if query.get(name)}
+    wanted = _Wanted(action, given, page.book.insights.now())
+    try:
+        runs, whole = wanted.load(page)
+    except (Invalid, NotFound) as error:
+        return _page(page, wanted, (), problem=str(error), status=422)
+    if action == "pause":
+        ids = list({run.schedule_id: None for run in runs if run.schedule_id})
+        return ask_names(page, page.book.insights.active_among(ids), whole)
+    return _page(page, wanted, runs, whole)
+
+
+def _page(
+    page: CurrentPage,
+    wanted: _Wanted,
+    runs: Sequence[Run],
+    whole: bool = True,
+    problem: str = "",
+    status: int = 200,
+) -> Response:
+    named = len(runs) <= MOST_SENT
+    return page.render(
+        "bulk_runs.html",
+        status,
+        action=wanted.action,
+        runs=runs,
+        whole=whole,
+        back=page.url("failures" if "cause" in wanted.given else "runs", **_filters(wanted)),
+        sent={"run": [run.id for run in runs]} if named else _common(wanted, len(runs)),
+        typed=must_type(len(runs)),
+        problem=problem,
+    )
+
+
+def _filters(wanted: _Wanted) -> dict[str, str]:
+    return {name: text for name, text in wanted.given.items() if name != "cause"}
+
+
+def _common(wanted: _Wanted, count: int) -> dict[str, list[str]]:
+    """The fields of a form for more runs than it can name."""
+    fields = {**wanted.given, "seen": format_instant(wanted.seen), "count": str(count)}
+    return {name: [text] for name, text in fields.items()}
+
+
+@operations("POST", "", Role.OPERATOR)
+def do_bulk_runs(page: CurrentPage, form: Submitted) -> Response:
+    """Do it to those that are still as they were; the others are counted."""
+    action = form["action"]
+    if is_undo(form):
+        ids = list(to_undo(page.book, "run", action, form))
+        return _in_batches(page, action, ids, undo=True)
+    if action not in ("retry", "cancel"):
+        raise Invalid("choose whether to retry or to cancel")
+    if form["count"]:
+        return _do_common(page, form, action)
+    ids = form.all("run")[:MOST_SENT]
+    if not ids:
+        raise Invalid("no runs are selected; go back and select some")
+
+    def again(problem: str, status: int) -> Response:
+        runs = [run for run_id in ids if (run := _existing(page.book, run_id))]
+        wanted = _Wanted(action, {}, page.book.insights.now())
+        return _page(page, wanted, runs, problem=problem, status=status)
+
+    if problem := mistyped(form, len(ids)):
+        return again(problem, 422)
+    return page.write(form, lambda book: _do(page, book, action, ids), again)
+
+
+def _do_common(page: CurrentPage, form: Submitted, action: str) -> Response:
+    """All that a form has in common, unless that are more by now than its page told."""
+    given = {name: form[name] for name in (*ASKED, "cause") if form[name]}
+    wanted = _Wanted(action, given, parse_instant(form["seen"]))
+    if not (form["count"].isdecimal() and len(form["count"]) < MOST_DIGITS):
+        raise Invalid("count is not a number")
+    runs, whole = wanted.load(page)
+    count = int(form["count"])
+    problem = mistyped(form, count)
+    if len(runs) > count:
+        problem = f"{len(runs):,} runs match now, not {count:,}; check them and confirm again"
+    if problem:
+        return _page(page, wanted, runs, whole, problem, 422)
+    return _in_batches(page, action, [run.id for run in runs], of=count)
+
+
+def _in_batches(
+    page: CurrentPage, action: str, ids: Sequence[str], of: int = 0, undo: bool = False
+) -> Response:
+    """A transaction for each batch: who comes again finds none left, or does the rest."""
+    book = page.book
+    since, done = book.insights.now(), 0
+    for start in range(0, len(ids), BATCH):
+        batch = ids[start : start + BATCH]
+        done += page.at_once(lambda book, batch=batch: _count(book, action, batch, undo))  # type: ignore[misc]
+    undone_by = span(book.insights.now, since) if done and not undo else {}
+    return _told(page, action, done, of or len(ids), undone_by).response()
+
+
+def _do(page: CurrentPage, book: Book, action: str, ids: Sequence[str]) -> Answer:
+    """Do it, and go to the list, which tells how many there were."""
+    since = book.insights.now()
+    done = _count(book, action, ids)
+    return _told(page, action, done, len(ids), span(book.insights.now, since) if done else {})
+
+
+def _told(
+    page: CurrentPage, action: str, done: int, of: int, undone_by: Mapping[str, str]
+) -> Answer:
+    return page.go("runs", did=action, count=done, of=of, **undone_by)
+
+
+def _count(book: Book, action: str, ids: Sequence[str], undo: bool = False) -> int:
+    """To how many of them it could be done."""
+    return sum(_done(book, action, run_id, undo) for run_id in ids)
+
+
+def _existing(book: Book, run_id: str) -> Run | None:
+    try:
+        return book.runs.get(run_id)
+    except NotFound:
+        return None
+
+
+def _done(book: Book, action: str, run_id: str, undo: bool) -> bool:
+    """Whether it could be done; not to a run that changed since it was asked for."""
+    run = _existing(book, run_id)
+    if run is None or run.is_active == (action == "retry") or (undo and not _unused(run)):
+        return False
+    try:
+        if action == "retry":
+            book.runs.retry(run_id)
+        else:
+            book.runs.cancel(run_id)
+    except (Conflict, NotFound):
+        return False
+    return True
+
+
+def _unused(run: Run) -> bool:
+    """Whether nothing of it was executed: an undo stops no work, and repeats none."""
+    return run.status == "queued" or (run.status == "cancelled" and not run.started_at)
