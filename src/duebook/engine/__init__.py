@@ -1,1 +1,1 @@
-"""What a node does: loops around step(), each of which tests call directly."""
+"""What a node does: loops around step(), which tests can call directly."""

@@ -1,7 +1,7 @@
-"""Lets runs of flows go on: takes those that wait, decides by flows/advance, commits.
+"""Advances runs of flows: takes those that are due, asks flows/advance what to do, and commits.
 
-Any number of nodes share the work. A step that ends only wakes its flow, and whoever takes that
-sees all ends there are, so that the last two of a join cannot miss each other.
+Any number of nodes share the work. A step that ends only wakes its flow. The node that then takes
+the flow sees every step that has ended, so the last two steps of a join cannot miss each other.
 """
 
 from __future__ import annotations
@@ -52,16 +52,17 @@ log = logging.getLogger(__name__)
 
 BATCH: Final = 500
 LOOK_AGAIN: Final = timedelta(seconds=5)
-"""For a run that may not begin yet: the end of the others wakes it, should that be a flow's."""
+"""When to look again at a run that may not begin yet; other flow runs wake it when they end."""
 TRY_AGAIN: Final = timedelta(minutes=1)
-"""For a run that cannot be advanced."""
+"""When to look again at a run that could not be advanced."""
 COUNTED_AGAIN: Final = timedelta(milliseconds=50)
-"""For a run that may not begin because others count those of its flow or schedule."""
+"""When to look again at a run that may not begin because another transaction is counting the runs
+of its flow or schedule."""
 OTHERS_HOLD: Final = timedelta(milliseconds=20)
-"""Until the next look, when others hold all that waits."""
+"""When to look again if other nodes hold every run that is due."""
 MOST_DEPTH: Final = 10
 NEVER_BEGUN: Final = ("missing_target", "depth", "circle")
-"""Why runs of flows end of which no step began."""
+"""Reasons why a run of a flow ends before any of its steps began."""
 
 
 class Advancer:
@@ -83,12 +84,12 @@ class Advancer:
         self._ended: list[str] = []
         """runs that the last batch ended"""
         self.begun = 0
-        """how many steps it began; who counts them learns that there is work"""
+        """how many steps it has begun; a growing number means that there is work to claim"""
         self.advanced = 0
-        """how many runs it looked at; the end of one may wake its schedule"""
+        """how many runs it has looked at; a run that ended may have woken its schedule"""
 
     def step(self) -> datetime | None:
-        """Advance what waits; returns when to look again, None when nothing is foreseen."""
+        """Advance what is due; returns when to look again, None when nothing is foreseen."""
         while True:
             wake, now = self._store.read(lambda tx: (tx.flow_runs.earliest_flow(), tx.now))
             if wake.earliest is None or wake.earliest > now:
@@ -102,11 +103,11 @@ class Advancer:
                 return now + OTHERS_HOLD
 
     def _take_and_advance(self) -> int:
-        """How many it took; fewer at once after a failure."""
+        """Returns how many runs it took; after a failure the next batch is smaller."""
         try:
             taken = self._store.transact(self.advance)
         except Exception:
-            self._limit = max(self._limit // 2, 1)  # perhaps one of them spoils it
+            self._limit = max(self._limit // 2, 1)  # one bad run may have spoiled the batch
             raise
         self._limit = min(self._limit * 2, self._batch)
         if self._tracing is not None and self._ended:
@@ -114,7 +115,7 @@ class Advancer:
         return taken
 
     def advance(self, tx: Tx) -> int:
-        """A batch of what waits, in a transaction of the caller; how many that were."""
+        """Advance a batch in the caller's transaction; returns how many runs it took."""
         self._ended = []
         parents = tx.flow_runs.take_flows(self._limit)
         if not parents:
@@ -130,7 +131,7 @@ class Advancer:
         return len(parents)
 
     def _move(self, tx: Tx, parent: FlowParent, begun: Begun, limits: Limits) -> FlowMove:
-        """Those that go on with a run, or end with it, are woken as soon as it begins or ended."""
+        """The next move of a run; when the run begins or ends, its queued child runs are woken."""
         if parent.status == "queued" and parent.run_id not in begun.ids:
             return _held_up(parent, begun, tx.now)
         if parent.status == "running":
@@ -139,7 +140,7 @@ class Advancer:
         return replace(move, wake=tuple(r.run_id for r in parent.steps if r.status == "queued"))
 
     def _next(self, tx: Tx, parent: FlowParent, limits: Limits) -> FlowMove:
-        """How a run that has begun goes on."""
+        """The next move of a run that has begun."""
         if told := limits.circles.get(parent.run_id):
             return FlowMove(parent, end=FlowEnd("failed", "circle"), error=told)
         if parent.depth > MOST_DEPTH:
@@ -150,17 +151,17 @@ class Advancer:
             if not parent.steps:
                 check_params(flow, parent.params)
             return _or_again(_decided(flow, parent, tx.now), flow, tx.now)
-        except Invalid as error:  # whoever called it, or a schedule, gave other params
+        except Invalid as error:  # the caller or a schedule passed invalid params
             end, limited = FlowEnd("failed", "invalid"), parent.run_id in limits.most
             return FlowMove(parent, end=end, error=str(error), is_limited=limited)
         except NoFlow as error:
             return FlowMove(parent, end=FlowEnd("failed", "missing_target"), error=str(error))
-        except Exception:  # it never holds up the others
+        except Exception:  # one bad run must not hold up the others
             log.exception("cannot advance run %s of flow %s", parent.run_id, parent.flow)
             return FlowMove(parent, wake_at=tx.now + TRY_AGAIN)
 
     def _with_outputs(self, tx: Tx, moves: Sequence[FlowMove]) -> list[FlowMove]:
-        """Flows that end return what their steps printed into variables."""
+        """Give flows that end the values that their steps printed into variables."""
         names: dict[str, dict[str, str]] = {}
         each: dict[str, Flow] = {}
         for move in moves:
@@ -207,9 +208,10 @@ def _may_begin(parent: FlowParent, now: datetime) -> bool:
 
 
 def _held_up(parent: FlowParent, begun: Begun, now: datetime) -> FlowMove:
-    """A run that may not begin yet: for others, for its time, or for a caller that is retried."""
+    """A run that may not begin yet, because of other runs, its ready time, or a caller waiting for
+    its own retry."""
     if parent.caller == "queued":
-        return FlowMove(parent)  # which wakes it
+        return FlowMove(parent)  # its caller wakes it
     if parent.caller not in (None, "running"):
         return FlowMove(parent, cancel=(parent.run_id,), cancel_reason="flow_cancelled")
     if parent.ready_at is not None and parent.ready_at > now:
@@ -219,8 +221,8 @@ def _held_up(parent: FlowParent, begun: Begun, now: datetime) -> FlowMove:
 
 
 def _or_again(move: FlowMove, flow: Flow, now: datetime) -> FlowMove:
-    """A flow that failed is run once more by the retry_policy of the step that called it, and goes
-    on where it failed by its own."""
+    """Run a failed flow again: from the start under the retry_policy of the step that called it, or
+    from where it failed under the flow's own."""
     parent, end = move.parent, move.end
     if end is None or end.status != "failed" or parent.stop_asked:
         return move
@@ -242,11 +244,11 @@ def _states(parent: FlowParent) -> dict[str, StepState]:
 
 
 def _told(end: FlowEnd, parent: FlowParent) -> str | None:
-    """How a flow ended that did not end well, or not quite."""
+    """The error text of a flow that failed, or that continued after failures."""
     if end.reason == "precondition":
         return next((row.unmet for row in parent.steps if row.step == CHECK), None)
     if end.status == "cancelled":
-        return None  # whoever did that says why
+        return None  # the caller that cancelled it gives the reason
     if end.reason == "timeout":
         return "it took longer than its timeout_sec"
     if end.failed:
@@ -255,7 +257,7 @@ def _told(end: FlowEnd, parent: FlowParent) -> str | None:
 
 
 def _continued(names: Sequence[str], parent: FlowParent) -> str:
-    """Which steps failed, and which flows that it called ended partial."""
+    """Which steps failed, and which flows called by it ended partial."""
     calls = {row.step for row in parent.steps if row.status == "partial"}
     failed, called = ([n for n in names if (n in calls) is is_call] for is_call in (False, True))
     told = [f"{_steps(failed)} failed"] if failed else []
@@ -282,7 +284,7 @@ def _new_step(flow: Flow, name: str) -> NewStep:
 
 
 def _returning_each(tx: Tx, move: FlowMove, flow: Flow, outputs: dict[str, Any]) -> FlowMove:
-    """Where they are too large to be returned, the runs of the items have them."""
+    """Outputs that are too large to return stay with the runs of the items."""
     size = sum(end.size for end in outputs.values() if isinstance(end, Apart))
     if size > MOST_OUTPUT_SIZE:
         outputs = {step: end for step, end in outputs.items() if not isinstance(end, Apart)}
@@ -300,7 +302,7 @@ def _returning(tx: Tx, move: FlowMove, names: dict[str, str], outputs: dict[str,
     size = sum(end.size for end in apart.values())
     if size <= MOST_OUTPUT_SIZE:
         kept |= {variable: tx.runs.get_output(end.run_id) for variable, end in apart.items()}
-    elif move.parent.caller is None:  # nobody waits for them, and the steps have them
+    elif move.parent.caller is None:  # no caller waits for them, and the steps keep them
         kept = {variable: value for variable, value in kept.items() if variable not in apart}
     elif move.end is not None and move.end.status in DONE:
         told = f"its steps printed {size:,} bytes into {', '.join(apart)}"

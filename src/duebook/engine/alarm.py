@@ -1,4 +1,4 @@
-"""Wakes a loop: when its time has come, or at once when somebody rings."""
+"""Wakes a loop when its time has come, or at once when another thread rings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Alarm"]
 
 
 class Alarm:
-    """One per loop; a ring that nobody waits for yet is not lost."""
+    """One per loop; a ring that arrives before the loop waits is not lost."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -23,13 +23,13 @@ class Alarm:
             self._changed.notify_all()
 
     def ring_within(self, seconds: float) -> None:
-        """The loop shall not sleep longer than that from now on, whatever it meant to."""
+        """Limit the current or next sleep of the loop to this many seconds."""
         with self._changed:
             self._latest = min(self._latest, time.monotonic() + seconds)
             self._changed.notify_all()
 
     def wait(self, seconds: float) -> None:
-        """Until somebody rings, or the time is over."""
+        """Wait until another thread rings or the time is over."""
         deadline = time.monotonic() + seconds
         with self._changed:
             while not self._rung:

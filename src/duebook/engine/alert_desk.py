@@ -1,7 +1,7 @@
-"""Decides which evaluators and channels of alerts have something to do, from the end of the log.
+"""Decides which alert evaluators and channels have work to do, by reading the new end of the log.
 
-Alerts are rare. Whoever finds or delivers them is begun when there is something for it, and ends
-after a while without: at rest, rules and channels cost neither threads nor queries.
+Alerts are rare. Evaluators and channels are started when there is work for them, and stop after a
+while without any: at rest, rules and channels cost neither threads nor queries.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["AlertDesk", "Key", "Seen", "tidy_channels"]
 
 MOST_BEHIND: Final = 1_000
-"""Positions of the log by which an idle cursor may be behind; else it moves once in a while."""
+"""An idle cursor this many positions behind the end of the log is moved at once; otherwise only
+every ADVANCE_EVERY seconds."""
 ADVANCE_EVERY: Final = 60.0
 BATCH: Final = 500
 Key = tuple[str, str]
@@ -32,21 +33,21 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What somebody saw who looked at the log."""
+    """What one look at the log found."""
 
     now: datetime
     readers: tuple[AlertReader, ...]
     end: int
-    """of the log"""
+    """the last position of the log"""
     latest: Mapping[Key, int] = field(default_factory=dict)
-    """the last event for each reader, as far as there is one"""
+    """the position of the last event for each reader that has one"""
 
     def idle(self) -> list[AlertReader]:
-        """Those that nobody serves, and that need nobody."""
+        """Readers without an owner that have nothing to deliver."""
         return [one for one in self.readers if not one.owned and not self._is_due(one)]
 
     def due(self) -> list[Key]:
-        """Those that nobody serves, and that somebody should."""
+        """Readers without an owner that have work to do."""
         return [
             one[:2]
             for one in self.readers
@@ -55,7 +56,7 @@ class Seen:
         ]
 
     def looks(self) -> list[Key]:
-        """Those with rules that follow from time, which may be different now."""
+        """Readers with time-based rules that are due for a look."""
         return [one[:2] for one in self.readers if self._looks(one)]
 
     def _looks(self, one: AlertReader) -> bool:
@@ -65,14 +66,14 @@ class Seen:
         return one.waiting or one.retry_at is not None or self._has_events(one)
 
     def _has_events(self, one: AlertReader) -> bool:
-        """Also those that wait behind a receiver which is left alone for a while."""
+        """Not while deliveries to a failing receiver are paused, even if events wait."""
         return one.retry_at is None and self.latest.get(one[:2], 0) > one.position
 
     def _retries(self, one: AlertReader) -> bool:
         return one.retry_at is not None and one.retry_at <= self.now
 
     def next_time(self, besides: Collection[Key]) -> float | None:
-        """Seconds until something that nobody serves is tried again, or looked at."""
+        """Seconds until a reader without an owner is due for a retry or a look."""
         idle = [one for one in self.readers if not one.owned and one[:2] not in besides]
         times = [at for one in idle for at in (one.retry_at, one.look_at) if at]
         return min(((at - self.now).total_seconds() for at in times), default=None)
@@ -85,11 +86,11 @@ class AlertDesk:
         self._store = store
         self._latest: dict[Key, int] = {}
         self._known: tuple[int, int] | None = None
-        """the stretch of the log in which it knows all of them"""
+        """the stretch of the log for which the last events are known"""
         self._advanced_at = float("-inf")
 
     def look(self, consumers: Iterable[Consumer], clock: float) -> Seen:
-        """What there is to do for these; `clock` is monotonic."""
+        """What there is to do for these consumers; `clock` is monotonic."""
         names = {(one.namespace, one.name) for one in consumers}
         seen = self._store.read(lambda tx: self._look(tx, names))
         idle = [one for one in seen.idle() if one.position < seen.end]
@@ -101,7 +102,7 @@ class AlertDesk:
 
     def _look(self, tx: Tx, names: Collection[Key]) -> Seen:
         readers = tuple(one for one in tx.alerts.readers() if one[:2] in names)
-        # What is read below stays until the next look, for consumers that are newer than `names`.
+        # What is read below is kept until the next look, also for consumers too new for `names`.
         self._latest = {key: at for key, at in self._latest.items() if key in names}
         end = tx.events.last_position()
         first = min((one.position for one in readers), default=end)
@@ -143,8 +144,8 @@ def _advance(tx: Tx, idle: Iterable[AlertReader], until: int) -> None:
 
 
 def tidy_channels(tx: Tx, namespace: str) -> None:
-    """Rules that went with their schedules leave channels, which go once they have delivered
-    everything; and with the last of them goes the reader of the log."""
+    """Delete channels whose rules were deleted with their schedules, once they have delivered
+    everything; with the last of them, delete the reader of the log."""
     tx.consumers.lock_consumer(namespace, ALERTS)
     rules = tx.alerts.list_rules(namespace)
     used = {name for rule in rules for name in rule.to}

@@ -1,8 +1,8 @@
-"""Finds the problems of one namespace: life-cycle events, and looks at how things stand.
+"""Finds the problems of one namespace, from life-cycle events and from looks at its current state.
 
-It is a member of the group that reads the log for the rules of the namespace. What it decides and
-the move of its cursor commit together, so that each event counts once, whoever dies; and whoever
-has the cursor, under its term, is the only one who looks.
+It is a member of the group that reads the log for the namespace's rules. Its decisions and the move
+of its cursor commit together, so that each event counts once even if a node dies. Only the member
+that has the cursor, under its current term, makes the looks.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ log = logging.getLogger(__name__)
 
 _WAKING: Final = ("schedule.resumed", "schedule.updated")
 LINGERS: Final = 60.0
-"""Seconds without anything to do after which it is idle."""
+"""Seconds without work after which it is idle."""
 
 
 class AlertEvaluator(Courier):
-    """One member; `step` is for one thread."""
+    """One member of the group; call `step` from one thread only."""
 
     def __init__(
         self,
@@ -59,14 +59,14 @@ class AlertEvaluator(Courier):
         self._busy_at = monotonic()
         """when it last had something to do"""
         self.has_decided = False
-        """whether anything happened that it decided about, besides looks"""
+        """whether it has decided about any event, looks aside"""
         self._wake: float | None = None
-        """when something that waits may be told"""
+        """when a waiting message may be sent"""
 
     def step(self, quiet: bool = False) -> float:
         """Decide what there is to decide; returns in how many seconds to look again.
 
-        While the log is `quiet` it is not read, and each look also shows that this member lives.
+        While the log is `quiet` it is not read, and each look also shows that this member is alive.
         """
         rests = quiet and self._cursors and not self._is_stale
         found = None if rests else self.fetch()
@@ -87,17 +87,17 @@ class AlertEvaluator(Courier):
 
     @property
     def _is_stale(self) -> bool:
-        """Whether it has to show that it lives, before others take over."""
+        """Whether it must show that it is alive before others take over."""
         return self._monotonic() - self._shared_at > self._lease.total_seconds() / 2
 
     def hasten(self) -> float:
-        """How things stand may be different; returns in how many seconds to look at it."""
+        """The state may have changed; returns in how many seconds to look at it."""
         return self._looks.hasten()
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is lost if it ends: it is needed again when something happens, or at the
-        time of its next look, which is on the books."""
+        """Whether it can end without losing anything: it is needed again when something happens, or
+        at its next look, whose time is stored in the database."""
         looks = self._timed and self._looks.rest < LINGERS / 2
         if self._cursors and (looks or self._wake is not None):
             return False
@@ -169,7 +169,7 @@ class AlertEvaluator(Courier):
     def _late(
         self, tx: Tx, rules: Sequence[AlertRule], happenings: Sequence[Happening]
     ) -> list[Alert]:
-        """What was told already of due times whose runs started late, and ended now."""
+        """Alerts already sent about late starts of runs that have now ended."""
         limits = [one.limit for rule in rules for one in rule.conditions if one.kind == "late"]
         late = [fact for fact in happenings if limits and fact.late > min(limits)]
         if not late:
@@ -178,7 +178,7 @@ class AlertEvaluator(Courier):
         return tx.alerts.told_late(self._namespace, {fact.subject.key for fact in late}, since)
 
     def _hasten(self, tx: Tx) -> None:
-        """A schedule may be late, or have had no success for long, that was not active before."""
+        """A schedule that just became active may be late, or long without a success."""
         tx.alerts.note_look(self._namespace, tx.now + timedelta(seconds=self._looks.hasten()))
 
     def _happenings(self, tx: Tx, events: Sequence[Event]) -> list[Happening]:

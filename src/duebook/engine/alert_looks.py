@@ -1,4 +1,4 @@
-"""Looks at how things stand, for alert rules that follow from time; only while there are such."""
+"""Looks at the current state for time-based alert rules, only while such rules exist."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
 __all__ = ["Looks"]
 
 EVERY: Final = 10.0
-"""Seconds between two looks, at least."""
+"""Minimum seconds between two looks."""
 EARLY: Final = 2.0
-"""Seconds by which a look may be early, so that those of several namespaces are made together."""
+"""Seconds by which a look may be early, so that several namespaces are looked at together."""
 SUCCESSES_EVERY: Final = 60.0
-"""Seconds between two looks for what has not succeeded, at least: they cost more."""
+"""Minimum seconds between two looks for missing successes, which cost more."""
 MOST: Final = 1_000
-"""Problems of a kind that one look finds."""
+"""Maximum number of problems of a kind that one look finds."""
 MEASURED: Final = 100
-"""Runs that say how long a run usually takes."""
+"""Number of runs from which the usual duration is computed."""
 MEASURED_FOR: Final = 600.0
-"""Seconds for which that holds."""
+"""Seconds for which a usual duration is kept."""
 LONGEST: Final = timedelta(days=1)
-"""It looks at least so often."""
+"""Maximum seconds between two looks."""
 SECOND: Final = timedelta(seconds=1)
 REMEMBERED: Final = timedelta(days=30)
-"""Nodes that were last seen before then were never there."""
+"""Nodes that were last seen longer ago than this are ignored."""
 _NEVER: Final = (datetime(1970, 1, 1, tzinfo=UTC),) * 2
-"""The last look for what has not succeeded, and the next one."""
+"""The last and the next look for missing successes, before there was one."""
 _RUNNING: Final = frozenset({"running", "slow"})
 
 
 class Looks:
-    """When to look, and what there is to see.
+    """When to look, and what each look finds.
 
-    What is not a problem yet becomes one at a time that is known: nothing that begins after a look
-    can be too long before that long has passed. So it rests until then.
+    The time at which something becomes a problem is known in advance: whatever begins after a look
+    becomes a problem no sooner than its limit later. So no look is needed until then.
     """
 
     def __init__(self, namespace: str, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -53,7 +53,7 @@ class Looks:
         self.forget()
 
     def forget(self) -> None:
-        """Another node looks, or rules are different: whoever comes back looks at once."""
+        """Look at once next time, because another node made the looks or the rules have changed."""
         self._next = self._looked = float("-inf")
         self._successes = self._seen = _NEVER
 
@@ -66,20 +66,20 @@ class Looks:
         return self._next - self._monotonic()
 
     def hasten(self) -> float:
-        """Something else is active now; returns in how many seconds to look."""
+        """Something else has become active; returns in how many seconds to look."""
         self._next = min(self._next, self._looked + EVERY)
         last, coming = self._successes
         self._successes = last, min(coming, last + SUCCESSES_EVERY * SECOND)
         return max(self.rest, 0.0)
 
     def looked(self, look: Look, now: datetime) -> None:
-        """A look of `now` was committed."""
+        """A look made at `now` was committed."""
         self._successes = self._seen
         self._looked = self._monotonic()
         self._next = self._looked + (look.again_at - now).total_seconds()
 
     def look(self, tx: Tx, rules: Sequence[AlertRule]) -> Look:
-        """How everything stands that these rules ask for, and when to look again."""
+        """The state of everything that these rules watch, and when to look again."""
         limits: dict[str, list[timedelta]] = {}
         for rule in rules:
             if rule.enabled:
@@ -155,7 +155,7 @@ class Looks:
     def _unsuccessful(
         self, tx: Tx, rules: Sequence[AlertRule]
     ) -> tuple[list[Standing], list[datetime]]:
-        """Also when the next could be one."""
+        """Schedules without a success for too long; also sets when the next one could be."""
         found, moments = [], []
         for rule in rules:
             created = rule.created_at or tx.now
@@ -174,8 +174,8 @@ class Looks:
         return found, moments
 
     def _unattended(self, tx: Tx, rules: Sequence[AlertRule]) -> list[tuple[Standing, datetime]]:
-        """Who plans, and who executes runs of the namespace: if nobody does, since when, and from
-        when on that is too long. When a node goes, the rules are looked at anyway."""
+        """Whether any node plans, and any executes runs of the namespace; if not, since when, and
+        when that becomes too long. When a node goes away, the rules are checked anyway."""
         nodes = tx.nodes.list_nodes()
         missing = []
         if not any("scheduler" in node.roles for node in nodes):
@@ -211,7 +211,7 @@ _REMEDY: Final = {
 def _moments(
     standings: Sequence[Standing], limits: Sequence[timedelta], now: datetime
 ) -> list[datetime]:
-    """When one of these, or one that begins from now on, is there for too long."""
+    """When one of these, or one that begins from now on, will have lasted too long."""
     if len(standings) >= MOST:
         return [now]
     return [since + limit for limit in limits for since in (now, *(s.since for s in standings))]

@@ -1,6 +1,6 @@
 """Writes the events that channels deliver, with what `explain` says about each problem.
 
-A message is read on another machine, on another day: its times have a date and a zone.
+A message may be read on another machine and another day, so its times carry a date and a zone.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = ["LONGEST", "alert_event"]
 log = logging.getLogger(__name__)
 
 LONGEST: Final = 2.0
-"""Seconds of processor time for the explanations of one transaction, which holds up others."""
+"""Seconds of processor time for all explanations in one transaction, as it holds up others."""
 
 
 def alert_event(tx: Tx, told: Told, budget: Budget) -> Draft:
-    """The event of a message, which channels deliver."""
+    """The event of a message, for channels to deliver."""
     first = told.alerts[0]
     over = told.status == "resolved"
     sentences = [_over(alert) if over else _sentence(tx, alert, budget) for alert in told.alerts]
@@ -64,7 +64,7 @@ def _over(alert: Alert) -> str:
 
 
 def _sentence(tx: Tx, alert: Alert, budget: Budget) -> str:
-    """What `explain` says about the due time or the run; else what was noted."""
+    """What `explain` says about the due time or the run; otherwise the recorded error."""
     if budget.is_spent:
         return _noted(alert)
     try:

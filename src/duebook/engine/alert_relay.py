@@ -1,5 +1,5 @@
-"""Serves the alerts of all namespaces: steps their evaluators, by one thread, and lets channels
-deliver, some at a time and only those that there is something for."""
+"""Serves the alerts of all namespaces: steps their evaluators in one thread, and starts channels
+that have something to deliver, a few at a time."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ log = logging.getLogger(__name__)
 
 LONGEST: Final = 3_600.0
 SHORTEST: Final = 0.1
-"""Seconds between two looks that nobody called for."""
+"""Minimum seconds between two steps that were not asked for."""
 LINGERS: Final = 5.0
-"""Seconds for which a channel keeps its thread when it has delivered everything."""
+"""Seconds for which a channel keeps its thread after it has delivered everything."""
 MOST_BUSY: Final = 16
 """Channels that deliver at the same time; the others wait for their turn."""
 SETTLED: Final = 60.0
-"""Seconds after which what was written has its position in the log."""
+"""Seconds after which an event has surely received its position in the log."""
 
 
 class AlertRelay:
-    """Of one node. `begin` lets a channel deliver, until it has had nothing to do for a while."""
+    """One per node. `begin` starts a channel, which ends after a while without work."""
 
     def __init__(
         self,
@@ -54,20 +54,20 @@ class AlertRelay:
         self._desk = AlertDesk(store)
         self._evaluating: dict[Key, _Evaluating] = {}
         self._channels: dict[Key, Consumer] = {}
-        """those that it knows"""
+        """the channels known from the last look"""
         self._served_at: dict[Key, float] = {}
         self._untidy: dict[str, float] = {}
-        """namespaces in which channels may be left over, and when to look for them"""
+        """namespaces that may have unused channels, and when to look for them"""
 
     def new_channels(self, consumers: Mapping[Key, Consumer]) -> list[tuple[Key, Consumer]]:
-        """Those that are new, or different."""
+        """Channels that are new or have changed."""
         channels = {key: one for key, one in consumers.items() if one.kind == "alert_channel"}
         known, self._channels = self._channels, channels
         return [(key, one) for key, one in channels.items() if known.get(key) != one]
 
     def step(self, consumers: Mapping[Key, Consumer], serving: Collection[Key]) -> float:
-        """Do what there is to do for these, of which some are being served; returns in how many
-        seconds to look again."""
+        """Do what there is to do for these consumers, given those already being served; returns in
+        how many seconds to look again."""
         for key, one in list(self._evaluating.items()):
             if consumers.get(key) != one.consumer:
                 self._end(key)
@@ -89,7 +89,7 @@ class AlertRelay:
         return min([LONGEST, *rests, *self._tidy()])
 
     def _evaluate(self, seen: Seen) -> list[float]:
-        """In how many seconds each evaluator wants to go on."""
+        """In how many seconds each evaluator wants its next step."""
         for key in seen.looks():
             if key in self._evaluating:
                 self._evaluating[key].look()
@@ -101,7 +101,7 @@ class AlertRelay:
                 self._end(key)
 
     def _serve_channels(self, due: list[Key], serving: Collection[Key]) -> None:
-        """Those first that have waited longest for their turn; when one ends, there is a step."""
+        """Start those that have waited longest; the end of one causes the next step."""
         now = self._monotonic()
         busy = [key for key in serving if key in self._channels]
         self._served_at.update(dict.fromkeys(busy, now))
@@ -113,7 +113,7 @@ class AlertRelay:
             self._begin(self._channels[key], LINGERS)
 
     def _tidy(self) -> list[float]:
-        """Remove what rules left that were deleted with their schedules."""
+        """Delete channels whose rules were deleted with their schedules."""
         now = self._monotonic()
         for namespace in [name for name, at in self._untidy.items() if at <= now]:
             self._store.transact(lambda tx, of=namespace: tidy_channels(tx, of))  # type: ignore[misc]
@@ -127,13 +127,13 @@ class AlertRelay:
             self._untidy[key[0]] = self._monotonic() + SETTLED
 
     def close(self) -> None:
-        """Leave the evaluators to others."""
+        """Leave the evaluators to other nodes."""
         for one in self._evaluating.values():
             one.evaluator.close()
 
 
 class _Evaluating:
-    """An evaluator between its steps; what fails is tried again, and holds up no other."""
+    """An evaluator between its steps; a failing one is retried and does not hold up the others."""
 
     def __init__(
         self,
@@ -152,13 +152,13 @@ class _Evaluating:
         self._failures = 0
 
     def look(self) -> None:
-        """How things stand may be different now."""
+        """The state may have changed."""
         if not self._failures:
             self._next = min(self._next, self._monotonic() + self.evaluator.hasten())
 
     def step(self, latest: int) -> float:
-        """If it is time, or there is a later event than before; returns in how many seconds it
-        is."""
+        """Step if it is time, or if there is a newer event; returns in how many seconds to step
+        again."""
         if (left := self._next - self._monotonic()) > EARLY and latest <= self._latest:
             return left
         quiet = latest <= self._latest and not self._failures

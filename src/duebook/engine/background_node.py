@@ -1,4 +1,4 @@
-"""Runs a node in a thread of its own, beside a program that goes on."""
+"""Runs a node in its own thread, beside the rest of the program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger("duebook.app")
 
 
 class BackgroundNode:
-    """A node in a thread of its own; whoever began it hears of its failure."""
+    """A node in its own thread; its failure is raised to the caller."""
 
     def __init__(self, work: Callable[[Callable[[], None]], None]) -> None:
         self._work = work
@@ -33,7 +33,7 @@ class BackgroundNode:
             self._begun.set()
 
     def begin(self) -> None:
-        """Returns when it can be stopped."""
+        """Start; returns once the node can be stopped."""
         self._thread.start()
         self._begun.wait()
         if not self._thread.is_alive() or self._error is not None:
@@ -44,7 +44,7 @@ class BackgroundNode:
         return self._thread.is_alive()
 
     def end(self) -> None:
-        """Wait for its end; raises what it failed with."""
+        """Wait for the node to end; raises the error that it failed with."""
         self._thread.join()
         if self._error is not None:
             raise self._error

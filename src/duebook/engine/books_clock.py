@@ -1,4 +1,4 @@
-"""What time it is on the books, by a clock of this machine that never jumps; asks nobody."""
+"""Estimates the database's time from a clock of this machine that never jumps, without a query."""
 
 from __future__ import annotations
 
@@ -16,37 +16,38 @@ if TYPE_CHECKING:
 __all__ = ["BooksClock"]
 
 PERIOD: Final = 30.0
-"""Seconds after which what was heard counts for old, and twice that for nothing."""
+"""Seconds after which an observation is old; after twice that it is dropped."""
 
 
 class BooksClock:
-    """Reckons from what transactions heard: each was told the time after it asked, and before it
-    had the answer.
+    """Computes the database's time from the times that transactions returned: each was read after
+    the transaction asked and before it had the answer.
 
-    So every answer gives two bounds. The quickest one is the best; one that proves the reckoning
-    to be behind makes it begin anew, for then the books' clock was set.
+    So every answer gives two bounds, and the quickest answer gives the best. An answer that proves
+    the estimate to be too early restarts it, because the database's clock was set.
     """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.monotonic = monotonic
         self.watch = ClockWatch()
         self._heard: tuple[datetime, datetime, float] | None = None
-        """what the books said when the monotonic clock was at zero, at most: of late and before,
-        and since when it is of late"""
+        """upper bounds of the database's time when the monotonic clock was at zero, from the
+        current period and from the one before, and when the current period began"""
 
     @property
     def now(self) -> datetime | None:
-        """None before anything was heard."""
+        """None before the first answer."""
         if (heard := self._heard) is None:
             return None
         return min(heard[:2]) + timedelta(seconds=self.monotonic())
 
     def stamp(self) -> datetime:
-        """For what is put on the books; before anything was heard, by this machine's clock."""
+        """The time for records in the database; before the first answer, from this machine's
+        clock."""
         return self.now or utc_now()
 
     def heard(self, now: datetime, asked_at: float) -> None:
-        """The books said `now`, when asked at `asked_at` of the monotonic clock."""
+        """The database returned `now`; it was asked at `asked_at` of the monotonic clock."""
         self.watch.heard(now, asked_at, self.monotonic())
         most, least = now - timedelta(seconds=asked_at), now - timedelta(seconds=self.monotonic())
         if (heard := self._heard) is None or least > min(heard[:2]):

@@ -1,4 +1,4 @@
-"""Runs that a node has claimed ahead and not begun, the higher priority first; knows no thread."""
+"""Runs that a node has claimed ahead and not begun, by priority; has no threads or locks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["Buffer"]
 
 
 class Buffer:
-    """Whoever calls it holds a lock, and gives the time of a monotonic clock."""
+    """The caller holds a lock, and passes the time of a monotonic clock."""
 
     def __init__(self) -> None:
         self._waiting: dict[Token, tuple[Claim, float]] = {}
-        """and since when"""
+        """each run, and since when it has waited"""
         self._order: list[tuple[int, int, Token]] = []
-        """also of what was dropped"""
+        """the order of the queue; also has entries of runs that were dropped"""
         self._numbers = count()
 
     def __len__(self) -> int:
@@ -30,7 +30,7 @@ class Buffer:
         heappush(self._order, (-claim.run.priority, next(self._numbers), claim.token))
 
     def take(self) -> Claim | None:
-        """The one that is next: of the highest priority, the first that came."""
+        """The next run: the highest priority first, then the first that came."""
         while self._order:
             found = self._waiting.pop(heappop(self._order)[2], None)
             if found is not None:
@@ -38,13 +38,13 @@ class Buffer:
         return None
 
     def drop(self, token: Token) -> bool:
-        """Whether it waited here; now it does not."""
+        """Remove a run; returns whether it was waiting here."""
         return self._waiting.pop(token, None) is not None
 
     def take_since(self, moment: float) -> list[Claim]:
-        """All that have waited since then, or for longer."""
+        """Remove and return all that have waited since then or longer."""
         found = []
-        for claim, since in self._waiting.values():  # in the order in which they came
+        for claim, since in self._waiting.values():  # in the order of arrival
             if since > moment:
                 break
             found.append(claim)

@@ -1,4 +1,4 @@
-"""Notices that the database's clock stepped back, by a clock of this machine that never does."""
+"""Detects that the database's clock stepped back, with a local clock that never does."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ __all__ = ["ClockWatch", "StepBack", "note_step", "notice_since_last_seen"]
 log = logging.getLogger(__name__)
 
 LEAST: Final = timedelta(seconds=1)
-"""A smaller step confuses nothing: transactions take as long."""
+"""Smaller steps are harmless, as transactions take as long."""
 SURE: Final = timedelta(seconds=30)
-"""By so much a clock is behind that stepped back while nobody heard it, and went on."""
+"""A clock that is so far behind has surely stepped back, even if it has since passed the last time
+that was read from it."""
 
 
 class StepBack(NamedTuple):
-    """The clock would have shown `before` when it showed `noticed`, and it showed at least
-    `earliest` right after the step; `heard_at` is that moment by the monotonic clock."""
+    """When the clock showed `noticed`, it would have shown `before` without the step, and right
+    after the step it showed at least `earliest`; `heard_at` is the moment of `noticed` by the
+    monotonic clock."""
 
     before: datetime
     earliest: datetime
@@ -35,8 +37,8 @@ class StepBack(NamedTuple):
 
 
 class ClockWatch:
-    """Compares what the database said at two times with the time that passed between them. Any
-    thread may say what it heard."""
+    """Compares two times read from the database with the time that passed between them. Any thread
+    may report a time."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -44,7 +46,7 @@ class ClockWatch:
         self._steps: list[StepBack] = []
 
     def forget(self) -> None:
-        """What comes next is not to be compared with what was heard before."""
+        """Do not compare later times with earlier ones."""
         with self._lock:
             self._last, self._steps = None, []
 
@@ -62,15 +64,15 @@ class ClockWatch:
             self._steps.append(StepBack(then + most, now - most, now, heard_at))
 
     def take(self) -> list[StepBack]:
-        """The steps that were noticed since it was asked last."""
+        """The steps noticed since the last call."""
         with self._lock:
             steps, self._steps = self._steps, []
             return steps
 
 
 def note_step(store: Store, step: StepBack, lease: timedelta, since: timedelta) -> None:
-    """Put the step down for whoever compares times later, and log it if nobody else has; it was
-    heard of so long ago."""
+    """Record the step for later comparisons of times, and log it unless another node already has;
+    `since` is how long ago it was noticed."""
     before, noticed = step.before + since, step.noticed + since
     noted = store.transact(
         lambda tx: tx.upkeep.note_clock_step(before, step.earliest, noticed, lease)
@@ -79,7 +81,7 @@ def note_step(store: Store, step: StepBack, lease: timedelta, since: timedelta) 
 
 
 def notice_since_last_seen(tx: Tx, lease: timedelta) -> None:
-    """Whether the clock is behind what any node has seen before this one begins."""
+    """Log and record it if the clock is behind the last time at which any node was seen."""
     seen = tx.upkeep.last_seen()
     if seen is not None and seen - tx.now >= LEAST:
         _log_clock_step(tx.upkeep.note_clock_step(seen, tx.now, tx.now, lease), seen - tx.now)

@@ -33,15 +33,15 @@ __all__ = ["Dispatcher", "shares"]
 log = logging.getLogger(__name__)
 
 HELD_BY_OTHERS: Final = timedelta(milliseconds=20)
-"""When to look again at work that somebody else was claiming just now."""
+"""When to look again at work that other nodes were just claiming."""
 GOOD_FOR: Final = 0.1
-"""Seconds for which places that gave all that was asked for are asked again without a look."""
+"""Seconds for which queues that filled every request are claimed from without a new look."""
 RESTRAINT: Final = 1.0
-"""Seconds for which nothing is claimed ahead after a run came up that must not be: of several
-places each shall have its share of the slots, and only a slot will do for such a run."""
+"""Seconds for which nothing is claimed ahead after meeting a run that must not be: such a run needs
+a free slot, and each of several queues should get its share of the slots."""
 
 MOST_AT_ONCE: Final = 1_000
-"""Runs of one claim: while a long one is under way, what it will bring cannot begin."""
+"""Maximum runs per claim: no run of a claim can begin before the whole claim is done."""
 
 
 class Dispatcher:
@@ -73,17 +73,17 @@ class Dispatcher:
         self._cursor = WorkCursor()
         self._turn = 0
         self._known: Work | None = None
-        """what the last look found, as long as there is plenty"""
+        """what the last look found, while there is plenty"""
         self._looked_at = 0.0
         self._limited_at: float | None = None
         """when a run came up that must not be claimed ahead"""
         self.caught_up = False
-        """whether the last look found nothing, and there has been room since"""
+        """whether the last look found nothing and there has been room since"""
 
     def step(self) -> datetime | None:
         """Fill the free slots and the buffer; returns when to look again, None when nothing is
         foreseen."""
-        self._slots.work_waits = True  # before the room is asked for, or a ring would be missed
+        self._slots.work_waits = True  # set before asking for room, or a ring could be missed
         while any(room := self._room()):
             tasks = self._tasks()
             known = self._plenty()
@@ -99,22 +99,22 @@ class Dispatcher:
                 return work.now + HELD_BY_OTHERS
             self._known = work if given == [sum(share) for _, share in asked] else None
         self.caught_up = False
-        return None  # a slot that gets free rings
+        return None  # the next slot to become free rings
 
     def worker(self, free: int) -> FreeWorker:
-        """What this node's slots can begin."""
+        """What the free slots of this node can begin."""
         return FreeWorker(
             self.session_id, free, tuple(self._queues), self._tasks(), self._namespaces
         )
 
     def took(self, claims: Sequence[Claim], seconds: float | None = None) -> None:
-        """Count what was claimed; a tick that did so counts its own time."""
+        """Count what was claimed; a tick that claimed it counts its own time."""
         self._measures.took(claims, seconds)
         tell_claims(log, claims)
 
     def _room(self) -> Room:
-        """Without a free slot nothing is asked for while a run came up that needs one; what is too
-        much for one claim is left to the next."""
+        """How much to claim now. While a run needs a slot and none is free, nothing; what exceeds
+        one claim is left to the next."""
         free, ahead = self._slots.room()
         if not free and self._limited_at is not None:
             return Room(0, 0)
@@ -124,11 +124,11 @@ class Dispatcher:
     def _asked(
         self, room: Room, places: Sequence[NamespaceQueue]
     ) -> list[tuple[NamespaceQueue, Room]]:
-        """The share of each place in both."""
+        """The share of each queue in the free slots and in the buffer."""
         if self._limited_at is not None and (
             len(places) == 1 or self._monotonic() - self._limited_at > RESTRAINT
         ):
-            self._limited_at = None  # its run is the first to be given a slot
+            self._limited_at = None  # its run gets the first slot
         free = dict(shares(room.free, places, self._turn))
         ahead = {}
         if room.ahead and self._limited_at is None:
@@ -140,7 +140,7 @@ class Dispatcher:
         ]
 
     def _plenty(self) -> Work | None:
-        """What was found a moment ago, while it gives all that is asked for."""
+        """What was found a moment ago, while it still fills every request."""
         is_old = self._monotonic() - self._looked_at > GOOD_FOR
         return None if is_old else self._known
 

@@ -1,4 +1,5 @@
-"""A cursor over what is due: no look walks over what a process has taken already; only a hint."""
+"""A cursor over due schedules, so that a look skips those that the process has already taken; only
+a hint."""
 
 from __future__ import annotations
 
@@ -18,15 +19,16 @@ if TYPE_CHECKING:
 __all__ = ["DueCursor"]
 
 LONGEST_COMMIT: Final = timedelta(seconds=30)
-"""Who wants to be looked at now may show in the books as late as that."""
+"""A schedule whose wake time is now may become visible in the database up to this much later."""
 
 
 class DueCursor:
     """Shared by the tickers of a process.
 
-    In a backlog a look begins after the last one taken; then once at the very beginning, for what
-    others held meanwhile; and when nothing is left, a little before now. The keeper looks from
-    the beginning now and then, and whatever was left behind makes the tickers look back.
+    In a backlog, each look begins after the last schedule taken. When nothing is left, one look
+    from the very beginning finds what others held meanwhile; after that, looks begin a little
+    before now. The keeper looks from the beginning now and then, and makes the tickers look back if
+    anything was left behind.
     """
 
     def __init__(self) -> None:
@@ -36,7 +38,7 @@ class DueCursor:
         self._lock = Lock()
 
     def take(self, tx: Tx, limit: int) -> Taken:
-        """One ticker after the other, so that none walks over what another has just locked."""
+        """One ticker at a time, so that none walks over what another has just locked."""
         with self._lock:
             taken = tx.plans.take(limit, self.mark)
             if taken.last is not None:
@@ -44,9 +46,9 @@ class DueCursor:
             return taken
 
     def rest(self, now: datetime, wake_at: datetime | None) -> bool:
-        """Not even a batch was left, and the next is due at `wake_at`.
+        """Less than a batch was left, and the next schedule is due at `wake_at`.
 
-        False when a look from the beginning has to say whether that is all.
+        Returns False when a look from the beginning is needed to be sure that this is all.
         """
         with self._lock:
             if self.mark is not None and not self._rests:
@@ -57,7 +59,7 @@ class DueCursor:
             return True
 
     def forget(self) -> None:
-        """What was taken came to nothing, and is due again."""
+        """The transaction failed, so what was taken is due again."""
         with self._lock:
             self.mark = None
 

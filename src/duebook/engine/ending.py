@@ -1,4 +1,4 @@
-"""How a node that stops waits for its runs, and tells that it does; it ends nothing itself."""
+"""How a stopping node waits for its runs, and announces that it stops; ends nothing itself."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ log = logging.getLogger(__name__)
 
 POLL: Final = 0.1
 SAY_EVERY: Final = 15.0
-"""Seconds between two lines about what is waited for."""
+"""Seconds between two log lines about what is waited for."""
 
 
 class Ending:
-    """Made when a node begins to stop."""
+    """Created when a node begins to stop."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class Ending:
         stop_within: timedelta,
         asked: Callable[[], int],
     ) -> None:
-        """`keeper` is that of the current session; `asked` counts how often the node was asked to
-        stop: once more than now, and it no longer waits."""
+        """`keeper` returns the keeper of the current session; `asked` counts the requests to stop,
+        and another one from now on ends the wait."""
         self._store = store
         self._slots = slots
         self._keeper = keeper
@@ -49,7 +49,7 @@ class Ending:
         self._hurry_at = 2 if asked() else 1
 
     def wait_for_runs(self) -> bool:
-        """Let what runs finish, as long as a stop may take; False when it did not."""
+        """Let runs finish, within the limit for a stop; False when some did not."""
         deadline = lease_clock() + self._stop_within.total_seconds()
         if self._slots.performing and self._stop_within:
             self._tell_others()
@@ -67,7 +67,7 @@ class Ending:
                 return False
 
     def wait_idle(self, seconds: float, impatient: bool = False) -> bool:
-        """Whether nothing is left to do, after so long at most."""
+        """Whether the work was done within this many seconds."""
         deadline = lease_clock() + seconds
         while not self._slots.wait_idle(POLL):
             self._keeper().guard()
@@ -81,7 +81,7 @@ class Ending:
         return self._asked() >= self._hurry_at
 
     def _tell_others(self) -> None:
-        """They see that this node takes on nothing more."""
+        """Show other nodes that this one takes on nothing more."""
         session_id = self._keeper().session_id
         try:
             self._store.transact(lambda tx: tx.nodes.drain(session_id, Drain(tx.now, stops=True)))

@@ -1,4 +1,4 @@
-"""Carries out stops and restarts of flows that were decided, and goes on with restarts."""
+"""Carries out the stops and restarts of flows that the planner decided."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["FlowControls"]
 log = logging.getLogger(__name__)
 
 RESTARTING: Final = timedelta(seconds=1)
-"""How often a restart looks whether what it stopped has ended."""
+"""How often a restart checks whether the runs it stopped have ended."""
 MOST_NAMED: Final = 10
-"""Runs that the ledger names of those that a stop or restart found."""
+"""Maximum number of stopped runs that the ledger names for a stop or restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What becomes of a flow whose restart is under way."""
+    """The next step of a flow that is being restarted."""
 
     control: FlowControl
     wake_at: datetime | None
@@ -40,7 +40,7 @@ class _Verdict:
     stop: tuple[str, ...] = ()
     start: Flow | None = None
     restarting: bool = False
-    """whether it is still to be started again"""
+    """whether the flow is still to be started again"""
 
 
 class FlowControls:
@@ -50,9 +50,9 @@ class FlowControls:
         self._flow_cache = flow_cache
 
     def step(self, tx: Tx, limit: int) -> int:
-        """Stop and restart flows for which that was decided; how many were looked at.
+        """Stop and restart flows for which that was decided; returns how many it looked at.
 
-        Flows are locked before their runs, as everybody does.
+        Flows are locked before their runs, as everywhere.
         """
         commands = tx.flow_controls.take_commands(limit)
         stopped = [run_id for command in commands for run_id in self._obey(tx, command)]
@@ -71,10 +71,10 @@ class FlowControls:
         return len(commands) + len(verdicts)
 
     def _obey(self, tx: Tx, command: FlowCommand) -> tuple[str, ...]:
-        """The runs that a stop ends; a restart of the flow is begun, or forgotten."""
+        """The runs to stop; also starts or forgets a restart of the flow."""
         namespace, name = command.namespace, command.flow
         active = tuple(run_id for run_id, _ in tx.flow_controls.active_flow_runs(namespace, name))
-        if command.kind == "stop":  # what is due after it is not meant
+        if command.kind == "stop":  # runs due after the stop are not affected
             active = tuple(
                 id_ for id_ in active if _began_by(tx.runs.get_run(id_)) <= command.due_at
             )
@@ -91,7 +91,8 @@ class FlowControls:
         return ()
 
     def _starts_anyway(self, tx: Tx, command: FlowCommand, active: tuple[str, ...]) -> bool:
-        """Whether a restart has nothing to stop, and the schedule starts the flow at that time."""
+        """Whether there is nothing to stop, and the schedule itself starts the flow at that
+        time."""
         try:
             flow = self._flow_cache.find(tx.flows, command.namespace, command.flow, command.digest)
         except NoFlow as error:
@@ -120,7 +121,7 @@ class FlowControls:
 
 
 def _stopped_params(tx: Tx, namespace: str, flow: Flow) -> dict[str, Any]:
-    """Those of the run that was stopped last, as far as the flow still has them."""
+    """The params of the run that was stopped last, as far as the flow still has them."""
     runs = tx.flow_runs.list_flow_runs(namespace, flow.name, 1)
     made = tx.flow_runs.flow_run(runs[0].id) if runs and runs[0].reason == "stopped" else None
     known = {param.name for param in flow.params}
@@ -128,5 +129,5 @@ def _stopped_params(tx: Tx, namespace: str, flow: Flow) -> dict[str, Any]:
 
 
 def _began_by(run: Run) -> datetime:
-    """Where a run stands among the due times of its flow."""
+    """The time at which a run counts among the due times of its flow."""
     return run.due_at or run.created_at

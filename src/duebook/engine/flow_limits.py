@@ -1,4 +1,5 @@
-"""How many runs of a flow may be under way, and which would wait for themselves; asks the books."""
+"""How many runs of a flow may be active, and which runs would wait for themselves; reads the
+database."""
 
 from __future__ import annotations
 
@@ -23,12 +24,12 @@ __all__ = ["FlowLimits", "Limits"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What concerns runs of flows that wait to begin, by run."""
+    """Limits for runs of flows that wait to begin, by run."""
 
     most: dict[str, int] = field(default_factory=dict)
-    """how many runs of its flow may be under way"""
+    """how many runs of its flow may be active"""
     circles: dict[str, str] = field(default_factory=dict)
-    """why it would wait for itself; it has no limit"""
+    """why the run would wait for itself; such a run has no limit"""
 
 
 class FlowLimits:
@@ -38,7 +39,7 @@ class FlowLimits:
         self._flow_cache = flow_cache
 
     def of(self, tx: Tx, parents: Sequence[FlowParent]) -> Limits:
-        """By the revision in force; by that of the run once there is none."""
+        """By the current revision; by the run's own once the flow has none."""
         names = defaultdict[str, set[str]](set)
         for parent in parents:
             names[parent.namespace].add(parent.flow)
@@ -60,7 +61,8 @@ class FlowLimits:
         return limits
 
     def _circles(self, tx: Tx, called: Sequence[FlowParent]) -> dict[str, str]:
-        """What a run was called by holds what it waits for, when it may call that again."""
+        """A run would wait for itself if it may call one of its callers again: the caller holds the
+        place for which that call would wait."""
         callers = tx.flow_runs.list_callers([parent.run_id for parent in called])
         known: dict[tuple[str, str, str | None], dict[str, list[str]]] = {}
         circles = {}
@@ -81,7 +83,7 @@ class FlowLimits:
         return circles
 
     def _ways(self, tx: Tx, namespace: str, flow: str, digest: str | None) -> dict[str, list[str]]:
-        """The flows that a flow may call, and how, the nearest first."""
+        """The flows that a flow may call directly or not, nearest first, each with its path."""
         found, todo = dict[str, list[str]](), [[flow]]
         for way in todo:
             kept = tx.flows.get_flow(namespace, way[-1])

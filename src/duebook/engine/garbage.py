@@ -1,7 +1,7 @@
-"""How often Python looks for garbage in a process that is a node and nothing else: seldom.
+"""Makes Python's garbage collector run rarely in a process that is only a node.
 
-Runs leave hardly any cycles behind, but each makes a dozen objects, and with a thousand under way
-the collector of cycles would take a quarter of the processor's time.
+Runs leave hardly any cycles behind, but each creates a dozen objects, and with a thousand active
+runs the cycle collector would take a quarter of the processor's time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ THRESHOLDS: Final = (50_000, 20, 20)
 
 
 def collect_seldom() -> None:
-    """What is there by now stays for good, and is not looked at again."""
+    """Freeze all current objects, so that they are never looked at again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

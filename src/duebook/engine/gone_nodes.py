@@ -1,4 +1,4 @@
-"""Finds the nodes of this machine whose process is gone: their lease need not run out first."""
+"""Finds nodes of this machine whose process has ended, before their lease runs out."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ TAKE_OVER_BATCH: Final = 500
 def find_gone(
     neighbours: Iterable[Neighbour], is_gone: Callable[[int, int], bool] = process_is_gone
 ) -> list[str]:
-    """The sessions of processes that are over."""
+    """The sessions whose processes have ended."""
     return [other.session_id for other in neighbours if is_gone(other.pid, other.started)]
 
 
 def bury_gone(store: Store, session_id: str) -> None:
-    """Queue their runs again, for a process that stays for no lease and has no keeper."""
+    """Queue their runs again, for a process too short-lived to have a lease and a keeper."""
     gone = find_gone(store.read(lambda tx: tx.nodes.neighbours(session_id)))
     if not gone:
         return

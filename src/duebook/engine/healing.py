@@ -1,4 +1,4 @@
-"""Wakes schedules that fell asleep: active, though no node would ever look at them again."""
+"""Wakes schedules that are active but that no node would ever look at again."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["HEALER", "wake_asleep"]
 log = logging.getLogger(__name__)
 
 HEALER: Final = "duebook"
-"""Who heals, in the audit."""
+"""The actor in the audit log."""
 BATCH: Final = 200
 
 
 def wake_asleep(tx: Tx) -> int:
-    """Let the planner decide about them now; the log and the audit name each. Returns how many."""
+    """Let the planner decide about them now, log and audit each; returns how many there were."""
     woken = tx.schedules.get_schedules(ids) if (ids := tx.upkeep.wake_asleep(BATCH)) else []
     for schedule in woken:
         log.error(

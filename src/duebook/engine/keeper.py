@@ -1,5 +1,5 @@
-"""Keeps a node's lease and leadership, buries dead nodes and takes over their runs; obeys requests
-to cancel, and ends what nobody began in time."""
+"""Keeps a node's lease and leadership, declares dead nodes and takes over their runs; carries out
+requests to cancel, and ends runs that no node began in time."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ log = logging.getLogger(__name__)
 EXPIRE_BATCH: Final = 1_000
 HEAL_EVERY: Final = 600.0
 LOOK_BACK_EVERY: Final = 6
-"""Of so many renewals one looks for due schedules from the very beginning."""
+"""One in this many renewals looks for due schedules from the very beginning."""
 SAFETY: Final = 0.8
 """The part of a lease after which a node that could not renew it stops its own work."""
 
 
 class Keeper:
-    """One per node; `step()` often, it renews only when a third of the lease has passed, or ten
-    seconds."""
+    """One per node. Call `step()` often: it renews only when a third of the lease or ten seconds
+    have passed."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Keeper:
         measures: Measures | None = None,
         is_gone: Callable[[int, int], bool] = process_is_gone,
     ) -> None:
-        """`is_gone` is asked about processes of the same machine: the pid, and when it began."""
+        """`is_gone` checks a process of the same machine, by its pid and start time."""
         self._store = store
         self._is_gone = is_gone
         self.session_id = session_id
@@ -84,29 +84,29 @@ class Keeper:
         self._last_renewal: tuple[datetime, float] | None = None
         self._told_of_clock = False
         self.pulse: Pulse | None = None
-        """what it saw when it renewed last"""
+        """what it saw at the last renewal"""
         self.changes = 0
-        """how many runs of others it took over or ended"""
+        """how many runs of others it has taken over or ended"""
         self.drain: Drain | None = None
-        """that this node takes on nothing more, as far as it has heard"""
+        """the request to start no more runs, if it has seen one"""
         self._drain_hinted = False
         self.lost = False
 
     @property
     def now(self) -> datetime | None:
-        """About what time it is on the books, whatever this machine's clock says."""
+        """Roughly the database's time, whatever this machine's clock says."""
         return self._clock.now
 
     @property
     def term(self) -> int | None:
-        """Of this node's leadership, while it is sure to have it."""
+        """The term of this node's leadership, while it is sure to lead."""
         if self.pulse is None or self.lost or self._late(1.0):
             return None
         return self.pulse.term
 
     @property
     def due_in(self) -> float:
-        """Seconds until it wants to renew."""
+        """Seconds until the next renewal."""
         if self._hurried:
             return 0.0
         every = min(self._lease / 3, LONGEST_PULSE).total_seconds()
@@ -119,20 +119,20 @@ class Keeper:
 
     @property
     def holds_lease(self) -> bool:
-        """Whether this node may work: nobody has declared it dead, and its lease is not about to
-        run out."""
+        """Whether this node may work: no other node has declared it dead, and its lease is not
+        about to run out."""
         return not self.lost and not self._late(SAFETY)
 
     def hurry(self) -> None:
-        """Renew at the next step: something may have got lost, or nobody leads."""
+        """Renew at the next step: a claim may have been lost, or no node leads."""
         self._hurried = True
 
     def ask_drain(self) -> None:
-        """At the next step see whether this node is to take on nothing more."""
+        """At the next step, check whether this node is to start no more runs."""
         self._drain_hinted = True
 
     def step(self) -> None:
-        """Renew when it is time, and look after the dead; otherwise stop what was cancelled."""
+        """Renew when it is time, and look after dead nodes; otherwise stop what was cancelled."""
         try:
             if self.due_in <= 0:
                 self.renew()
@@ -144,17 +144,17 @@ class Keeper:
             self.guard()
 
     def guard(self) -> None:
-        """Stop this node's work when its lease could not be renewed in time."""
+        """Stop this node's work if its lease could not be renewed in time."""
         if self._late(SAFETY):
             self._lose("the lease could not be renewed in time")
         if self.lost and self._slots is not None:
-            self._slots.stop_all("lost")  # also what a claim that was under way has brought
+            self._slots.stop_all("lost")  # including work from a claim that was under way
 
     def _late(self, part: float) -> bool:
         return self._monotonic() - self._renewed_at > self._lease.total_seconds() * part
 
     def renew(self) -> None:
-        """Prolong the lease; a node that was declared dead stops its work at once."""
+        """Extend the lease; a node that was declared dead stops its work at once."""
         before = self._monotonic()
         self._hurried = False
         try:
@@ -186,8 +186,9 @@ class Keeper:
             self._measures.ran_out(ended)
 
     def _look(self) -> tuple[Pulse, set[Token]]:
-        """Also the runs that the books give to this node, but nobody here works on: a claim got
-        lost. While a claim is under way nobody can tell; the next renewal looks again."""
+        """The pulse, and runs that the database assigns to this node but that are not here, because
+        a claim was lost. While a claim is under way there is no way to know; the next renewal
+        checks again."""
         slots = self._slots
         certain = slots is not None and slots.claiming.acquire(blocking=False)
         try:
@@ -204,16 +205,16 @@ class Keeper:
                 slots.claiming.release()
 
     def renew_as_ever(self) -> None:
-        """Renew as if that had been done all the time: nobody was away, time was simulated."""
+        """Renew as if there had been no gap: time was simulated, no node was away."""
         self._last_renewal = None
         self._clock.watch.forget()
         self.renew()
 
     def _bury(self, gone: Sequence[str]) -> None:
-        """Declare nodes dead, if this one may judge, and take over what the dead left behind.
+        """Declare nodes dead, if this one may judge, and take over the runs of dead nodes.
 
-        Whose process is gone is dead, whatever its lease says. A node with a longer lease than this
-        one is judged only when this one has renewed for that long.
+        A node whose process has ended is dead, whatever its lease says. A node with a longer lease
+        than this one is judged only after this one has renewed for that long.
         """
 
         def bury(tx: Tx) -> tuple[int, int]:
@@ -239,9 +240,9 @@ class Keeper:
             log.warning("this node is no longer the leader")
 
     def _notice_interruption(self, now: datetime) -> None:
-        """After an outage, or a jump of the clock, everybody looks dead.
+        """After an outage or a jump of the clock, every node looks dead.
 
-        So nobody is buried before this node has renewed for a full lease without either.
+        So no node is declared dead until this one has renewed for a full lease without either.
         """
         moment = self._monotonic()
         lease = self._lease.total_seconds()
@@ -257,14 +258,15 @@ class Keeper:
         self._last_renewal = (now, moment)
 
     def _note_steps(self) -> None:
-        """A clock that is kept from running back stands still instead: that is no step."""
+        """While the clock catches up it stands still, because its time may not run back: no
+        step."""
         for step in self._clock.watch.take():
             if self.pulse is not None and not self.pulse.behind:
                 since = timedelta(seconds=self._monotonic() - step.heard_at)
                 note_step(self._store, step, self._lease, since)
 
     def _notice_clock(self, behind: timedelta) -> None:
-        """Nothing is due while a clock that was set back catches up: say so, once."""
+        """Warn once that nothing is due while a clock that was set back catches up."""
         if behind >= CLOCK_BEHIND and not self._told_of_clock:
             log.warning(
                 "this machine's clock is %s behind the latest time in the database; "
@@ -281,7 +283,7 @@ class Keeper:
         self._healed_at = self._monotonic()
 
     def obey(self) -> None:
-        """Stop the runs of this node that were cancelled, and see whether it is to drain."""
+        """Stop the runs of this node that were cancelled, and check whether it is to drain."""
         hinted, self._drain_hinted = self._drain_hinted, False
         works = self._slots is not None and bool(self._slots.working())
         if not works and not hinted:

@@ -1,4 +1,4 @@
-"""Keeps what a run prints: whole lines with their times, the head and the tail within a cap."""
+"""Stores what a run prints: whole lines with their times, head and tail up to a cap."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _STREAMS: Final[tuple[Stream, ...]] = ("stdout", "stderr")
 
 LONGEST_LINE: Final = 16_384
 LINE_COST: Final = 100
-"""What a line costs beside its text, so that a million empty lines are bounded as well."""
+"""What a line counts besides its text, so that a million empty lines are bounded as well."""
 FLUSH_SECONDS: Final = 0.5
 
 
 class RunLog:
     """The log of one attempt, written in batches.
 
-    Of a log above `cap` characters the first quarter and the newest three quarters stay. `hide`
-    replaces what is secret in a line.
+    A log longer than `cap` characters keeps its first quarter and the newest three quarters of the
+    cap. `hide` replaces secrets in a line.
     """
 
     def __init__(
@@ -62,13 +62,13 @@ class RunLog:
         self._flushed_at = monotonic()
         self._next_seq = 1
         self._head_seq = 0
-        self._tail: deque[tuple[int, int]] = deque()  # (seq, size) of what may still be dropped
+        self._tail: deque[tuple[int, int]] = deque()  # (seq, size) of droppable lines
         self._tail_size = 0
         self._tail_from = 0
-        """what lies between the head and this number does not stay"""
+        """lines between the head and this number are dropped"""
         self._trimmed_to = 0
         self._lock = threading.Lock()
-        """never held while the books are written: who logs in an event loop must not wait"""
+        """never held during a write to the database: a log call in an event loop must not wait"""
         self._flushing = threading.Lock()
 
     def write(self, stream: Stream, data: bytes) -> None:
@@ -89,7 +89,7 @@ class RunLog:
         self._add_all(stream, text.split("\n"))
 
     def flush_if_overdue(self) -> None:
-        """Called by another thread too, for runs that print a line and then are silent."""
+        """Another thread calls this too, for runs that print a line and then stay silent."""
         if self._pending and self._monotonic() - self._flushed_at > FLUSH_SECONDS:
             self.flush()
 
@@ -99,7 +99,7 @@ class RunLog:
             self._number(LogLine(self._clock(), "duebook", self._hide(text)))
 
     def close(self, give_up: Callable[[], bool] = lambda: True) -> None:
-        """Add what has no line end yet, and write it all; while that fails, `give_up` decides."""
+        """Add unfinished lines, and write everything; `give_up` decides how long to retry."""
         for stream in _STREAMS:
             if rest := self._partial[stream] + self._decoders[stream].decode(b"", final=True):
                 self._partial[stream] = ""
@@ -109,7 +109,7 @@ class RunLog:
                 persist(self._store, partial(self._append, taken), give_up)
 
     def flush(self) -> None:
-        """Write what is pending; while the books cannot be reached it waits, within the cap."""
+        """Write pending lines; while the database is unavailable they wait, within the cap."""
         with self._flushing:
             self._flushed_at = self._monotonic()
             if not (taken := self._take()):
@@ -122,7 +122,7 @@ class RunLog:
                     raise
 
     def _append(self, taken: list[tuple[int, LogLine]], tx: Tx) -> int:
-        """Write lines, and drop what has fallen out of the tail; returns where that begins."""
+        """Write lines, and drop those no longer in the tail; returns where the tail begins."""
         with self._lock:
             head_seq, tail_from = self._head_seq, self._tail_from
         for stretch in (
@@ -147,7 +147,7 @@ class RunLog:
             self._prune()
 
     def _prune(self) -> None:
-        """Forget what is pending and would not stay."""
+        """Drop pending lines that would not be kept."""
         head, tail = self._head_seq, self._tail_from
         self._pending = [item for item in self._pending if item[0] <= head or item[0] >= tail]
         self._pending_size = sum(_size(line) for _, line in self._pending)
@@ -164,7 +164,7 @@ class RunLog:
             self._number(LogLine(now, stream, line))
 
     def _number(self, line: LogLine) -> None:
-        """Count a line towards the head or the tail, whose oldest lines give way to it."""
+        """Count a line in the head or the tail, whose oldest lines make room for it."""
         seq, size = self._next_seq, _size(line)
         self._next_seq += 1
         if not self._tail and self._head_room >= size:

@@ -1,4 +1,4 @@
-"""What a node counts of its own work: plain numbers that each loop adds to once per batch."""
+"""Counters of a node's own work: plain numbers that each loop adds to once per batch."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ TICKS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.
 CLAIMS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 LENGTHS: Final = (0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0)
 STALL: Final = 0.5
-"""The part of a lease after which a renewal, wanted after a third of it, counts as stalled."""
+"""The part of a lease after which a renewal, due after a third of it, counts as stalled."""
 
 
 class Histogram:
-    """How many values were at most each of the `bounds`, and how much they are together."""
+    """How many values were at most each of the `bounds`, and the sum of all values."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
-        """between each bound and the one before it; the last is beyond all of them"""
+        """between each bound and the one before it; the last is above all bounds"""
         self.total = 0.0
 
     def to_json(self) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class Histogram:
 
 
 class Measures:
-    """One per node; its loops add, whoever shows the numbers reads the attributes."""
+    """One per node; its loops add to the attributes, and reports read them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -91,7 +91,7 @@ class Measures:
 
     @classmethod
     def load(cls, form: Mapping[str, Any]) -> Measures:
-        """What a node in another process counted."""
+        """The numbers of a node in another process."""
         measures = cls()
         for name, value in form.items():
             former = getattr(measures, name)
@@ -109,8 +109,8 @@ class Measures:
         seconds: float = 0.0,
         latency: float | None = None,
     ) -> None:
-        """A tick was committed within `seconds`, and made `fired` runs; `latency` after the first
-        of its schedules was to be planned, if there was any."""
+        """A tick was committed within `seconds` and created `fired` runs; `latency` is the time
+        since the first of its schedules should have been planned, if it took any."""
         deferred, skipped, origins = 0, Counter[str](), Counter[str]()
         for plan in plans:
             for decision in plan.decisions:
@@ -120,7 +120,7 @@ class Measures:
                     skipped[decision.reason.value] += decision.count
                 elif isinstance(decision, Defer):
                     deferred += 1
-        if (doubled := origins.total() - fired) > 0:  # they had a run already
+        if (doubled := origins.total() - fired) > 0:  # these due times had a run already
             skipped[Reason.ALREADY_STARTED.value] += doubled
         with self._lock:
             self.due += fired + skipped.total()
@@ -133,7 +133,7 @@ class Measures:
             self.tick_latency.add(() if latency is None else (latency,))
 
     def took(self, claims: Sequence[Claim], seconds: float | None) -> None:
-        """A claim brought these within `seconds`; None: they came with a tick."""
+        """A claim returned these within `seconds`; None if they came with a tick."""
         waits, late = _waits(claims)
         with self._lock:
             self.claims.add(() if seconds is None else (seconds,))
@@ -142,9 +142,9 @@ class Measures:
             self.lateness.add(late)
 
     def ended(self, claims: Sequence[Claim], ends: Sequence[str | None], now: datetime) -> None:
-        """Attempts were put on the books at `now`; an end is None when its token was not current.
+        """Attempts were settled at `now`; an end is None when its token was not current.
 
-        Those that were buffered are seen here to have begun.
+        For buffered runs, this is the first news that they began.
         """
         began = [claim.started_at for claim in claims]
         lengths = [(now - at).total_seconds() for at in began if at is not None]
@@ -164,7 +164,7 @@ class Measures:
             self.burials += sessions
 
     def ran_out(self, runs: int) -> None:
-        """Runs that nobody began in time."""
+        """Runs that were not begun in time."""
         with self._lock:
             self.expired += runs
 
@@ -194,7 +194,7 @@ class Measures:
 
 def _waits(claims: Sequence[Claim]) -> tuple[list[float], list[float]]:
     """How long first attempts waited until they began, and how late those of live due times were,
-    in seconds; of what is buffered nobody knows yet."""
+    in seconds; buffered runs are left out, as they have not begun."""
     waits, late = [], []
     for claim in claims:
         run, began = claim.run, claim.started_at

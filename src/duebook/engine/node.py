@@ -55,20 +55,20 @@ __all__ = ["Chore", "Node", "NodeOptions"]
 log = logging.getLogger(__name__)
 
 POLL: Final = 0.1
-"""How often the main thread looks whether it shall end; news of others wake it at once."""
+"""How often the main thread checks whether to stop; news from other nodes wakes it at once."""
 LONGEST_WAIT: Final = 3600.0
-"""For loops that the keeper's pulse and the news of others wake."""
+"""For loops that the keeper's pulse or news from other nodes wakes."""
 SHORTEST_WAIT: Final = 0.02
 """Between two renewals of a keeper that has much to do."""
 END_WITHIN: Final = 10.0
 """Seconds for work that was told to stop."""
 _WORN_OUT: Final = "every slot is held by a task that does not stop; restart the node"
 SPAWNER_PART: Final = 0.9
-"""The part of a lease after which the spawner kills whatever the node has not stopped itself."""
+"""The part of a lease after which the spawner kills what the node has not stopped itself."""
 
 
 class Node:
-    """Scheduler, worker and relay in one; the spawner must have been started before any thread."""
+    """Scheduler, worker and relay in one; start the spawner before any thread."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Node:
         measures: Measures | None = None,
         chores: Sequence[Chore] = (),
     ) -> None:
-        """`chores` are what else its threads do, beside runs."""
+        """`chores` are work other than runs, for threads of this node."""
         self.measures = Measures() if measures is None else measures
         self._chores = [(chore, Alarm()) for chore in chores]
         self._store = store
@@ -99,7 +99,7 @@ class Node:
         self._fatal: Conflict | None = None
         self._drain: Drain | None = None
         self._rests = False
-        """whether what it had not begun was handed back, because it drains"""
+        """whether it has handed back the runs it had not begun, because it drains"""
         self._planning_over = threading.Event()
         self._keeping_over = threading.Event()
         self._threads = StepThreads(self._outage, self.measures, lambda: self._keeper.session_id)
@@ -108,10 +108,11 @@ class Node:
         self._lease_granted = (lease_clock(), self._options.lease.total_seconds())
 
     def run(self, ready: Callable[[], None] = lambda: None) -> None:
-        """Work until `stop()`, then hand back what is unfinished; the caller waits here.
+        """Work until `stop()`, then hand back what is unfinished; blocks the caller.
 
-        Calls `ready` once the books know of this node. Raises Conflict when the books were taken
-        away under it or have become too new for it, or tasks hold all of its slots.
+        Calls `ready` once the node is registered in the database. Raises Conflict when the database
+        was replaced or has become too new for it, or when tasks that do not stop hold all of its
+        slots.
         """
         self._prepare()
         try:
@@ -148,7 +149,7 @@ class Node:
             raise self._fatal
 
     def stop(self) -> None:
-        """Ask the node to end, and again to end without waiting for its runs.
+        """Ask the node to stop; ask again to stop without waiting for its runs.
 
         Safe to call from a signal handler, as it takes no lock.
         """
@@ -156,7 +157,7 @@ class Node:
 
     @property
     def trouble(self) -> str | None:
-        """Why this node does not work at present; None: it does."""
+        """Why this node cannot work at present; None if it can."""
         if self._times_asked_to_stop or self._fatal is not None:
             return "this node is stopping"
         if not self._first_session.is_set():
@@ -238,7 +239,7 @@ class Node:
         return self._drain is None and self._keeper.holds_lease
 
     def _begin_first_session(self) -> bool:
-        """False when it was asked to stop while the books were out of reach."""
+        """False when it was asked to stop while the database was unavailable."""
         failures = 0
         while not self._times_asked_to_stop:
             began = time.monotonic()
@@ -296,11 +297,11 @@ class Node:
         self._dispatching.ring()
         try:
             self._keeper.renew()
-        except Unavailable:  # it has begun all the same
+        except Unavailable:  # the session has begun anyway
             self._keeper.hurry()
 
     def _lease_renewed(self, since: float, seconds: float) -> None:
-        """The spawner ends all work a little before others may take it over."""
+        """The spawner kills all work a little before other nodes may take it over."""
         self._lease_granted = (since, seconds * SPAWNER_PART)
         try:
             self._spawner.extend_lease(seconds * SPAWNER_PART, since)
@@ -323,7 +324,7 @@ class Node:
         return self._seconds_until(self._tick_by(self._ticker))
 
     def _help(self) -> float:
-        """Plan beside the first ticker while it has more than it takes at once."""
+        """Plan beside the first ticker while more is due than one batch."""
         self._tick_by(self._second_ticker)
         return 0.0 if self._second_ticker.full else LONGEST_WAIT
 
@@ -331,7 +332,7 @@ class Node:
         before = ticker.queued
         wake_at = ticker.step()
         if ticker.queued > before:
-            self._dispatching.ring()  # it need not wait for the news
+            self._dispatching.ring()  # without waiting for the store's notification
         return wake_at
 
     def _advance(self) -> float:
@@ -350,7 +351,7 @@ class Node:
             raise
 
     def _doubt_claims(self) -> None:
-        """Nobody knows whether the last claim was kept."""
+        """The last claim may or may not have been committed."""
         self._keeper.hurry()
         self._keeping.ring()
 
@@ -373,13 +374,13 @@ class Node:
         return max(min(self._keeper.due_in, self._options.lease.total_seconds() / 6), SHORTEST_WAIT)
 
     def _obey_drain(self, drain: Drain | None) -> None:
-        """Begin nothing more, and hand back what was not begun; or go on."""
+        """Start no more runs and hand back those not begun; or resume."""
         self._drain, self._rests = drain, False
         if drain is None:
             log.info("this node executes runs again")
             self._dispatching.ring()
             return
-        with self._slots.claiming:  # a claim that is under way still becomes work
+        with self._slots.claiming:  # so that the runs of a claim under way have arrived
             self._slots.hand_back_buffered()
         self._rests = True
         running = counted(self._slots.performing, "run")
@@ -387,18 +388,18 @@ class Node:
 
     @property
     def _is_drained(self) -> bool:
-        """Whether it was asked to stop when nothing runs any more, and nothing does."""
+        """Whether it was asked to stop once idle, and is idle."""
         drain = self._drain
         return drain is not None and drain.stops and self._rests and self._slots.wait_idle(0)
 
     def _write_logs(self) -> float:
-        """In a thread of its own: while it waits for the books, others look after the lease."""
+        """In its own thread: while it waits for the database, others look after the lease."""
         self._performer.flush()
         return POLL
 
     def _begin_again(self) -> None:
-        """As another session, when nothing is left of the one that was lost: a claim that was
-        under way may still have brought work to it."""
+        """Start another session once all work of the lost one has ended, including runs that a
+        claim under way may still have brought."""
         self._slots.stop_all("lost")
         with self._slots.claiming:
             if self._fatal is not None or not self._slots.wait_idle(0):
@@ -411,7 +412,7 @@ class Node:
         log.info("this node continues as session %s", self._keeper.session_id)
 
     def _pass_on(self, pulse: Pulse) -> None:
-        """Wake the others in time for what they may not have heard of."""
+        """Wake other loops in time for work that they may not have heard of."""
         if pulse.wake_at is not None:
             self._cursor.look_back(pulse.wake_at)
             self._ticking.ring_within(self._seconds_until(pulse.wake_at))
@@ -428,16 +429,16 @@ class Node:
             self._dispatching.ring_within(self._seconds_until(pulse.ready_at))
 
     def _seconds_until(self, moment: datetime | None) -> float:
-        """By the books' clock: this machine's may be wrong by hours."""
+        """By the database's time: this machine's clock may be wrong by hours."""
         if moment is None:
             return LONGEST_WAIT
         return max((moment - self._clock.stamp()).total_seconds(), 0.0)
 
     def _watch(self) -> None:
-        """Ring when anybody changed the books; losing this costs only latency."""
+        """Ring when any process changed the database; a lost ring only costs latency."""
         while not self._times_asked_to_stop and self._fatal is None:
             self._slots.look_after()
-            self._keeper.guard()  # should the keeper itself be stuck
+            self._keeper.guard()  # in case the keeper itself is stuck
             if self._slots.is_worn_out:
                 self._give_up(Conflict(_WORN_OUT))
                 return
@@ -480,7 +481,7 @@ class Node:
             self._keeping.ring()
 
     def _shut_down(self) -> None:
-        """No new work; what runs may finish within the grace, and is handed back beyond it."""
+        """Take no new work; runs may finish within the grace period, then they are handed back."""
         *planning, _, keeping = self._threads.begun
         ending = Ending(
             self._store,
@@ -494,7 +495,7 @@ class Node:
         rest = (self._sequencing, self._relaying, self._retaining)
         for alarm in (*planning_alarms, *rest, *(alarm for _, alarm in self._chores)):
             alarm.ring()
-        for thread in planning:  # a claim that is under way still becomes work
+        for thread in planning:  # so that runs of a claim under way arrive
             thread.join()
         self._relay.close()
         self._end_chores()
@@ -502,7 +503,7 @@ class Node:
         if not ending.wait_for_runs():
             self._slots.stop_all("shutdown")
             if not ending.wait_idle(END_WITHIN):
-                self._spawner.close()  # nothing may run on when the session has ended
+                self._spawner.close()  # nothing may keep running after the session has ended
                 ending.wait_idle(END_WITHIN)
         self._keeping_over.set()
         self._keeping.ring()

@@ -1,4 +1,4 @@
-"""What a node is told when it starts, and what else its threads may do beside runs."""
+"""The settings of a node when it starts, and work besides runs for its threads."""
 
 from __future__ import annotations
 
@@ -34,34 +34,34 @@ class NodeOptions:
     slots: int = 10
     queues: tuple[str, ...] = ("default",)
     namespaces: Serving = ALL
-    """whose runs its worker executes"""
+    """the namespaces whose runs its worker executes"""
     labels: Labels = ()
-    """of its worker, for steps that ask for them"""
+    """labels of its worker, for steps that ask for them"""
     lease: timedelta = LEASE
     stop_within: timedelta = STOP_WITHIN
-    """how long a stop waits for what runs, before it is handed back"""
+    """how long a stop waits for active runs before they are handed back"""
     roles: tuple[str, ...] = ROLES
     coordination: str = "all"
-    """`leader`: of the schedulers one at a time plans"""
+    """`leader`: only one scheduler at a time plans"""
     http_allow: tuple[Network, ...] = ()
-    """networks that are not public but that requests may go to"""
+    """networks that are not public but that requests may reach"""
     secrets: Sources = field(default_factory=dict, repr=False)
     """where it finds the secrets of each namespace"""
     smtp: SmtpServer | None = None
     """the mail server for channels that name none"""
     public_url: str | None = None
-    """where people find the dashboard"""
+    """the address of the dashboard for people"""
     celery: AnyCelery | None = None
-    """to whose workers it sends tasks; None: it takes no runs with a Celery target"""
+    """the Celery app whose workers get its tasks; None: it takes no runs with a Celery target"""
     tracing: Tracing | None = None
-    """writes spans of what it does; None: it does not trace"""
+    """writes spans of its work; None: it does not trace"""
     known_only: bool = False
     """whether its worker takes only runs of tasks that it knows, and no commands or requests"""
     flow_directories: Mapping[str, str] = field(default_factory=dict)
-    """where it has the directories of flow files, by their names"""
+    """the paths of the directories of flow files, by name"""
 
     def known(self, tasks: Tasks) -> tuple[str, ...]:
-        """The tasks that its worker knows, with what else it can execute that not every one can."""
+        """The tasks that its worker knows, and other abilities that not every worker has."""
         celery = () if self.celery is None else (CELERY,)
         return (*tasks.names, *celery, *((KNOWN_ONLY,) if self.known_only else ()))
 
@@ -71,28 +71,28 @@ class NodeOptions:
 
 
 class Chore(Protocol):
-    """Work of a node that is no run, in a thread of its own."""
+    """Work of a node other than runs, in its own thread."""
 
     @property
     def name(self) -> str: ...
 
     def owned_by(self, session_id: str) -> None:
-        """The session under which its node goes on from now on, called before it begins, too."""
+        """Its node now has this session; also called before the start."""
 
     def start(
         self, ring: Callable[[], None], serve: Callable[[Collection[str], str], None]
     ) -> None:
-        """It begins; `ring` has it step early, `serve` has its node serve more queues, and logs
-        why."""
+        """Called when the node starts; `ring` calls for an early step, `serve` makes the node serve
+        more queues, and logs why."""
 
     def step(self) -> float:
-        """Returns after how many seconds it wants to be called again."""
+        """Returns in how many seconds it wants the next call."""
 
     def close(self) -> None: ...
 
 
 def load_tracing(setting: str) -> Tracing | None:
-    """What writes spans when tracing is on; raises Invalid where OpenTelemetry is missing."""
+    """The writer of spans when tracing is on; raises Invalid where OpenTelemetry is missing."""
     if setting != "on":
         return None
     try:

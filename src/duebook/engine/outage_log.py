@@ -1,4 +1,4 @@
-"""Says that the books cannot be reached once, not once per loop and try; and when they are back."""
+"""Logs once that the database is unavailable, rather than per loop and try; and when it is back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class OutageLog:
-    """Shared by the loops of a node. A reason that was not told yet is told as well, once."""
+    """Shared by the loops of a node. Each new reason within an outage is logged once."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -32,11 +32,11 @@ class OutageLog:
         self._over_at = float("-inf")
 
     def failed(self, who: str, error: DuebookError, since: float) -> None:
-        """One of them could not do the step that it began at `since`, by the monotonic clock."""
+        """A loop failed in the step that it began at `since` by the monotonic clock."""
         text = str(error)
         with self._lock:
             if not self._failing:
-                if since < self._over_at:  # it failed for what is over by now
+                if since < self._over_at:  # it failed in an outage that is already over
                     return
                 self._since = since
                 self._told.clear()
@@ -46,7 +46,7 @@ class OutageLog:
                 log.warning("%s; retrying until it is available", text)
 
     def ended(self, who: str) -> None:
-        """One of them did its step."""
+        """A loop finished its step."""
         if who not in self._failing:
             return
         with self._lock:

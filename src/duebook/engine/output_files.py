@@ -1,4 +1,4 @@
-"""Files that have the outputs of steps, for as long as another step needs them."""
+"""Files that hold the outputs of steps, for as long as another step needs them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ PREFIX: Final = "duebook-outputs-"
 
 
 class OutputFiles(Closing):
-    """A directory of files that only one user can read, that of the node or the one as whom its
-    commands run; it is deleted when the step has ended."""
+    """A directory of files that only one user can read: the user of the node, or the one that runs
+    its commands. It is deleted when the step has ended."""
 
     def __init__(self, user: CommandUser | None = None) -> None:
         self._user = user
@@ -35,11 +35,11 @@ class OutputFiles(Closing):
             self._directory = None
 
     def empty(self, name: str) -> str:
-        """A file for a command to write to; its name."""
+        """Create a file for a command to write to; returns its name."""
         return self.write({name: ""})[name]
 
     def write(self, outputs: Mapping[str, Any]) -> dict[str, str]:
-        """A file for each; its name."""
+        """Write a file for each output; returns their names."""
         if not outputs:
             return {}
         self._directory = self._directory or self._new_directory()
@@ -55,7 +55,7 @@ class OutputFiles(Closing):
         return files
 
     def _new_directory(self) -> Path:
-        """Another user can go through it to his files, but put nothing into it."""
+        """Another user can pass through it to his files, but create nothing in it."""
         directory = Path(tempfile.mkdtemp(prefix=PREFIX))
         if self._user is not None:
             directory.chmod(0o711)

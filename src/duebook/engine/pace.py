@@ -1,4 +1,4 @@
-"""How many runs a node may claim ahead: as many as its places end in a moment; asks no clock."""
+"""How many runs a node may claim ahead: as many as it finishes in a moment; reads no clock."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ __all__ = ["Pace"]
 WORTH: Final = 0.05
 """Seconds of work that may wait in the buffer."""
 MOST: Final = 1_000
-"""However quickly runs end, no more than that."""
+"""The maximum, however quickly runs end."""
 WINDOW: Final = 0.25
-"""Seconds of work after which what was counted before weighs half."""
+"""Seconds of work after which earlier counts weigh half."""
 FORGET_AFTER: Final = 1.0
-"""Seconds of rest after which other work may come."""
+"""Seconds without work after which the counts no longer apply."""
 
 
 class Pace:
-    """Counts ends by the time in which anything was performed: rest says nothing about speed.
+    """Counts ends per time at work, as idle time says nothing about speed.
 
-    Whoever calls it holds a lock, and gives the time of a monotonic clock.
+    The caller holds a lock, and passes the time of a monotonic clock.
     """
 
     def __init__(self) -> None:
         self._at_work = 0
         self._since = 0.0
-        """up to when the time at work is counted, or since when there is none"""
+        """the time up to which work is counted, or since when it is idle"""
         self._ends = 0.0
         self._seconds = 0.0
 
     def began(self, now: float) -> None:
-        """Another run is performed."""
+        """Another run has begun."""
         if not self._at_work:
             if now - self._since > FORGET_AFTER:
                 self.forget()
@@ -44,11 +44,11 @@ class Pace:
             self._count(now)
 
     def forget(self) -> None:
-        """It says nothing any more about what is performed now."""
+        """What was counted no longer describes the current work."""
         self._ends = self._seconds = 0.0
 
     def ahead(self, now: float) -> int:
-        """For how many runs there will be a place within the moment that the buffer is worth."""
+        """For how many runs there will be a place within the time that the buffer may hold."""
         if self._at_work:
             self._count(now)
         if self._seconds <= 0:

@@ -1,4 +1,4 @@
-"""Performs runs by their kind of target, with a log; the seam between slots and targets."""
+"""Executes runs by their kind of target, with a log; the seam between slots and targets."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ LOG_CAP: Final = 1_000_000
 
 
 class TargetPerformer:
-    """What a worker node uses; commands go through its spawner, tasks are those it was given."""
+    """Used by worker nodes; runs commands through its spawner, and the tasks it was given."""
 
     def __init__(
         self,
@@ -104,12 +104,13 @@ class TargetPerformer:
         begun: Sequence[tuple[Claim, AnyStop]],
         ended: Callable[[Claim, Outcome], None],
     ) -> list[Claim]:
-        """Tasks of Celery go to their thread, async ones to the event loop, all of them at once."""
+        """Hands tasks of Celery to their thread and async tasks to the event loop, all of them at
+        once."""
         if self._celery is not None:
             begun = self._begin_celery(self._celery, begun, ended)
         if not self._tasks.any_async:
             return [claim for claim, _ in begun]
-        from duebook.targets.loop import AsyncRun, EventLoop  # asyncio takes its time
+        from duebook.targets.loop import AsyncRun, EventLoop  # importing asyncio is slow
 
         runs, rest, told = [], [], _hiding(ended)
         known: dict[tuple[object, ...], tuple[Task | None, bool]] = {}
@@ -139,7 +140,8 @@ class TargetPerformer:
         begun: Sequence[tuple[Claim, AnyStop]],
         ended: Callable[[Claim, Outcome], None],
     ) -> Sequence[tuple[Claim, AnyStop]]:
-        """Begin the tasks of Celery, but for steps, whose values take time; returns the others."""
+        """Begin the tasks of Celery except steps, whose values may take time; returns the other
+        runs."""
         runs, rest = [], []
         for claim, stop in begun:
             is_celery = isinstance(claim.spec.target, CeleryTarget) and isinstance(stop, TaskStop)
@@ -178,7 +180,7 @@ class TargetPerformer:
         return CeleryRuns(celery, self._with_all_values, began, tell)
 
     def _with_all_values(self, claim: Claim) -> Claim | Outcome:
-        """A run with its secrets and other values; how it ends without."""
+        """A run with its secrets and other values; an outcome if they cannot be had."""
         try:
             return rendered(self._with_secrets(claim))
         except SecretFailed as error:
@@ -190,7 +192,7 @@ class TargetPerformer:
             return Outcome("cancelled", "spawner")
 
     def _perform_celery(self, claim: Claim, stop: AnyStop, ready: Ready | None) -> Outcome:
-        """A step of a flow, or what came to a node that cannot send it."""
+        """A step of a flow, or a run on a node that cannot send it."""
         if self._celery is None:
             return Outcome("failed", "missing_target", "this node has no Celery app: use --celery")
         ended: SimpleQueue[Outcome] = SimpleQueue()
@@ -199,24 +201,24 @@ class TargetPerformer:
         return ended.get()
 
     def _task_in_loop(self, claim: Claim) -> Task | None:
-        """The task of a run that begins in the event loop; None for all others."""
+        """The task of a run that can begin in the event loop; None for all others."""
         task = self._tasks.find(claim.run.task)
         if task is None or task.kind != "loop" or _refusal(task, claim) is not None:
             return None
         return task
 
     def _is_filled(self, claim: Claim) -> bool:
-        """Whether it has no values to be filled in: nor have others of its definition."""
+        """Whether it has no values to fill in; if so, the same holds for its whole definition."""
         return claim.step_context is None and self._with_values(claim) is claim
 
     def _with_values(self, claim: Claim) -> Claim | None:
-        """A run, or a step of a flow, with its values; None when these take time, or it will not
-        run."""
+        """A run, or a step of a flow, with its values; None when these take time, or when it will
+        not run."""
         if claim.step_context is None:
             return None if secret_names(claim) else self._with_place(claim)
         try:
             ready = self._steps.prepare_at_once(claim, claim.step_context)
-        except Exception:  # it fails alone, in a thread of its own
+        except Exception:  # it will fail alone, in its own thread
             return None
         return self._with_place(ready.claim) if isinstance(ready, Ready) else None
 
@@ -244,7 +246,7 @@ class TargetPerformer:
         return claim._replace(secret_values=values)
 
     def _with_place(self, claim: Claim) -> Claim:
-        """With room for the secrets for which its task may ask, where there are any."""
+        """With a place for secrets that its task may ask for, where there are any."""
         asks = isinstance(claim.spec.target, TaskTarget) and claim.secret_values is None
         if asks and self._secrets.offers_any(claim.run.namespace):
             return claim._replace(secret_values=SecretValues())
@@ -273,8 +275,8 @@ class TargetPerformer:
     def _perform_logged(
         self, execute: Execute, claim: Claim, stop: AnyStop, ready: Ready | None
     ) -> Outcome:
-        """What prints. The values of a step are in its claim, and never rendered again; the log
-        knows all that are filled in, so that it can hide them."""
+        """Execute a target that may print. The values of a step are in its claim and are never
+        rendered again; the log gets all filled-in secrets, so that it can hide them."""
         assert isinstance(stop, Stop)  # noqa: S101 - only tasks have another
         if ready is None:
             claim = claim._replace(secrets=claim.secrets | self._passed)
@@ -298,7 +300,7 @@ class TargetPerformer:
         return outcome
 
     def _noted(self, claim: Claim, outcome: Outcome) -> Outcome:
-        """Why a run did not begin, where people look for it."""
+        """Note in the run's log why it did not begin."""
         if outcome.error:
             log = self._desk.open_log(claim)
             log.note(outcome.error)
@@ -338,7 +340,7 @@ class TargetPerformer:
             reports.close()
 
     def _perform_in_loop(self, task: Task, claim: Claim, stop: TaskStop) -> Outcome:
-        """A step of a flow, whose values were not known when others began together."""
+        """A step of a flow whose values were not known when others began together."""
         from duebook.targets.loop import AsyncRun, EventLoop
 
         ended: SimpleQueue[Outcome] = SimpleQueue()
@@ -362,7 +364,7 @@ class TargetPerformer:
         return outcome
 
     def flush(self) -> None:
-        """What wants to be done now and then, by a thread that does not work on a run."""
+        """Periodic work, for a thread that does not execute runs."""
         self._desk.flush()
         self._processes.tidy()
         self._spawner.tidy()
@@ -378,7 +380,7 @@ class TargetPerformer:
 
 @contextmanager
 def _hiding_errors(claim: Claim) -> Iterator[None]:
-    """What should never happen is told without the secrets of the run, too."""
+    """Unexpected errors, too, are reported without the secrets of the run."""
     try:
         yield
     except Exception as error:
@@ -389,7 +391,7 @@ def _hiding_errors(claim: Claim) -> Iterator[None]:
 
 
 def _hiding(ended: Callable[[Claim, Outcome], None]) -> Callable[[Claim, Outcome], None]:
-    """Tells of an end without the secrets in its error."""
+    """Report an end without the secrets in its error."""
     return lambda claim, outcome: ended(claim, hidden_outcome(claim, outcome))
 
 
@@ -398,7 +400,7 @@ def _put_outcome(ended: SimpleQueue[Outcome], _: Claim, outcome: Outcome) -> Non
 
 
 def _refusal(task: Task, claim: Claim) -> Outcome | None:
-    """How a run ends whose namespace may not call its task; None: it may."""
+    """The outcome of a run whose namespace may not call its task; None if it may."""
     try:
         task.refuse(claim.run.namespace)
     except Invalid as error:

@@ -1,4 +1,4 @@
-"""Writes what must not be lost: tries again while the books cannot be reached."""
+"""Writes what must not be lost: retries while the database is unavailable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def persist(store: Store, work: Callable[[Tx], T], give_up: Callable[[], bool]) -> T | None:
-    """The result of `work` once it is durable; None when `give_up` says that it is pointless."""
+    """The result of `work` once it is durable; None when `give_up` says to stop trying."""
     pause = threading.Event()
     for failures in count(1):
         try:
@@ -33,6 +33,6 @@ def persist(store: Store, work: Callable[[Tx], T], give_up: Callable[[], bool]) 
             if give_up():
                 log.warning("gave up writing: %s", error)
                 return None
-            log.debug("%s; retrying", error)  # the node's loops say that aloud, once
+            log.debug("%s; retrying", error)  # the node's loops log it as a warning, once
         pause.wait(backoff(failures, fraction(id(work), failures)))
     return None

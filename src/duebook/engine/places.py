@@ -1,5 +1,5 @@
-"""What dispatcher and keeper know of the places in which a node works, and those of what executes a
-run: how much room there is, and how runs begin and are asked to end."""
+"""What dispatcher and keeper know of a node's places and of what executes a run: how much room
+there is, and how runs begin and are asked to end."""
 
 from __future__ import annotations
 
@@ -36,34 +36,34 @@ S = TypeVar("S", bound=StopSignal)
 
 
 class Performer(Protocol[S]):
-    """Executes a run's target; raises nothing that says how the work ended."""
+    """Executes a run's target; returns failures of the work as outcomes, without raising."""
 
     def perform(self, claim: Claim, stop: S) -> Outcome: ...
 
     def begin(
         self, begun: Sequence[tuple[Claim, S]], ended: Callable[[Claim, Outcome], None]
     ) -> list[Claim]:
-        """Begin the runs that need no thread, and tell when each has ended; returns the others."""
+        """Begin the runs that need no thread, and report each end; returns the other runs."""
 
     def new_stop(self, claim: Claim) -> S: ...
 
     def is_cooperative(self, claim: Claim) -> bool:
-        """Whether it cannot be made to end, but only asked; then the slots watch its time."""
+        """Whether it can only be asked to end, not forced; then the slots watch its timeout."""
 
 
 class Places(Protocol):
     """What dispatcher and keeper know of the places in which a node works."""
 
     claiming: threading.Lock
-    """held from a claim until the places know of it"""
+    """held from a claim until its runs have reached the places"""
 
     work_waits: bool
-    """whether a place that gets free shall ring: there is more to claim than there were places"""
+    """whether a freed place should ring, because more work waits than there were places"""
 
     def room(self) -> Room: ...
 
     def begin(self, claims: list[Claim]) -> None:
-        """Begin what is marked as begun on the books, and the others as there are places."""
+        """Begin runs that are marked as begun in the database, and the others as places permit."""
 
     def working(self) -> set[Token]: ...
 

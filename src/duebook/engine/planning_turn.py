@@ -1,4 +1,4 @@
-"""Whose turn it is to look for due schedules, among the tickers of a process; asks no database."""
+"""Whose turn it is to look for due schedules, among the tickers of a process; reads no database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Answer", "PlanningTurn"]
 
 
 class Answer(NamedTuple):
-    """What another ticker found, which looked after it was asked."""
+    """The result of another ticker that looked after this one had started to wait."""
 
     wake_at: datetime | None
 
@@ -20,9 +20,9 @@ class Answer(NamedTuple):
 class PlanningTurn:
     """One ticker looks at a time, and passes its turn on as soon as it has taken a full batch.
 
-    A ticker that has to wait returns what the other one finds, provided that the other one began
-    to look after the wait began: only then has it seen all that was due by then. Otherwise it has
-    its own turn next, and so no wake-up is lost.
+    A ticker that has to wait returns the result of another one if that one's look began after the
+    wait began: only then has it seen everything that was due by then. Otherwise it takes its own
+    turn next, so that no wake-up is lost.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class PlanningTurn:
         self._answer = Answer(None)
 
     def begin(self, ticker: object) -> Answer | None:
-        """Wait for the turn; with an Answer there is nothing left to do, and no turn to end."""
+        """Wait for the turn; after an Answer there is nothing left to do, and no turn to end."""
         with self._changed:
             seen = self._looks
             self.waiting += 1
@@ -49,13 +49,13 @@ class PlanningTurn:
             return None
 
     def look(self, ticker: object) -> None:
-        """The database is asked now: what shows in it by now is seen."""
+        """The database is read now: whatever is visible in it by now will be seen."""
         with self._changed:
             if self._holder is ticker:
                 self._looks += 1
 
     def pass_on(self, ticker: object) -> None:
-        """There is more than this ticker has taken, or it failed: another one may look."""
+        """More is due than this ticker has taken, or it failed: another one may look."""
         with self._changed:
             if self._holder is ticker:
                 self._holder = None

@@ -1,4 +1,5 @@
-"""Publishes the log to the sinks that the books name, a thread for each: none holds up another.
+"""Publishes the log to the sinks defined in the database, with a thread for each, so that none
+holds up another.
 
 Alerts are the exception: they have threads only while there is something to deliver.
 """
@@ -38,36 +39,36 @@ log = logging.getLogger(__name__)
 END_WITHIN: Final = 10.0
 LONGEST_REASON: Final = 300
 PING_WITHIN: Final = 10.0
-"""Seconds for one ping."""
+"""Timeout in seconds for one ping."""
 
 
 class Sink(Outlet, Protocol):
     def interrupt(self) -> None:
-        """Break off what is under way; from any thread."""
+        """Break off what is under way; call from any thread."""
 
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class RelaySetup:
-    """What a node lends to its sinks."""
+    """What a node provides to its sinks."""
 
     allowed: tuple[Network, ...] = ()
     """networks that are not public but may be reached"""
     smtp: SmtpServer | None = None
     """the mail server for channels that name none"""
     spawner: Spawner | None = None
-    """what starts the commands of channels"""
+    """starts the commands of channels"""
     namespaces: Serving = ALL
-    """whose commands this node executes"""
+    """the namespaces whose commands this node executes"""
     public_url: str | None = None
-    """where people find the dashboard"""
+    """the address of the dashboard for people"""
 
 
 def open_sink(consumer: Consumer, setup: RelaySetup) -> Sink:
-    """The sink that a definition means; raises Invalid for what is not installed here.
+    """The sink of a definition; raises Invalid for one that is not installed here.
 
-    What it needs is imported here: a node without sinks starts quicker.
+    Its imports are made here, as a node without sinks starts quicker.
     """
     if consumer.kind == "alert_channel":
         return _open_channel(consumer, setup)
@@ -78,7 +79,7 @@ def open_sink(consumer: Consumer, setup: RelaySetup) -> Sink:
         from duebook.sinks.ping import PingSink
 
         return PingSink(load_urls(consumer.options["urls"]), Poster(allowed, PING_WITHIN))
-    options = load_options(consumer.kind, consumer.options)  # what is no longer allowed is refused
+    options = load_options(consumer.kind, consumer.options)  # rejects what is no longer allowed
     if consumer.kind == "webhook":
         from duebook.sinks.webhook import WebhookSink
 
@@ -103,7 +104,7 @@ def _open_channel(consumer: Consumer, setup: RelaySetup) -> Sink:
 
 
 class _Serving:
-    """A sink that is being served, until it is told to end, or for a while nothing comes."""
+    """A sink being served, until it is told to end or nothing has come for a while."""
 
     def __init__(
         self,
@@ -144,8 +145,8 @@ class _Serving:
 
 
 class Relay:
-    """Serves all sinks of all namespaces, together with the relays of other nodes, who take over
-    what it has when it gives no sign of life for a `lease`. `ring` calls for its next step."""
+    """Serves all sinks of all namespaces, together with the relays of other nodes, which take over
+    its partitions after a `lease` without a heartbeat. `ring` calls for its next step."""
 
     def __init__(
         self,
@@ -161,20 +162,20 @@ class Relay:
         self._opening = opening
         self._ring = ring
         self.session_id: str | None = None
-        """of its node: by it, others see what this one cannot serve"""
+        """the session of its node, under which others see what this one cannot serve"""
         self.sinks: tuple[Consumer, ...] = ()
-        """those that it saw when it last looked"""
+        """the sinks found by the last look"""
         self._serving: dict[Key, _Serving] = {}
         self._refused: dict[Key, tuple[Consumer, str]] = {}
         """what it cannot serve, and why"""
         self._told: tuple[str | None, dict[Key, str]] = (None, {})
-        """the same as the books have it, and by which session"""
+        """the same as recorded in the database, and under which session"""
         self.follows_log = False
-        """whether it wants to step when the log has grown"""
+        """whether it wants a step when the log has grown"""
         self._alerts = AlertRelay(store, lease, self._begin_channel)
 
     def step(self) -> float:
-        """Begin what is new or has something to do, and end what is gone; returns in how many
+        """Serve what is new or has something to do, and end what is gone; returns in how many
         seconds to look again."""
         known = self._store.read(lambda tx: tx.consumers.list_consumers())
         self.sinks = tuple(consumer for consumer in known if consumer.kind != "group")
@@ -202,7 +203,7 @@ class Relay:
         }
 
     def _open(self, key: Key, consumer: Consumer) -> Sink | None:
-        """None: this node cannot serve it, which is noted."""
+        """None if this node cannot serve it, which is recorded."""
         if key in self._refused:
             return None
         try:
@@ -223,7 +224,7 @@ class Relay:
         self._begin((consumer.namespace, consumer.name), consumer, lingers)
 
     def _try_channels(self, consumers: Mapping[Key, Consumer]) -> None:
-        """Those that it has not seen before: what it cannot serve is told before it is needed."""
+        """Open new ones once, so that one that cannot be served is reported before it is needed."""
         for key, consumer in self._alerts.new_channels(consumers):
             if (sink := self._open(key, consumer)) is not None:
                 sink.close()
@@ -245,7 +246,7 @@ class Relay:
         serving.join(END_WITHIN)
 
     def close(self) -> None:
-        """End all of them, together."""
+        """End all of them in parallel."""
         for serving in self._serving.values():
             serving.stop()
         self._alerts.close()

@@ -1,4 +1,4 @@
-"""What tasks tell while they run: log lines as they come, progress a few times per second."""
+"""What tasks report while they run: log lines as they come, progress a few times per second."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ UNCOMMITTED: Final = Outcome(
 
 
 class Desk:
-    """Of all runs of a node: their open logs, and the latest word of each on its progress."""
+    """For all runs of a node: their open logs, and the latest progress of each."""
 
     def __init__(
         self, store: Store, log_cap: int, clock: BooksClock, secrets: NodeSecrets | None = None
@@ -59,21 +59,21 @@ class Desk:
         return log
 
     def close_log(self, log: RunLog, is_lost: Callable[[], bool]) -> None:
-        """Write what was logged; given up when the run is lost."""
+        """Write what was logged; gives up when the run is lost."""
         try:
             log.close(give_up=is_lost)
         finally:
             self._open_logs.discard(log)
 
     def put(self, token: Token, progress: Progress) -> None:
-        """From any thread; a sign of life does not hide what was said before."""
+        """From any thread; a heartbeat without progress does not replace earlier progress."""
         if progress.fraction is None:
             self._latest.setdefault(token, progress)
         else:
             self._latest[token] = progress
 
     def flush(self) -> None:
-        """Write what was told a while ago, so that readers see it while the runs are silent."""
+        """Write reports that have waited, so that readers see them while the runs are silent."""
         for log in self._open_logs.copy():
             log.flush_if_overdue()
         if not self._latest or time.monotonic() - self._written_at < WRITE_EVERY:
@@ -82,16 +82,16 @@ class Desk:
         told, self._latest = self._latest, {}
         try:
             self.store.transact(lambda tx: tx.attempts.note_progress(list(told.items())))
-        except DuebookError:  # the next word will come; outcomes are what must not be lost
+        except DuebookError:  # the next report will come; only outcomes must not be lost
             return
 
 
 class TaskReports:
-    """Of one run. Most tasks log nothing, and then there is no log to open or close."""
+    """For one run. Most tasks log nothing, so the log is opened when first used."""
 
     __slots__ = ("_desk", "_hidden", "_log", "_stop", "claim", "published", "settles")
     _opening: Final = threading.Lock()
-    """a task may have its first words in several threads at once"""
+    """a task may log its first lines from several threads at once"""
 
     def __init__(self, claim: Claim, stop: StopSignal, desk: Desk) -> None:
         self.claim = claim
@@ -118,7 +118,7 @@ class TaskReports:
         self.log.add(stream, text)
 
     def note(self, text: str) -> None:
-        """A line of Duebook's own."""
+        """Add a line of Duebook's own."""
         self.log.note(text)
 
     def printed(self, stream: Stream, data: bytes) -> None:
@@ -126,14 +126,14 @@ class TaskReports:
         self.log.write(stream, data)
 
     def secret(self, name: str) -> str:
-        """A secret for which the task asks; raises SecretFailed. It is hidden from then on."""
+        """A secret that the task asks for, hidden from then on; raises SecretFailed."""
         value = self._desk.secrets.get(self.claim.run.namespace, name)
-        if self.claim.secret_values is not None:  # there is one wherever there are secrets
+        if self.claim.secret_values is not None:  # set wherever there are secrets
             self.claim.secret_values.add(name, value)
         return value
 
     def shown(self, text: str) -> str:
-        """What a task prints, as others may see it."""
+        """What a task prints, with secrets hidden."""
         values = self.claim.secret_values
         return values.hide(text) if values else text
 
@@ -160,8 +160,9 @@ class TaskReports:
         self.settles = True
 
     def settled(self) -> Outcome:
-        """The end that its task put on the books; a failure when that cannot be found there, for
-        the task may have forgotten to commit. The books know better if it was found too late."""
+        """The outcome that its task recorded itself; a failure when it is not in the database, as
+        the task may have forgotten to commit. If the commit came too late, the database's record
+        wins."""
         run_id, attempt = self.claim.token.run_id, self.claim.token.attempt
         try:
             run = self._desk.store.read(lambda tx: tx.runs.get_run(run_id))

@@ -1,5 +1,5 @@
-"""Deletes history that is past its keep, a batch at a time, and leaves the books to others most of
-the time."""
+"""Deletes history older than its retention, a batch at a time, and leaves most of the database's
+time to others."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ __all__ = ["Retention"]
 
 FEWEST: Final = 200
 MOST: Final = 5_000
-"""How many things a batch looks at."""
+"""Maximum number of things that a batch looks at."""
 BRIEF: Final = 0.1
-"""Seconds that a batch may take; the next one is smaller when one took longer."""
+"""Target seconds for a batch; when one takes longer, the next one is smaller."""
 REST: Final = 4.0
-"""A pause lasts so many times as long as the batch before it took."""
+"""A pause lasts this many times as long as the batch before it."""
 EVERY: Final = 600.0
-"""Seconds until it looks again, once nothing old is left."""
+"""Seconds until the next sweep, once nothing old is left."""
 ANEW: Final = 86_400.0
-"""Seconds until it looks at runs again that it left where they were."""
+"""Seconds after which runs that were kept are looked at again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """How far it has come: by namespaces that keep equally long, then by schedules."""
+    """The progress of a sweep: first by namespaces with equal retention, then by schedules."""
 
     waits: tuple[SweptKeep, ...]
     """the namespaces that are still to be swept"""
     schedule: str | None = ""
-    """after which schedule to go on; None: all were looked at"""
+    """the last schedule looked at; None: all were looked at"""
     places: Mapping[SweptKeep, Place] = field(default_factory=dict)
     """up to where runs of namespaces were looked at"""
 
@@ -47,10 +47,10 @@ class Round:
 class Retention:
     """One per node; any number of them share the work.
 
-    Batches grow while they are quick, so that history goes at least as fast as it comes, and a
-    pause after each keeps the most part of the database's time for runs. A sweep begins where the
-    last one ended: what it left there stays for longer, and until a vacuum, the index still holds
-    what was deleted. Once a day it begins at the beginning.
+    Batches grow while they are quick, so that history is deleted at least as fast as it
+    accumulates, and the pause after each leaves most of the database's time for runs. A sweep
+    begins where the last one ended: what that one kept stays for longer, and the index still holds
+    what was deleted until a vacuum. Once a day a sweep starts from the beginning.
     """
 
     def __init__(self, store: Store, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -62,7 +62,7 @@ class Retention:
         self._anew_at = float("-inf")
 
     def step(self) -> float:
-        """Delete a batch; returns after how many seconds to go on."""
+        """Delete a batch; returns in how many seconds to continue."""
         began = self._monotonic()
         if self._round is None and began >= self._anew_at:
             self._places, self._anew_at = {}, began + ANEW

@@ -1,4 +1,4 @@
-"""Gives events their positions, once they can be seen; any number of nodes may try."""
+"""Assigns positions to events once they are visible; any number of nodes may try."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["Sequencer"]
 
 BATCH: Final = 2_000
 HELD_BY_ANOTHER: Final = 0.002
-"""Seconds after which it looks again, when somebody else was at it: what came since may wait. Then
-twice as long each time, for that one may have been stopped."""
+"""Seconds until the next look when another node was at work: events written since may wait. The
+wait doubles each time, as that node may have been suspended."""
 LONGEST_WAIT: Final = 0.1
 
 
 class Sequencer:
-    """One per relay node whose books number events later."""
+    """One per relay node, for databases that number events after they are written."""
 
     def __init__(self, store: Store, batch: int = BATCH) -> None:
         self._store = store
@@ -25,7 +25,8 @@ class Sequencer:
         self._wait = HELD_BY_ANOTHER
 
     def step(self) -> float | None:
-        """Stamp what waits; returns in how many seconds to look again, None: when told to."""
+        """Stamp waiting events; returns in how many seconds to look again, None to wait for a
+        ring."""
         stamped = self._store.transact(lambda tx: tx.events.stamp_events(self._batch))
         if stamped is None:
             wait, self._wait = self._wait, min(2 * self._wait, LONGEST_WAIT)

@@ -1,4 +1,4 @@
-"""The queues that a node serves; they may become more while it runs, and the database learns it."""
+"""The queues that a node serves; more can be added while it runs, also in the database."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ log = logging.getLogger(__name__)
 
 
 class ServedQueues(Sequence[str]):
-    """Whoever has it sees the queues of the moment."""
+    """Shared by a node's parts, which always see the current queues."""
 
     def __init__(self, store: Store, names: Sequence[str], ring: Callable[[], None]) -> None:
-        """None for a node without a worker, and then it stays so; `ring` is called when there are
-        more."""
+        """`names` is empty for a node without a worker, and stays so; `ring` is called when queues
+        are added."""
         self._store = store
         self._names = tuple(names)
         self._ring = ring
@@ -46,7 +46,7 @@ class ServedQueues(Sequence[str]):
     def add(self, names: Collection[str], why: str) -> None:
         """Serve these too from now on, until the node ends; `why` is logged.
 
-        Raises Unavailable; the caller tries again.
+        Raises Unavailable; then the caller tries again.
         """
         more = sorted(set(names) - set(self._names))
         if not more or not self._names:

@@ -1,4 +1,4 @@
-"""What a process says about itself when it begins to work on the books."""
+"""The description of a process when it starts to work on the database."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def new_session(
     namespaces: Serving = NONE,
     secrets: Mapping[str, list[str]] | None = None,
 ) -> SessionInfo:
-    """What this process says about itself when it begins."""
+    """The session of this process when it starts."""
     host, version, tzdata = socket.gethostname(), __version__, tzdata_version()
     about = (roles, version, tzdata, tasks, queues, labels, namespaces)
     offered = secrets or {}

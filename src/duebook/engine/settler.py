@@ -1,4 +1,4 @@
-"""Puts the ends of attempts on the books, those that wait together in one transaction."""
+"""Records the ends of attempts, those that wait together in one transaction."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
     End = str | None
     Ended = tuple[Claim, Outcome | None]
     Told = tuple[Claim, Outcome | None, float | None]
-    """with the time at which a task ended that nobody could have made to end"""
+    """with the time at which a task ended that could not have been forced to"""
 
 __all__ = ["Settler"]
 
 log = logging.getLogger(__name__)
 
 MOST: Final = 1_000
-"""How many ends share a transaction at most."""
+"""Maximum number of ends in a transaction."""
 MANY: Final = 10
-"""Ends that came together, after which others are waited for before they are written."""
+"""If this many ends came together, more are waited for before they are written."""
 GATHER: Final = 0.003
-"""Seconds for which they are: a transaction costs the database as much as many ends do."""
+"""Seconds of that wait: a transaction costs the database as much as many ends do."""
 _LATE: Final = Outcome("cancelled", "written_off")
-"""Stands for the end of a task whose attempt has ended on the books."""
+"""Stands for the end of a task whose attempt was settled before."""
 _BACK: Final = Outcome("cancelled", "buffered")
 """Stands for a buffered run that was not begun."""
 _BEGUN: Final = Outcome("cancelled", "begun")
-"""Stands for a buffered run that was begun, and goes on."""
+"""Stands for a buffered run that was begun and is still running."""
 _OTHERS: Final = (_LATE, _BACK, _BEGUN)
 
 
 class Settler:
-    """One thread; `done` is told which attempts were put on the books, or given up. `lingers` says
-    of which tasks nobody could have made an end."""
+    """One thread; `done` gets the claims that were settled or given up. `lingers` says whether a
+    claim's task cannot be forced to end."""
 
     def __init__(
         self,
@@ -74,10 +74,10 @@ class Settler:
         self._thread.start()
 
     def put(self, claim: Claim, outcome: Outcome | None, until: float | None = None) -> None:
-        """None as an outcome hands the run back.
+        """An outcome of None hands the run back.
 
-        `until` is when its task ended, by the monotonic clock: should others have taken the run
-        over before, the books say that it went on, if it is one that cannot be made to end.
+        `until` is when its task ended, by the monotonic clock. If others took the run over before
+        that, and its task cannot be forced to end, the overlap is recorded.
         """
         self._queue.put((claim, outcome, until))
 
@@ -86,15 +86,15 @@ class Settler:
         self.put(claim, _LATE, until)
 
     def put_back(self, claim: Claim) -> None:
-        """A buffered run was not begun, and is handed back with others."""
+        """A buffered run was not begun, and is handed back together with others."""
         self.put(claim, _BACK)
 
     def put_begun(self, claim: Claim) -> None:
-        """A buffered run was begun a while ago, and the books do not know it."""
+        """A buffered run was begun a while ago, which the database does not know yet."""
         self.put(claim, _BEGUN)
 
     def close(self) -> None:
-        """What waits is settled first; what cannot be is taken over by others."""
+        """Settle what waits; others take over what cannot be settled."""
         self._closed = True
         self._queue.put(None)
         self._thread.join(timeout=10)
@@ -126,7 +126,7 @@ class Settler:
         self._mark_begun(begun)
         try:
             self._write(final)
-        except Exception:  # the keeper hands back what is left, and this thread goes on
+        except Exception:  # the keeper hands back what is left, and this thread continues
             log.exception("could not settle %s", counted(len(final), "run"))
         try:
             self._hand_back(back)
@@ -142,11 +142,11 @@ class Settler:
             return
         try:
             persist(self._store, lambda tx: tx.attempts.mark_begun(begun), lambda: self._closed)
-        except Exception:  # its end says it again
+        except Exception:  # its end will repeat it
             log.exception("%s started, but that could not be recorded", counted(len(begun), "run"))
 
     def _hand_back(self, claims: list[Claim]) -> None:
-        """Buffered runs together, and each alone if the database refuses that."""
+        """Buffered runs together, or one by one if the database refuses that."""
         if not claims:
             return
         tokens = [claim.token for claim in claims]
@@ -167,13 +167,13 @@ class Settler:
             return
         try:
             persist(self._store, lambda tx: self._note_overlaps(tx, claims), lambda: self._closed)
-        except Exception:  # it says how things were, and no work depends on it
+        except Exception:  # only informative; no work depends on it
             log.exception(
                 "%s finished late, but that could not be recorded", counted(len(claims), "run")
             )
 
     def _note_overlaps(self, tx: Tx, claims: Sequence[Claim]) -> None:
-        """Of those whose task went on here after others had taken its run over."""
+        """Record runs whose task continued here after others had taken the run over."""
         if not claims:
             return
         now, tokens = self._monotonic(), {claim.token for claim in claims}
@@ -187,7 +187,7 @@ class Settler:
         )
 
     def _conclude(self, claim: Claim, outcome: Outcome | None) -> None:
-        """One that is tried again or handed back; whatever happens, the others get their turn."""
+        """Settle one that is retried or handed back; a failure does not affect the others."""
         try:
             try:
                 (end,) = self._persist([claim], lambda tx: [conclude(tx, claim, outcome)])
@@ -201,7 +201,7 @@ class Settler:
             log.exception("run %s could not be settled", claim.run.id, extra=about(claim))
 
     def _write(self, final: list[tuple[Claim, Outcome]]) -> None:
-        """What the database refuses together is halved, until what spoils it is alone."""
+        """Halve a batch that the database refuses, until the end that spoils it is alone."""
         if not final:
             return
         try:
@@ -221,7 +221,7 @@ class Settler:
                 _log_end(claim, outcome, end)
 
     def _write_as_failed(self, claim: Claim, error: Exception) -> None:
-        """The run ended, but the database does not take how: it failed, and says why."""
+        """The database refuses the outcome, so record that the run failed, and why."""
         told = "run %s: its outcome cannot be stored: %s"
         log.error(told, claim.run.id, error, extra=about(claim))
         outcome = Outcome("failed", "error", "its outcome could not be stored")
@@ -247,7 +247,7 @@ class Settler:
 
 
 def _log_end(claim: Claim, outcome: Outcome | None, end: str | None) -> None:
-    """How a run ended, in a line for whoever watches the node."""
+    """Log how a run ended, in one line."""
     run, run_id = claim.run, claim.run.id
     if end is None:
         told = "run %s has been taken over; this outcome is ignored"

@@ -1,4 +1,4 @@
-"""How attempts that are over go on the books, by their fate."""
+"""How ended attempts are recorded, depending on their fate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["conclude", "conclude_all", "is_final"]
 
 
 def is_final(claim: Claim, outcome: Outcome | None) -> bool:
-    """Whether the run ends with this attempt: neither handed back nor tried again."""
+    """Whether the run ends with this attempt: neither handed back nor retried."""
     if outcome is not None and outcome.status == "succeeded" and outcome.reason is None:
         return outcome.call is None and outcome.repeat is None and outcome.asks is None
     return isinstance(_fate(claim, outcome), Ends)
@@ -26,7 +26,7 @@ def is_final(claim: Claim, outcome: Outcome | None) -> bool:
 def conclude(tx: Tx, claim: Claim, outcome: Outcome | None) -> str | None:
     """`handed back`, `to be retried` or how the run ended; None when the token is not current.
 
-    None as an outcome, and reasons that say nothing about the work, hand it back.
+    An outcome of None, or a reason that says nothing about the work, hands it back.
     """
     token, begun_at = claim.token, claim.begun_at
     if begun_at is not None:
@@ -51,7 +51,7 @@ def conclude(tx: Tx, claim: Claim, outcome: Outcome | None) -> str | None:
 
 
 def conclude_all(tx: Tx, ended: Sequence[tuple[Claim, Outcome]]) -> list[str | None]:
-    """As `conclude`, at once, for attempts that are final."""
+    """Like `conclude`, for many attempts at once, all of them final."""
     begun = {claim.token: claim.begun_at for claim, _ in ended if claim.begun_at is not None}
     settled = tx.attempts.settle_all([(claim.token, outcome) for claim, outcome in ended], begun)
     return [outcome.status if claim.token in settled else None for claim, outcome in ended]

@@ -1,6 +1,6 @@
-"""The places in which a node works: threads that each perform one run at a time, and the event
-loop, whose runs need none. What was claimed ahead waits in a buffer for the next place. What does
-not end when it is asked to is written off."""
+"""The places in which a node works: threads that each execute one run at a time, and the event
+loop, whose runs need no thread. Runs claimed ahead wait in a buffer for the next place. A run that
+does not end when asked to is written off."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ log = logging.getLogger(__name__)
 GRACE: Final = 5.0
 """Seconds between asking a task to end and writing its slot off."""
 MOST_UNSETTLED: Final = 1_000
-"""How many ends may wait for the books before nothing more is claimed; at least one per place."""
+"""Nothing more is claimed while this many ends, and one per place, wait to be settled."""
 STALE: Final = 0.5
-"""Seconds after which what waits in the buffer is handed back: its node is slower than it was."""
+"""Seconds after which buffered runs are handed back: the node has become slower."""
 MARK_AFTER: Final = 0.05
-"""Seconds after which the books are told that a buffered run was begun; most have ended by then."""
+"""Seconds after which a buffered run is recorded as begun; most have ended by then."""
 
 _CANNOT_START: Final = "run %s cannot be started; it is returned to the queue"
 
 
 class Slots(Generic[S]):
-    """Performs claims and has them settled by their token.
+    """Executes claims and has them settled by their token.
 
     There are as many threads as were ever needed at once, at most `number`. A thread that has ended
-    a run takes the next one by itself, and one at a time is woken for what waits.
+    a run takes the next one itself, and waiting runs wake one thread at a time.
     """
 
     def __init__(
@@ -69,8 +69,9 @@ class Slots(Generic[S]):
         tracing: Tracing | None = None,
     ) -> None:
         """`ring` is called when there is room again or a run was settled, `advance` when a step of
-        a flow has ended; `may_begin` says whether buffered runs still belong to this node. With
-        `is_told` the store itself tells what a settle lets others begin, if it could see them."""
+        a flow has ended; `may_begin` says whether buffered runs still belong to this node.
+        `is_told` means that the store announces runs that a settle lets begin, where it can detect
+        them."""
         self._performer = performer
         self._ring = ring
         self._advance = advance
@@ -85,35 +86,36 @@ class Slots(Generic[S]):
         self._lock = threading.Lock()
         self._all_settled = threading.Condition(self._lock)
         self._working: dict[Token, tuple[Claim, S | None]] = {}
-        """how to ask each to end; None while it is buffered, and when it is to be settled"""
+        """how to ask each to end; None while it is buffered, and once it waits to be settled"""
         self._performing: set[Token] = set()
-        """what holds a place: also what was written off, until it ends after all"""
+        """runs that hold a place, including those written off, until they end after all"""
         self._unsettled: set[Token] = set()
-        """what has ended here, but not on the books"""
+        """ended here, but not settled"""
         self._buffer = Buffer()
         self._pace = Pace()
         self._low = 0
-        """rings when no more than that are buffered"""
+        """rings when no more than this many are buffered"""
         self._rung = False
         self._unmarked: dict[Token, tuple[Claim, float]] = {}
-        """buffered runs that were begun, and when, of which the books do not know that"""
+        """buffered runs that were begun, and when, unless the database knows it"""
         self._watched: dict[Token, float] = {}
-        """when to ask a run that cannot be made to end, or to write it off if it was asked"""
+        """when to ask a run to end that cannot be forced to, or to write it off after it was
+        asked"""
         self._written_off: set[Token] = set()
         self._for_threads: deque[Claim] = deque()
-        """what was begun, and needs a thread"""
+        """begun runs that need a thread"""
         self._threads: list[threading.Thread] = []
         self._parked: list[threading.Lock] = []
         """each is held by a thread that waits for another one to release it"""
         self._waking = False
-        """whether a thread is on its way"""
+        """whether a woken thread has not arrived yet"""
         self._closed = False
         self._settler = Settler(
             store, self._settled, measures, monotonic, tracing, performer.is_cooperative
         )
 
     def room(self) -> Room:
-        """The places of runs that have ended are free, unless too many ends wait for the books."""
+        """The places of ended runs are free, unless too many ends wait to be settled."""
         with self._lock:
             self._rung = False
             if len(self._unsettled) >= max(self._number, MOST_UNSETTLED):
@@ -139,7 +141,7 @@ class Slots(Generic[S]):
         return len(self._performing)
 
     def working(self) -> set[Token]:
-        """What the books give to this node: buffered, performed, or ended and to be settled."""
+        """The runs of this node in the database: buffered, active, or ended and to be settled."""
         with self._lock:
             return set(self._working)
 
@@ -166,7 +168,7 @@ class Slots(Generic[S]):
         self._fill()
 
     def _hold_place(self, claim: Claim, stop: S, now: float) -> None:
-        """Its time counts from now on; the lock is held."""
+        """Its timeout counts from now on; the lock is held."""
         self._working[claim.token] = (claim, stop)
         self._performing.add(claim.token)
         self._pace.began(now)
@@ -174,7 +176,7 @@ class Slots(Generic[S]):
             self._watched[claim.token] = now + claim.spec.timeout.total_seconds()
 
     def _fill(self) -> None:
-        """Begin what is buffered, as far as there are places."""
+        """Begin buffered runs as far as there are places."""
         begun = []
         with self._lock:
             while (run := self._next_buffered()) is not None:
@@ -183,7 +185,7 @@ class Slots(Generic[S]):
             self._hand_out(begun)
 
     def _next_buffered(self) -> tuple[Claim, S] | None:
-        """The next one holds a place; none of a node whose lease is over. The lock is held."""
+        """Gives the next run a place, unless the node has lost its lease; the lock is held."""
         while len(self._buffer) and len(self._performing) < self._number:
             if not self._may_begin():
                 self._hand_back(self._buffer.take_since(self._monotonic()))
@@ -219,7 +221,7 @@ class Slots(Generic[S]):
             self._settler.put_back(claim)
 
     def hand_back_buffered(self) -> None:
-        """What was not begun yet, others may begin at once."""
+        """Let other nodes begin at once what was not begun here."""
         with self._lock:
             self._hand_back(self._buffer.take_since(self._monotonic()))
 
@@ -231,7 +233,7 @@ class Slots(Generic[S]):
                 self._wake_thread()
 
     def _rest(self, begun: list[tuple[Claim, S]]) -> list[Claim]:
-        """What needs a thread, once the others have begun."""
+        """Begins the runs, and returns those that need a thread."""
         try:
             return self._performer.begin(begun, self._ended) if begun else []
         except Exception:  # no thread for the event loop
@@ -248,7 +250,7 @@ class Slots(Generic[S]):
             return []
 
     def _wake_thread(self) -> None:
-        """For what waits, unless one is on its way, which will wake the next; the lock is held."""
+        """Unless one has been woken already, which will wake the next; the lock is held."""
         waits = self._for_threads or (self._buffer and len(self._performing) < self._number)
         if not waits or self._waking:
             return
@@ -260,7 +262,7 @@ class Slots(Generic[S]):
             self._add_thread()
 
     def _add_thread(self) -> None:
-        """What waits does so for longer when there is none to be had."""
+        """If no thread can be started, the runs wait longer."""
         name = f"duebook-slot-{len(self._threads)}"
         thread = threading.Thread(target=self._loop, name=name, daemon=True)
         try:
@@ -272,7 +274,7 @@ class Slots(Generic[S]):
             self._threads.append(thread)
 
     def stop(self, token: Token, reason: str) -> None:
-        """What is buffered ends without being begun, or is handed back by a node that leaves."""
+        """A buffered run ends without being begun, or is handed back if the node is leaving."""
         with self._lock:
             claim, signal = self._working.get(token, (None, None))
             if claim is not None and self._buffer.drop(token):
@@ -292,8 +294,8 @@ class Slots(Generic[S]):
             self.stop(token, reason)
 
     def look_after(self) -> None:
-        """Ask tasks to end whose time is over, and write off those that were asked in vain. Hand
-        back what waits for too long, and have the books told of what was begun."""
+        """Ask tasks to end after their timeout, and write off those that ignored the request. Hand
+        back runs that were buffered for too long, and record buffered runs that were begun."""
         now = self._monotonic()
         with self._lock:
             due = [token for token, at in self._watched.items() if at <= now]
@@ -301,12 +303,12 @@ class Slots(Generic[S]):
                 self._pace.forget()
                 self._hand_back(stale)
             self._tell_begun(now - MARK_AFTER)
-            self._wake_thread()  # should one not have been to be had
+            self._wake_thread()  # in case no thread could be started before
         for token in due:
             self._ask_or_write_off(token)
 
     def _tell_begun(self, moment: float) -> None:
-        """That buffered runs were begun by then, and go on; the lock is held."""
+        """Record buffered runs that were begun by then and still run; the lock is held."""
         begun = []
         for claim, since in self._unmarked.values():  # in the order in which they began
             if since > moment:
@@ -329,7 +331,7 @@ class Slots(Generic[S]):
             self._write_off(claim, reason)
 
     def _write_off(self, claim: Claim, reason: str) -> None:
-        """The run ends on the books; its thread cannot be ended, and keeps its slot until it is."""
+        """Settle a run whose thread cannot be forced to end, and keeps its slot until it does."""
         with self._lock:
             if self._watched.pop(claim.token, None) is None:
                 return  # it has just ended
@@ -350,12 +352,12 @@ class Slots(Generic[S]):
         self._settler.put(claim, outcome, self._monotonic())
 
     def wait_idle(self, timeout: float) -> bool:
-        """Whether all work ended, and was settled, within `timeout` seconds."""
+        """Whether all work ended and was settled within `timeout` seconds."""
         with self._all_settled:
             return self._all_settled.wait_for(lambda: not self._working, timeout)
 
     def close(self) -> None:
-        """End the threads; what could not be settled by now is taken over by others."""
+        """End the threads; other nodes take over what could not be settled by now."""
         with self._lock:
             self._closed = True
             self._hand_back(self._buffer.take_since(self._monotonic()))
@@ -406,13 +408,13 @@ class Slots(Generic[S]):
             return hidden_outcome(claim, why)
 
     def _ended(self, claim: Claim, outcome: Outcome) -> None:
-        """As the event loop tells, which does not look for more work."""
+        """Called by the event loop, which does not look for more work."""
         self._end(claim, outcome)
-        if len(self._buffer):  # what comes to it now begins by itself
+        if len(self._buffer):  # new arrivals begin by themselves from now on
             self._fill()
 
     def _end(self, claim: Claim, outcome: Outcome) -> None:
-        """Its place is free from now on."""
+        """Free the place of a run that ended."""
         token, now = claim.token, self._monotonic()
         with self._lock:
             late = False
@@ -446,7 +448,7 @@ class Slots(Generic[S]):
             self._pace.ended(now)
 
     def _settled(self, claims: Sequence[Claim]) -> None:
-        """These have ended on the books; what could not be settled the keeper hands back."""
+        """Called with claims that are settled or given up; the keeper hands back the latter."""
         with self._lock:
             for claim in claims:
                 self._working.pop(claim.token, None)

@@ -15,16 +15,16 @@ __all__ = ["Starter", "Starting"]
 
 
 class Claimer(Protocol):
-    """What is asked of the dispatcher."""
+    """The part of the dispatcher that is used here."""
 
     @property
     def caught_up(self) -> bool:
-        """Whether no run waits that it could claim, as far as it knows."""
+        """Whether there are no waiting runs to claim, as far as it knows."""
 
     def worker(self, free: int) -> FreeWorker: ...
 
     def took(self, claims: Sequence[Claim]) -> None:
-        """These were claimed by somebody else, and begin."""
+        """These were claimed by another part, and begin."""
 
 
 class Starter:
@@ -37,8 +37,8 @@ class Starter:
         may_begin: Callable[[], bool],
         unsure: Callable[[], None],
     ) -> None:
-        """`may_begin` says whether this node has its lease; `unsure` is called when nobody knows
-        whether a claim was kept."""
+        """`may_begin` says whether this node has its lease; `unsure` is called when a claim may or
+        may not have been committed."""
         self._slots = slots
         self._dispatcher = dispatcher
         self._may_begin = may_begin
@@ -50,11 +50,11 @@ class Starter:
 
 
 class Starting:
-    """What a tick gives to the worker of its own node.
+    """What a tick hands to the worker of its own node.
 
-    From the moment at which it is asked for the worker until it is left, nobody else claims for
-    this node: the slots that it counted stay free, and the keeper does not take a run for lost
-    that is on the books already and not in a slot yet.
+    From the first call of `worker` until this context ends, no other part claims for this node: the
+    slots that were counted stay free, and the keeper does not take a run for lost that is in the
+    database already but not in a slot yet.
     """
 
     def __init__(
@@ -71,20 +71,20 @@ class Starting:
         self._holds = False
 
     def worker(self) -> FreeWorker | None:
-        """None while other runs wait, which go first, or while somebody claims."""
+        """None while other runs wait, which come first, or while another part claims."""
         if not self._dispatcher.caught_up or not self._may_begin():
             return None
         self._holds = self._holds or self._slots.claiming.acquire(blocking=False)
         return self._dispatcher.worker(self._slots.room().free) if self._holds else None
 
     def give_up(self) -> None:
-        """More is due than a tick takes: what goes first, a claim decides."""
+        """More is due than a tick takes, so a claim decides what begins first."""
         if self._holds:
             self._holds = False
             self._slots.claiming.release()
 
     def begin(self, claims: Sequence[Claim]) -> None:
-        """What the worker was given, when that is committed."""
+        """Begin what the worker was given; call it after the commit."""
         if claims:
             self._slots.begin(list(claims))
             self._dispatcher.took(claims)

@@ -1,5 +1,5 @@
-"""What the steps of flows find on this node: the directory of their file, variables of files, the
-mail server; and the file to which a step writes its named outputs."""
+"""What steps of flows use on this node: the directory of their file, variables from files, the mail
+server; and the file to which a step writes its named outputs."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["FlowPlaces", "named_outputs", "read_variables"]
 
 MOST_READ: Final = 100_000
-"""Bytes of all files with variables of a flow."""
+"""Maximum bytes of all files with variables of a flow."""
 LONGEST: Final = 10.0
-"""Seconds that reading them may take."""
+"""Timeout in seconds for reading them."""
 _CAT: Final = 'for f; do if [ -f "$f" ]; then cat -- "$f" || exit; echo; fi; done'
 _LINE: Final = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)", re.DOTALL)
 _MULTI: Final = re.compile(r"([A-Za-z][A-Za-z0-9_]*)<<([A-Za-z_][A-Za-z0-9_]*)")
@@ -46,7 +46,7 @@ class FlowPlaces:
     smtp: SmtpServer | None = None
 
     def directory_of(self, flow: Flow) -> str | None:
-        """That of the file; None where this node was not given it."""
+        """The directory of its file; None if this node was not given it."""
         root = self.directories.get(root_of(flow.place)) if flow.place else None
         inner = flow.place.partition("/")[2].rpartition("/")[0]
         return root if root is None or not inner else f"{root}/{inner}"
@@ -59,8 +59,8 @@ class FlowPlaces:
         inherited: Mapping[str, str],
         facts: tuple[str, str | None],
     ) -> Rendered:
-        """With the command that is started; `facts` are the run of the flow, and the file for
-        the outputs of the step."""
+        """With the command that is really started; `facts` are the flow's run, and the file for the
+        step's outputs."""
         if not isinstance(rendered.target, CommandTarget):
             return rendered
         run_id, outputs = facts
@@ -75,7 +75,7 @@ class FlowPlaces:
     def variables(
         self, flow: Flow, inherited: Mapping[str, str], spawner: Spawner
     ) -> tuple[tuple[str, str], ...]:
-        """Those of the files of `dotenv`, read as the user of commands; raises Invalid."""
+        """The variables from the `dotenv` files, read as the user of commands; raises Invalid."""
         if not flow.dotenv:
             return ()
         printed = bytearray()
@@ -132,8 +132,8 @@ def _value(name: str, text: str) -> str:
 
 
 def named_outputs(outcome: Outcome, path: str, wanted: Sequence[NamedOutput]) -> Outcome:
-    """How a step ended, with the values that it wrote to its file; one that did not write all of
-    them, each once, has failed."""
+    """The outcome with the values that the step wrote to its file; a step that did not write each
+    of them exactly once has failed."""
     if outcome.status != "succeeded":
         return outcome
     try:

@@ -1,4 +1,4 @@
-"""Threads that call a step() again and again, however it fails, until their node stops."""
+"""Threads that keep calling a step(), even after failures, until their node stops."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 
 
 class StepThreads:
-    """Each waits for its alarm between two steps, as long as the step says.
+    """Each waits for its alarm between two steps, as long as the step returned.
 
-    `seed` is the node's own, so that nodes that failed together do not try again together.
+    `seed` differs from node to node, so that nodes that failed together do not retry together.
     """
 
     def __init__(self, outage: OutageLog, measures: Measures, seed: Callable[[], str]) -> None:
@@ -58,8 +58,8 @@ class StepThreads:
                 continue
             except DuebookError as error:
                 self._outage.failed(name, error, began)
-            except Exception:  # a loop that ended would leave a node that only looks alive
+            except Exception:  # if the loop ended, the node would only look alive
                 log.exception("a step of the %s failed; retrying", name)
             self._measures.step_failed(name)
-            failures += 1  # and whoever rings now does not hurry it
+            failures += 1  # and a ring now does not shorten the wait
             over.wait(backoff(failures, fraction(self._seed(), name, failures)))

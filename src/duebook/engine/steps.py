@@ -1,4 +1,4 @@
-"""Prepares the steps of flows for those who perform targets: their values, conditions, outputs."""
+"""Prepares steps of flows before they are executed: their values, conditions and outputs."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ if TYPE_CHECKING:
 __all__ = ["Printed", "Ready", "StepPreparer"]
 
 CONDITION_TIME: Final = 60.0
-"""Seconds that the command of a condition may take."""
+"""Timeout in seconds for the command of a condition."""
 MOST_ASKED: Final = 65_536
-"""Bytes of what the command of a condition prints."""
+"""Maximum bytes of output of the command of a condition."""
 MOST_WATCHED: Final = 1_000_000
-"""Bytes of its output in which `continue_on` looks."""
+"""Bytes of its output that `continue_on` searches."""
 
 
 class Printed:
@@ -68,7 +68,7 @@ class Printed:
         self._most = most
         self._kept = bytearray()
         self.size = 0
-        """bytes of all of it"""
+        """number of bytes of all output"""
 
     def __call__(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
         if stream == "stdout":
@@ -87,7 +87,7 @@ class Printed:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A step that can be performed: its claim has the target without templates."""
+    """A step that is ready to be executed: its claim has the target without templates."""
 
     claim: Claim
     step: Step
@@ -100,7 +100,7 @@ class Ready:
         return Printed(write, max(MOST_WATCHED, most) if self.step.continue_on.output else most)
 
     def outcome(self, outcome: Outcome, printed: Printed) -> Outcome:
-        """With what the step printed, and whether that is what `continue_on` looks for."""
+        """With what the step printed, and whether `continue_on` matches it."""
         wanted = self.step.continue_on.output
         if outcome.status == "failed" and wanted and is_in_output(printed.text, wanted):
             outcome = replace(outcome, reason=MATCHED)
@@ -123,7 +123,7 @@ class Ready:
 
 
 def _whole(outcome: Outcome, name: str) -> Outcome:
-    """The answer to a request of which only the beginning could be kept is no output."""
+    """A response of which only the beginning was kept must not become an output."""
     form = json.loads(outcome.output or "null")
     if isinstance(form, dict) and form.get("cut") is True:
         told = f"the response is too large for {name}; download it to a file with a command"
@@ -132,7 +132,7 @@ def _whole(outcome: Outcome, name: str) -> Outcome:
 
 
 def _refused(outcome: Outcome, told: str) -> Outcome:
-    """Later steps never work on a part of an output."""
+    """Fail the step, so that later steps never work on part of an output."""
     if outcome.status == "succeeded":
         return Outcome("failed", "output", told, outcome.exit_code)
     error = f"{outcome.error}; {told}" if outcome.error else told
@@ -140,7 +140,7 @@ def _refused(outcome: Outcome, told: str) -> Outcome:
 
 
 class _NotJudged(Exception):
-    """The command of a condition did not come to its end: nobody knows whether that holds."""
+    """The command of a condition did not finish, so its result is unknown."""
 
     def __init__(self, text: str, outcome: Outcome) -> None:
         told = f'condition "{shorten(text)}": {outcome.error}' if outcome.error else None
@@ -149,7 +149,7 @@ class _NotJudged(Exception):
 
 
 class StepPreparer:
-    """Where steps get ready, before anything of them is executed but their conditions."""
+    """Prepares steps; nothing of them has been executed yet except conditions."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class StepPreparer:
         self, claim: Claim, context: StepContext, files: OutputFiles, stop: Stop | None = None
     ) -> Ready | Outcome:
         """The step with its values; an Outcome when it ends here: it calls a flow, does not meet
-        its conditions, or cannot be had. `stop` also ends the commands of its conditions."""
+        its conditions, or cannot be prepared. `stop` also ends the commands of its conditions."""
         name = claim.run.step or ""
         try:
             flow = self._flow((claim.run.namespace, context.flow, context.digest))
@@ -219,7 +219,7 @@ class StepPreparer:
         outcome: Outcome,
         stop: Stop | None = None,
     ) -> Outcome:
-        """How a step ended, and whether it is to be executed again, by its `repeat_policy`."""
+        """The outcome of a step, marked for another execution if its `repeat_policy` wants one."""
         if (repeat := step.repeat) is None or outcome.status == "cancelled":
             return outcome
         try:
@@ -248,7 +248,7 @@ class StepPreparer:
         return self._unmet(claim, asked, rendered, stop) is None
 
     def prepare_at_once(self, claim: Claim, context: StepContext) -> Ready | Outcome | None:
-        """As `prepare`, where that takes no time; None where it asks the books or runs commands."""
+        """Like `prepare`, if that is quick; None if it needs the database or runs commands."""
         flow = self._flow_cache.peek(claim.run.namespace, context.flow, context.digest)
         if flow is None or claim.run.step == CHECK:
             return None
@@ -267,7 +267,7 @@ class StepPreparer:
         return self.prepare(claim, context, OutputFiles())
 
     def _with_files(self, flow: Flow) -> Flow:
-        """With the variables of its files before its own; they are data, and no templates."""
+        """With variables from its files before its own; they are data, not templates."""
         found = self._places.variables(flow, self._inherited, self._spawner)
         literal = tuple((name, as_literal(text)) for name, text in found)
         return replace(flow, env=(*literal, *flow.env)) if literal else flow
@@ -275,7 +275,7 @@ class StepPreparer:
     def _values(
         self, flow: Flow, step: Step, claim: Claim, context: StepContext, files: OutputFiles
     ) -> Values:
-        """What the step may name; large outputs are read only when it does."""
+        """What the step may refer to; large outputs are read only if it does."""
         ends = dict(context.ends)
         outputs: dict[str, Any] = {}
         wanted = wanted_files(step)
@@ -298,7 +298,7 @@ class StepPreparer:
     def _with_secrets(
         self, values: Values, claim: Claim, step: Step, names: set[str]
     ) -> tuple[Values, Claim]:
-        """What the flow's references to secrets stand for; they stay references in what is stored.
+        """The values of the flow's references to secrets; in what is stored they stay references.
 
         Raises SecretFailed.
         """
@@ -337,7 +337,7 @@ class StepPreparer:
 
 
 def _check(flow: Flow) -> Step:
-    """The step that judges the conditions of the whole flow."""
+    """The step that checks the conditions of the whole flow."""
     return Step(CHECK, Script("true"), preconditions=flow.preconditions)
 
 
@@ -346,7 +346,7 @@ def _cwd(rendered: Rendered) -> str | None:
 
 
 def _of_flow(claim: Claim, context: StepContext, secrets: set[str]) -> Claim:
-    """With the schedule and the due time of its flow's run, for the step has none of its own."""
+    """With the schedule and due time of its flow's run, as the step has none of its own."""
     due_at = context.due_at or context.created_at
     run = claim.run._replace(
         schedule_id=context.schedule_id,
@@ -358,7 +358,7 @@ def _of_flow(claim: Claim, context: StepContext, secrets: set[str]) -> Claim:
 
 
 def _filled(claim: Claim, rendered: Rendered) -> Claim:
-    """Payloads of runs are data, and never templates."""
+    """Payloads of runs are data, never templates."""
     assert not isinstance(rendered.target, FlowTarget | HumanTask)  # noqa: S101 - looked at before
     run = claim.run._replace(payload=rendered.payload)
     target = rendered.target
@@ -373,7 +373,7 @@ def _get_output(run_id: str, tx: Tx) -> Any:
 
 
 def _status(flow: Flow, claim: Claim, context: StepContext) -> str:
-    """How the flow ended, for those who come after its steps."""
+    """How the flow ended, for handlers that run after its steps."""
     states = {name: state for name, (state, _) in context.ends.items()}
     if any(step.name not in states for step in flow.steps):
         return ""
@@ -383,7 +383,7 @@ def _status(flow: Flow, claim: Claim, context: StepContext) -> str:
 
 
 def _facts(claim: Claim, context: StepContext) -> dict[str, Any]:
-    """What templates can name of the flow's run, as those of schedules have it."""
+    """The facts of the flow's run for templates, named as in those of schedules."""
     due_at = format_instant(context.due_at or context.created_at)
     return {
         "schedule": {

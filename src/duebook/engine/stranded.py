@@ -1,5 +1,5 @@
-"""Says, once each, that runs wait for a task which no live worker of their namespace knows; changes
-nothing."""
+"""Warns, once each, about runs that wait for a task that no live worker of their namespace knows;
+changes nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Stranded"]
 log = logging.getLogger(__name__)
 
 LOOK_EVERY: Final = 30.0
-"""Seconds; also before the first look, for the worker that knows it may be starting."""
+"""Seconds, also before the first look, as the worker that knows the task may be starting."""
 
 
 class Stranded:

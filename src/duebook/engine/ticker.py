@@ -32,16 +32,16 @@ TRY_AGAIN: Final = timedelta(minutes=10)
 """When to look again at a schedule that cannot be planned."""
 MOST_TOLD: Final = 10_000
 HELD_BY_OTHERS: Final = timedelta(milliseconds=20)
-"""When to look again at what is due and what somebody else is planning just now."""
+"""When to look again at due schedules that other nodes were just planning."""
 
 
 class Ticked(NamedTuple):
-    """A tick that is committed."""
+    """A tick that was committed."""
 
     now: datetime
     took_any: bool
     wake_at: Callable[[], datetime | None] | None
-    """when the next schedule wants to be looked at; None when the tick did not ask"""
+    """returns when the next schedule is due for a look; None when the tick did not ask"""
     claims: Sequence[Claim] = ()
     """runs that begin at once, on this node"""
 
@@ -61,11 +61,11 @@ class Ticker:
         more_due: Callable[[], None] = lambda: None,
         starter: Starter | None = None,
     ) -> None:
-        """With `term` it plans only while it says under which term this node leads. Tickers with
-        the same `cursor` take turns. It calls `more_due` when it took a full batch, before it plans
-        it: another ticker may go on meanwhile. With a `starter`, runs begin on this node as soon as
-        they are planned, as far as it has free slots for them.
-        """
+        """With `term` it plans only while that returns the term under which this node leads.
+        Tickers with the same `cursor` take turns. `more_due` is called when it has taken a full
+        batch, before it plans it, so that another ticker may start meanwhile. With a `starter`,
+        runs begin on this node as soon as they are planned, as far as it has free slots for
+        them."""
         self._store = store
         self.session_id = session_id
         self._term = term
@@ -77,25 +77,26 @@ class Ticker:
         self._more_due = more_due
         self._starter = starter
         self._done: tuple[list[Plan], int, int] = ([], 0, 0)
-        """what the last tick decided, how many runs that made, how many it set aside"""
+        """the last tick: its plans, how many runs they created, how many schedules it set aside"""
         self._names: dict[str, str] = {}
-        """of the schedules that it took last, when somebody wants to read them"""
+        """names of the schedules that it took last, if they will be logged"""
         self._wake_at: datetime | None = None
         self._alone: str | None = None
-        """the schedule that it took last, when it was the only one"""
+        """the schedule that it took last, if it was the only one"""
         self._told: set[tuple[str, int]] = set()
-        """the versions of schedules that it cannot read, and has logged"""
+        """versions of unreadable schedules that were logged"""
         self.fired = 0
-        """how many runs it made"""
+        """how many runs it has created"""
         self.queued = 0
-        """how many of them wait for a dispatcher; who counts them learns that there is work"""
+        """how many of them were left to a dispatcher; a growing number means that there is work"""
         self.full = False
         """whether the last step took a whole batch, so that more may be due"""
 
     def step(self) -> datetime | None:
         """Plan what is due now; returns when to look again, None when nothing is foreseen.
 
-        While another ticker of the process looks, it waits, and leaves to that one what it can.
+        While another ticker of the process looks, this one waits, and uses that one's result if it
+        can.
         """
         if self._term is not None and self._term() is None:
             self.full = False
@@ -119,7 +120,7 @@ class Ticker:
         asked_at = self._clock.monotonic()
         try:
             ticked = self._plan_and_begin()
-        except DuebookError:  # perhaps it was too much at once
+        except DuebookError:  # the batch may have been too large
             self._cursor.forget()
             self._limit = max(self._limit // 2, 1)
             raise
@@ -158,13 +159,13 @@ class Ticker:
         return wake_at
 
     def _wanted_at(self) -> datetime | None:
-        """When the first schedule that it takes next wanted to be planned; in a backlog it goes on
-        after the last one taken, which was no later."""
+        """When the next schedule to be taken should have been planned; a backlog continues after
+        the last one taken, which was no later."""
         mark = self._cursor.mark if self.full else None
         return self._wake_at if mark is None else mark.wake_at
 
     def _is_due(self) -> bool:
-        """Whether the time has come that it was waiting for: then there is no need to ask."""
+        """Whether the time that it waited for has come, so that it need not look first."""
         now = self._clock.now
         return self._wake_at is not None and now is not None and self._wake_at <= now
 
@@ -181,13 +182,13 @@ class Ticker:
             return Ticked(tx.now, took_any=False, wake_at=None)
         try:
             return self._take_and_plan(tx, starting)
-        except BaseException:  # the store may try the transaction again
+        except BaseException:  # the store may retry the transaction
             self._cursor.forget()
             raise
 
     def _take_and_plan(self, tx: Tx, starting: Starting | None) -> Ticked:
         plans: list[Plan] = []
-        self._alone = None  # should the take itself fail, nobody knows because of whom
+        self._alone = None  # if taking fails, the cause is unknown
         self._turn.look(self)
         if starting is not None:
             tx.plans.worker = starting.worker()
@@ -205,7 +206,7 @@ class Ticker:
         for snapshot in snapshots:
             try:
                 plans.append(plan(snapshot, tx.now))
-            except Exception as error:  # it never holds up the others
+            except Exception as error:  # one bad schedule must not hold up the others
                 log.exception("cannot plan schedule %s", snapshot.name)
                 _set_aside(tx, snapshot.schedule_id, error)
         fired = tx.plans.commit(plans, self.session_id)
@@ -217,7 +218,7 @@ class Ticker:
         return Ticked(tx.now, bool(snapshots), wake_at, tx.plans.claims)
 
     def _log_broken(self, broken: Sequence[Broken]) -> None:
-        """Log once which schedules cannot be read; each is looked at again and again."""
+        """Log each unreadable schedule once, although it is looked at again and again."""
         if len(self._told) > MOST_TOLD:
             self._told.clear()
         for found in broken:
@@ -226,14 +227,14 @@ class Ticker:
                 log.error("schedule %s cannot be planned: %s", found.title, found.problem)
 
     def _leads(self, tx: Tx) -> bool:
-        """A commit under an old term changes nothing."""
+        """Whether this node still leads; a commit under an old term must change nothing."""
         if self._term is None or self.session_id is None:
             return True
         term = self._term()
         return term is not None and tx.nodes.holds_term(self.session_id, term)
 
     def _narrow_down(self, error: Exception) -> datetime | None:
-        """A batch that the database refuses is halved, until the one that spoils it is alone."""
+        """Halve a batch that the database refuses, until the schedule that spoils it is alone."""
         if (alone := self._alone) is not None:
             log.error("a schedule cannot be committed and is postponed: %s", error)
             self._store.transact(lambda tx: _set_aside(tx, alone, error))
@@ -242,6 +243,6 @@ class Ticker:
 
 
 def _set_aside(tx: Tx, schedule_id: str, error: Exception) -> None:
-    """The schedule shows its problem, and is tried again later."""
+    """Mark the schedule with its problem; it is tried again later."""
     problem = shorten(f"{type(error).__name__}: {error}", 500)
     tx.plans.mark_problem(schedule_id, problem, tx.now + TRY_AGAIN)

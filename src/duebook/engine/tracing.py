@@ -1,5 +1,5 @@
-"""Writes the spans of runs with OpenTelemetry, from the times on the books. Imported only by nodes
-that trace (ADR 65)."""
+"""Writes the spans of runs with OpenTelemetry, from the times in the database. Imported only by
+nodes that trace (ADR 65)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["TracedPerformer", "Tracing", "open_tracing"]
 log = logging.getLogger(__name__)
 
 MOST_KEPT: Final = 10_000
-"""Runs of flows whose outermost run is remembered, and ends that wait to be settled."""
+"""Maximum number of cached root runs of flows, and of ends that wait to be settled."""
 SEND_WITHIN: Final = 5.0
 """Seconds within which a node that stops sends its last spans."""
 LONGEST_ERROR: Final = 500
@@ -49,7 +49,7 @@ S = TypeVar("S", bound=StopSignal)
 
 
 class _Ids(RandomIdGenerator):
-    """Gives spans the ids that were chosen for them by this thread."""
+    """Gives spans the ids that this thread has chosen for them."""
 
     def __init__(self) -> None:
         self.chosen = threading.local()
@@ -73,7 +73,7 @@ class _End(NamedTuple):
 
 
 class Tracing:
-    """One per node. All times are those of the database, so that nodes with other clocks agree."""
+    """One per node. All times are the database's, so that nodes with other clocks agree."""
 
     def __init__(self, provider: TracerProvider, is_own: bool = False) -> None:
         """An `is_own` provider is shut down with the node."""
@@ -87,16 +87,16 @@ class Tracing:
         self._store: Store | None = None
         self._lock = threading.Lock()
         self._roots: OrderedDict[str, str] = OrderedDict()
-        """the outermost run, by the run of a flow"""
+        """the outermost run for each run of a flow"""
         self._ends: OrderedDict[Token, _End] = OrderedDict()
-        """of attempts that are not settled yet"""
+        """ends of attempts that are not settled yet"""
 
     def read_from(self, store: Store) -> None:
-        """Where it finds the runs of flows."""
+        """Set where it finds the runs of flows."""
         self._store = store
 
     def close(self) -> None:
-        """Send what waits, as far as that does not take long: a collector may be out of reach."""
+        """Send waiting spans, within a limit, as the collector may be unreachable."""
         provider = self._provider
         send = provider.shutdown if self._is_own else provider.force_flush
         sending = threading.Thread(target=send, name="duebook-last-spans", daemon=True)
@@ -104,11 +104,11 @@ class Tracing:
         sending.join(SEND_WITHIN)
 
     def begun(self, claim: Claim) -> Claim:
-        """An attempt begins: write how it came to that; returns the claim with its context.
+        """An attempt begins: write its spans up to now; returns the claim with its trace context.
         Raises nothing."""
         try:
             return self._begun(claim)
-        except Exception:  # a trace is not worth a run
+        except Exception:  # a failed trace must not fail the run
             log.exception(_UNTRACED, claim.run.id, extra=about(claim))
             return claim
 
@@ -147,7 +147,7 @@ class Tracing:
         self._write(claim.run, f"attempt {attempt}", began, at, told, outcome, links)
 
     def settled(self, claims: Sequence[Claim], ends: Sequence[str | None], now: datetime) -> None:
-        """These are on the books; an end is None when the run belonged to another node. Raises
+        """These were settled; an end is None when the run belonged to another node. Raises
         nothing."""
         for claim, end in zip(claims, ends, strict=True):
             try:
@@ -159,7 +159,7 @@ class Tracing:
         run = claim.run
         with self._lock:
             ended = self._ends.pop(claim.token, None)
-        if ended is None and end not in ENDS:  # it was buffered, and never begun
+        if ended is None and end not in ENDS:  # it was buffered and never begun
             return
         if not self._samples(self._trace_of(run)):
             return
@@ -195,7 +195,7 @@ class Tracing:
         links: Sequence[Link] = (),
         failure: Status | None = None,
     ) -> None:
-        """A span of a run, or of a part of it, which is called by its first word."""
+        """Write the span of a run, or of a `part`, whose first word names the span."""
         found = self._trace_of(run)
         parent = span_id(run.id) if part else run.parent_run_id and span_id(run.parent_run_id)
         _IDS.chosen.trace, _IDS.chosen.span = found, span_id(run.id, part)
@@ -220,7 +220,7 @@ class Tracing:
         return Link(SpanContext(self._trace_of(run), span_id(run.id, part), True, flags))
 
     def _samples(self, found: int) -> bool:
-        """Every node decides alike, if all have the same sampler: by the id of the trace."""
+        """Decided by the id of the trace, so that nodes with the same sampler agree."""
         decision = self._tracer.sampler.should_sample(None, found, "run").decision
         return decision is Decision.RECORD_AND_SAMPLE
 
@@ -244,14 +244,14 @@ class Tracing:
         assert self._store is not None  # noqa: S101 - it was told before
         try:
             parent = self._store.read(lambda tx: tx.runs.get_run(run_id)).parent_run_id
-        except DuebookError:  # better a trace of its own than none
+        except DuebookError:  # a separate trace is better than none
             return run_id
         return run_id if parent is None else self._root(parent)
 
 
 class TracedPerformer:
-    """Stands before the performer of a node that traces: each attempt has its context, and a
-    span when it has ended."""
+    """Wraps the performer of a node that traces: each attempt has its context, and a span when it
+    has ended."""
 
     def __init__(self, performer: Performer[S], tracing: Tracing) -> None:
         self._performer: Any = performer
@@ -289,8 +289,8 @@ class TracedPerformer:
 
 
 def open_tracing() -> Tracing:
-    """With the provider of the program, if it has one, else with one of our own: OTLP over HTTP, as
-    the variables OTEL_… say."""
+    """With the provider of the program if it has one; otherwise with a new one that sends OTLP over
+    HTTP as configured by the OTEL_… variables."""
     provider = trace.get_tracer_provider()
     if isinstance(provider, TracerProvider):
         return Tracing(provider)
@@ -304,7 +304,7 @@ def open_tracing() -> Tracing:
 
 
 def _named_by_variables(resource: Resource) -> Resource:
-    """What OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say goes first."""
+    """OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence."""
     given = Resource.create()
     unknown = str(given.attributes.get("service.name", "")).startswith("unknown_service")
     return resource if unknown else resource.merge(given)

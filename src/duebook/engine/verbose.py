@@ -1,4 +1,4 @@
-"""What `--verbose` adds to the log: what each tick planned and each claim took, in one line."""
+"""What `--verbose` adds to the log: a line for what each tick planned and each claim took."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["tell_claims", "tell_plans"]
 
 MOST: Final = 20
-"""Decisions, or runs, that a line names; of the others it has the number."""
+"""How many decisions or runs a line names; the rest are counted."""
 
 
 def tell_plans(log: logging.Logger, plans: Sequence[Plan], names: Mapping[str, str]) -> None:
-    """Schedule, due time, decision and reason of what was planned; `names` are by id."""
+    """Log schedule, due time, decision and reason of each plan; `names` are by id."""
     if not log.isEnabledFor(logging.DEBUG):
         return
     decisions = [(plan.schedule_id, decision) for plan in plans for decision in plan.decisions]
@@ -31,7 +31,7 @@ def tell_plans(log: logging.Logger, plans: Sequence[Plan], names: Mapping[str, s
 
 
 def tell_claims(log: logging.Logger, claims: Sequence[Claim]) -> None:
-    """Run, schedule and attempt of what was claimed."""
+    """Log run, schedule and attempt of what was claimed."""
     if claims and log.isEnabledFor(logging.DEBUG):
         runs = [claim.run for claim in claims[:MOST]]
         told = (f"{run.id} of {run.schedule or '-'}, attempt {run.attempt}" for run in runs)

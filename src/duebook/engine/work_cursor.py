@@ -1,4 +1,5 @@
-"""A cursor over the queues: no claim walks over what a process has claimed before; only a hint."""
+"""A cursor over the queues, so that a claim skips what the process has claimed before; only a
+hint."""
 
 from __future__ import annotations
 
@@ -19,15 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["WorkCursor"]
 
 LONGEST_COMMIT: Final = timedelta(seconds=3)
-"""A run may show in the books that much later than it was ready."""
+"""A run may become visible in the database this much later than it was ready."""
 LOOK_BACK_PART: Final = 40
-"""Whole queues are looked at again after so many times what that takes longer than their parts."""
+"""Whole queues are searched again after this many times the extra cost of doing so."""
 REMEMBERED: Final = 5
-"""Looks of each kind, of which the quickest says what it takes: others may have had to wait."""
+"""Looks of each kind to remember; the fastest shows the cost, as others may have had to wait."""
 LONGEST_LOOK_BACK: Final = 10.0
-"""Seconds after which they are looked at again in any case, and claimed from their beginning."""
+"""Seconds after which whole queues are searched in any case, and claimed from their start."""
 MOST_PRIORITIES: Final = 20
-"""Of one queue and namespace; beyond that the marks are forgotten."""
+"""Per queue and namespace; with more, its marks are dropped."""
 MOST_PLACES: Final = 100
 """Queues of namespaces whose marks are kept while nothing waits there."""
 _FIRST, _EARLIEST, _LAST = WHOLE_QUEUE[0]
@@ -39,24 +40,24 @@ NamespaceQueue = tuple[str, str]
 class WorkCursor:
     """How far a worker has claimed each queue, by namespace and priority.
 
-    A database that must keep old versions of rows, because somebody holds a transaction open, also
-    keeps the index entries of runs that were claimed. From a mark on, no claim meets them again.
-    What others held, and what could not be claimed then, stays behind the marks until the next
-    look at whole queues, which comes the sooner the less it costs.
+    While a long transaction makes the database keep old versions of rows, it also keeps the index
+    entries of claimed runs. Claims that start at a mark never meet those again. Runs that others
+    held, or that could not be claimed then, stay behind the marks until the next look at whole
+    queues; the less that costs, the sooner it comes.
     """
 
     def __init__(self) -> None:
         self._marks: defaultdict[NamespaceQueue, dict[int, datetime]] = defaultdict(dict)
-        """by rank, which is a priority below zero: from when on runs may be ready"""
+        """by rank, which is the negated priority: the time from which runs may be ready"""
         self._whole_at = 0.0
         self._forget_at = 0.0
-        """when the next look at whole queues forgets the marks wherever there is work"""
+        """when a look at whole queues will drop the marks of all places with work"""
         self._whole: deque[float] = deque(maxlen=REMEMBERED)
         self._parts: deque[float] = deque(maxlen=REMEMBERED)
-        """seconds that looks took"""
+        """duration of looks in seconds"""
 
     def look(self, look: Callable[[QueueParts], Work], monotonic: Callable[[], float]) -> Work:
-        """What `look` finds in parts of queues, or in whole ones when it is time for that."""
+        """Call `look` with parts of queues, or with whole ones when it is time for that."""
         asked_at = monotonic()
         if self._marks and asked_at < self._whole_at:
             work = look({place: self.parts(place) for place in self._marks})
@@ -70,11 +71,11 @@ class WorkCursor:
         return work
 
     def _forget(self, work: Work, monotonic: float) -> None:
-        """Forget the marks of places where the next claim must not go on behind them.
+        """Drop the marks of places where the next claim must start before them.
 
-        That is where the first run is behind a mark; where it is not, others may be, and wait
-        there until the next time that all marks are forgotten. Where no run may begin, every mark
-        is as good as none, and keeps the next looks from what they would walk over in vain.
+        That is where the first run is behind a mark. Elsewhere other runs may be behind the marks,
+        and wait until all marks are dropped. Where no run may begin, marks are useless for claims,
+        but spare the next looks a walk over those runs.
         """
         is_time = monotonic >= self._forget_at
         if is_time:
@@ -96,7 +97,7 @@ class WorkCursor:
         return max(min(self._whole) - min(self._parts, default=0.0), 0.0)
 
     def _next_at(self, work: Work, monotonic: float) -> datetime:
-        """Nothing was found, but whole queues were not looked at."""
+        """When to look again after a look at parts of queues found nothing."""
         whole_at = work.now + timedelta(seconds=self._whole_at - monotonic)
         return min(work.next_at or whole_at, whole_at)
 
@@ -111,7 +112,7 @@ class WorkCursor:
         return [QueuePart(*start, end) for start, end in zip(starts, ends, strict=True)]
 
     def claimed(self, place: NamespaceQueue, claims: Sequence[Claim], now: datetime) -> None:
-        """The next claim goes on behind these, which are in the order of the queue."""
+        """The next claim continues after these, which are in the order of the queue."""
         if not claims:
             return
         latest = now - LONGEST_COMMIT
