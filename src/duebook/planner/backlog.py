@@ -1,4 +1,5 @@
-"""What a plan finds waiting: pieces of time beyond the watermark, each seen as live or missed."""
+"""The pieces of time beyond the watermark that a plan finds waiting, each seen as live or
+missed."""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["Piece", "count_missed", "pieces_until", "remaining"]
 
 MOST_STRETCHES: Final = 50
-"""Beyond, the newest two become one: so many outages while one due time waits. What is decided,
-or fell while paused, stays apart."""
+"""With more, the newest two are merged: a due time waited through this many outages. Stretches that
+are decided, or that fell while paused, are not merged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """(after, until], with what the first plan that saw it made of its due times."""
+    """(after, until], with the class that its due times got from the first plan that saw them."""
 
     after: datetime
     until: datetime
@@ -34,7 +35,7 @@ class Piece:
 def pieces_until(
     snapshot: Snapshot, due: DueTimes, watermark: datetime, now: datetime
 ) -> list[Piece]:
-    """What was seen and left waiting, and what this plan is the first to see, up to `now`."""
+    """What earlier plans saw and left waiting, and what is new to this plan, up to `now`."""
     pieces: list[Piece] = []
     place = watermark
     for stretch in snapshot.seen:
@@ -47,7 +48,7 @@ def pieces_until(
     if now <= place:
         return pieces
     missed_until = due.ripe_until(place, instant_before(now - snapshot.spec.grace))
-    # an empty piece would only add to those that a due time which waits long leaves behind it
+    # empty pieces would only pile up behind a due time that waits for long
     if missed_until > place and due.holds_any(place, missed_until):
         pieces.append(Piece(place, missed_until, "missed", now))
         place = missed_until
@@ -58,7 +59,7 @@ def pieces_until(
 
 
 def count_missed(pieces: list[Piece], due: DueTimes, most: int) -> int:
-    """How many due times were missed, of all that wait; `most`, if there are more."""
+    """How many of all waiting due times were missed; `most`, if there are more."""
     number = 0
     for piece in pieces:
         if piece.kind == "missed":

@@ -1,8 +1,8 @@
 """Decides when flows are stopped and restarted: the other due times of a schedule that starts one.
 
-They are never caught up and wait for nothing but the directory of the flow: of those that are due
-the newest acts. In a maintenance window a stop still stops the flow, and a restart, which would
-start it, is skipped. In shadow mode neither does anything. Whatever becomes of each is recorded,
+They are never caught up and wait for nothing but the directory of the flow; of several that are
+due, only the newest acts. In a maintenance window a stop still stops the flow, and a restart, which
+would start it, is skipped. In shadow mode neither does anything. The outcome of each is recorded,
 under its kind.
 """
 
@@ -42,7 +42,7 @@ _DONE: Final[Mapping[Control, Reason]] = {"stop": Reason.STOPPED, "restart": Rea
 
 
 def control_spec(spec: ScheduleSpec, kind: Control) -> ScheduleSpec:
-    """The definition as if it were about stops, or restarts, alone; no policy but grace counts."""
+    """The definition as if it had only its stops or restarts; no policy but grace applies."""
     return replace(
         spec,
         triggers=spec.stop if kind == "stop" else spec.restart,
@@ -63,13 +63,13 @@ def control_due_times(
     budget: Budget | None = None,
     windows: tuple[WindowSpan, ...] = (),
 ) -> DueTimes:
-    """Without the restarts that fall into `windows`."""
+    """The stops or restarts, without restarts that fall into `windows`."""
     closed = windows if kind == "restart" else ()
     return DueTimes(control_spec(spec, kind), (), now, name, budget, closed)
 
 
 def decided_controls(snapshot: Snapshot, now: datetime) -> datetime:
-    """Up to where they are decided; before the first plan, from where the schedule began."""
+    """Up to where they are decided; before the first plan, where the schedule began."""
     return snapshot.controlled_until or snapshot.decided_until(now)
 
 
@@ -80,7 +80,7 @@ def next_control(spec: ScheduleSpec, after: datetime, name: str) -> datetime | N
 
 
 def decide_controls(planned: Plan, snapshot: Snapshot, now: datetime) -> Plan:
-    """The plan with what becomes of the stops and restarts that are due."""
+    """The plan with decisions about the stops and restarts that are due."""
     if not snapshot.spec.controlled or snapshot.status == "paused":
         return planned
     decided = decided_controls(snapshot, now)
@@ -103,8 +103,9 @@ def decide_controls(planned: Plan, snapshot: Snapshot, now: datetime) -> Plan:
 def _decide(
     snapshot: Snapshot, decided: datetime, now: datetime
 ) -> tuple[list[Skip], Command | None]:
-    """What is older than the grace is missed; of the others the newest acts, and a restart rather
-    than a stop of the same instant. Those in a pause that ended unread did nothing."""
+    """Those older than the grace are missed. Of the others the newest acts, and a restart rather
+    than a stop of the same instant. Those in a pause that ended while the definition was unreadable
+    did nothing."""
     lines = _lines(snapshot.spec, now, snapshot.name, snapshot.windows)
     paused = max((s.until for s in snapshot.seen if s.kind == "paused"), default=decided)
     begin = max(decided, min(paused, now))
@@ -131,7 +132,7 @@ def _decide(
 
 
 def _wait(planned: Plan, snapshot: Snapshot, decided: datetime, now: datetime) -> Plan:
-    """Nobody knows whether the file still says so."""
+    """Wait for the directory to be read, as the file may have changed."""
     pending = next_control(snapshot.spec, decided, snapshot.name)
     if pending is None or snapshot.unattended is None:
         return planned
@@ -145,7 +146,7 @@ def _wait(planned: Plan, snapshot: Snapshot, decided: datetime, now: datetime) -
 
 
 def resume_controls(planned: Plan, snapshot: Snapshot, until: datetime) -> Plan:
-    """Those that fell while the schedule was paused did nothing, and are not caught up."""
+    """Stops and restarts that fell while the schedule was paused are recorded, not caught up."""
     if not snapshot.spec.controlled:
         return planned
     decided = min(decided_controls(snapshot, until), until)
@@ -160,8 +161,8 @@ def resume_controls(planned: Plan, snapshot: Snapshot, until: datetime) -> Plan:
 
 
 def edit_controls(planned: Plan, snapshot: Snapshot, spec: ScheduleSpec, now: datetime) -> Plan:
-    """With none pending the new definition counts from now on; otherwise it applies to them, and
-    those that only the old one had are recorded as edited."""
+    """If none is pending, the new definition counts from now on. Otherwise it applies to the
+    pending ones as well, and those that only the old one had are recorded as edited."""
     skips: list[Skip] = []
     decided = now
     if snapshot.spec.controlled:
@@ -196,7 +197,7 @@ def _only_old(
 
 
 def end_controls(snapshot: Snapshot, now: datetime) -> tuple[Skip, ...]:
-    """What is recorded when the schedule is deleted: those that were still pending."""
+    """What to record when the schedule is deleted: those that were still pending."""
     decided = decided_controls(snapshot, now)
     return tuple(
         skip
@@ -227,7 +228,7 @@ def _skipped(
 
 
 def _going_on(planned: Plan, snapshot: Snapshot, after: datetime) -> Plan:
-    """A schedule with stops or restarts to come is not completed."""
+    """Keep a schedule with stops or restarts to come from being completed."""
     following = next_control(snapshot.spec, after, snapshot.name)
     if following is None:
         return planned

@@ -1,5 +1,5 @@
-"""What the triggers of a schedule yield within its bounds, and what excluded and closed days make
-of it; whatever people said about single due times."""
+"""The due times that the triggers of a schedule yield within its bounds, after excluded and closed
+days are applied; ignores changes that people made to single due times."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 __all__ = ["DayTimes"]
 
 MOST_COUNTED: Final = 1_000
-"""Due times that are counted one by one; beyond, a lower bound will do."""
+"""Due times that are counted one by one; with more, a lower bound is enough."""
 _LAST_DAY: Final = date(9999, 12, 30)
 
 
 @lru_cache(maxsize=1_000)
 def _excluded_intervals(exclude: tuple[DateRange, ...], tz: str) -> tuple[Span, ...]:
-    """Excluded days as instants, from the first up to but without the second, merged."""
+    """Excluded days as merged spans of instants; a span's end is not part of it."""
     merged: list[Span] = []
     for days in exclude:
         last = min(days.last, _LAST_DAY) + timedelta(days=1)
@@ -62,25 +62,27 @@ class DayTimes:
         self._excluded: tuple[Span, ...] = ()
         if spec.exclude:
             self._excluded = _excluded_intervals(spec.exclude, spec.tz)
-        # the same gap between two due times is asked about several times in a plan
+        # a plan asks several times about the same gap between two due times
         self._nothing_between: tuple[datetime | None, datetime | None] = (None, None)
-        self._no_landing: Span = (LATEST, LATEST)  # between the two
+        self._no_landing: Span = (LATEST, LATEST)  # no due time lands between the two
 
     def yields_itself(self, instant: datetime) -> bool:
-        """Whether the triggers yield it, or one of theirs rolls there, whatever was moved there."""
+        """Whether the triggers yield it, or one of their due times rolls there; ignores moves by
+        hand."""
         return self._next_any(instant - _TICK) == instant
 
     def count_yielded(self, after: datetime, until: datetime) -> int:
-        """How many due times the triggers yield; a lower bound of many."""
+        """How many due times the triggers yield; a lower bound if there are many."""
         due = self._next(after)
         return 0 if due is None or due > until else int(self._count_raw(after, until))
 
     def same_times(self, other: DayTimes) -> bool:
-        """Whether the triggers of both certainly yield the same, and nothing rolls elsewhere."""
+        """Whether the triggers of both certainly yield the same, and due times roll alike."""
         return (self._merged, self._rolls) == (other._merged, other._rolls)
 
     def follows(self, due_at: datetime) -> datetime | None:
-        """The due time before another, whatever became of it: an entry that ends there goes on."""
+        """The due time before another, with any outcome; an entry that ends there can be
+        extended."""
         before = self.before(due_at)
         if self._rolls is None:
             return before
@@ -88,7 +90,7 @@ class DayTimes:
         return before if landed is None else max(landed, before) if before else landed
 
     def _day_entries(self, after: datetime, until: datetime) -> list[Skip]:
-        """What excluded days and the calendar took."""
+        """Entries for the due times that excluded days and the calendar removed."""
         entries: list[Skip] = []
         if self._excluded:
             begin = bisect_right(self._excluded, after, key=itemgetter(1))
@@ -118,11 +120,12 @@ class DayTimes:
         return [Skip(first, last, int(count), count.exact, reason, facts, follows)]
 
     def landing(self, due_at: datetime) -> datetime | None:
-        """Where a due time of a closed day rolls to; None: nowhere."""
+        """Where a due time of a closed day rolls to; None if nowhere."""
         return None if self._days is None else self._days.landing(due_at)
 
     def _calendar_entries(self, after: datetime, until: datetime, span: Span) -> list[Skip]:
-        """What gave way on closed days; apart, what would land where all is decided already."""
+        """Due times removed on closed days; separate entries for those that would land in time that
+        is decided already."""
         use, days = self._calendar, self._days
         first = self._next(max(after, instant_before(span[0])))
         if use is None or days is None or first is None or first >= span[1] or first > until:
@@ -145,7 +148,7 @@ class DayTimes:
         return due if self._rolls is None else self._or_landed(due, instant)
 
     def _or_landed(self, due: datetime | None, instant: datetime) -> datetime | None:
-        """The earlier of a due time and the next that lands."""
+        """The earlier of a due time and the next one that lands on its day by rolling."""
         if self._rolls is None:
             return due
         start, end = self._no_landing
@@ -174,12 +177,12 @@ class DayTimes:
         return due if landed is None else landed if due is None else max(due, landed)
 
     def _next_any(self, instant: datetime) -> datetime | None:
-        """What the triggers yield, or one of theirs lands on."""
+        """What the triggers yield, or where one of their due times lands."""
         due = self._next(instant)
         return due if self._rolls is None else self._or_landed(due, instant)
 
     def _excludes(self, instant: datetime) -> bool:
-        """Whether an excluded day took a due time of the triggers, and nobody else."""
+        """Whether an excluded day alone removed a due time of the triggers."""
         return self._excluding(instant) is not None and self.yields_itself(instant)
 
     def _excluding(self, instant: datetime) -> Span | None:
@@ -206,7 +209,7 @@ class DayTimes:
         return self._merged.next(instant)
 
     def before(self, instant: datetime) -> datetime | None:
-        """The last due time before `instant` that the triggers yield, whatever became of it."""
+        """The last due time before `instant` that the triggers yield, with any outcome."""
         if self._budget is not None:
             self._budget.spend()
         return self._merged.before(instant)

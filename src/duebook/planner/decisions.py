@@ -1,4 +1,4 @@
-"""What decisions say about why they were made; skips that follow each other are one."""
+"""The facts with which decisions explain themselves; merges skips that follow each other."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["add_skip", "facts_of", "facts_of_dependency", "skips_of_moved", "wak
 
 
 def add_skip(decisions: list[Decision], skip: Skip) -> None:
-    """Append a skip of one due time, or let the last one include it, if that is for the same reason
-    and of the due time before."""
+    """Append a skip of one due time, or extend the last one if it is for the same reason and ends
+    with the due time before."""
     last = decisions[-1] if decisions else None
     same = isinstance(last, Skip) and last.reason == skip.reason and last.facts == skip.facts
     if isinstance(last, Skip) and same and last.due_to == skip.follows:
@@ -30,7 +30,7 @@ def add_skip(decisions: list[Decision], skip: Skip) -> None:
 
 
 def skips_of_moved(exceptions: Sequence[DueException], watermark: datetime) -> list[Skip]:
-    """What was moved before the watermark, and then skipped, is not passed any more."""
+    """Due times moved to before the watermark and then skipped, which no plan will pass again."""
     moved = {e.due_at for e in exceptions if e.kind == "moved_here" and e.due_at <= watermark}
     return [
         Skip(e.due_at, e.due_at, 1, True, Reason.SKIPPED_BY_USER)
@@ -40,14 +40,14 @@ def skips_of_moved(exceptions: Sequence[DueException], watermark: datetime) -> l
 
 
 def facts_of(blocker: ActiveRun | Fire | None) -> dict[str, object]:
-    """What was active: a run, or the due time that this very plan fires."""
+    """What was active: a run, or a due time that this very plan fires."""
     if isinstance(blocker, Fire):
         return {"due_at": blocker.due_at}
     return {} if blocker is None else {"run": blocker.id, "since": blocker.since}
 
 
 def facts_of_dependency(dependency: Dependency, upstream: Upstream | None) -> dict[str, object]:
-    """Which success is awaited, and which there was."""
+    """Which success is awaited, and the last one there was."""
     return {
         "schedule": dependency.schedule,
         "within": format_duration(dependency.within),
@@ -57,5 +57,5 @@ def facts_of_dependency(dependency: Dependency, upstream: Upstream | None) -> di
 
 
 def waking(decision: Decision) -> Decision:
-    """The last run of a schedule wakes it, so that it completes at once."""
+    """Let the last run of a schedule wake it, so that it completes at once."""
     return replace(decision, wakes=True) if isinstance(decision, Fire) else decision

@@ -1,5 +1,5 @@
-"""The due times of a schedule: its triggers merged and bounded, without excluded and closed days,
-without maintenance windows, and with what people said about single ones."""
+"""The due times of a schedule: its merged and bounded triggers, without excluded days, closed days
+and maintenance windows, and with the changes that people made to single due times."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_COUNTED_ROLLING: Final = 5_000
 """Due times that are counted one by one where a calendar rolls some of them."""
 _SHORTEST_PART: Final = timedelta(hours=6)
 LONGEST_UNRECORDED: Final = timedelta(days=7)
-"""How long due times that gave way may wait to be recorded with the next one."""
+"""How long due times on closed days may wait to be recorded with the next due time."""
 _EXCEPTION_REASONS: Final = {"skip": Reason.SKIPPED_BY_USER, "moved_away": Reason.SUPERSEDED}
 
 
@@ -45,7 +45,7 @@ def jittered(due_at: datetime, jitter: timedelta, name: str) -> datetime:
 def lateness_by(
     run: Run, spec: ScheduleSpec | None, begun_at: datetime | None = None
 ) -> timedelta | None:
-    """The lateness of a run that `spec` defined, counted from when its jitter let it begin."""
+    """The lateness of a run that `spec` defined, counted from the end of its jitter."""
     if spec is None or run.due_at is None or run.schedule is None:
         return lateness(run, None, begun_at)
     return lateness(run, jittered(run.due_at, spec.jitter, run.schedule), begun_at)
@@ -54,7 +54,7 @@ def lateness_by(
 class DueTimes(DayTimes):
     """Stretches are open at their start and closed at their end: (after, until].
 
-    With a `budget` every method raises OverBudget once that is used up.
+    With a `budget`, every method raises OverBudget once that is used up.
     """
 
     def __init__(
@@ -76,14 +76,14 @@ class DueTimes(DayTimes):
 
     @classmethod
     def of(cls, snapshot: Snapshot, now: datetime, budget: Budget | None = None) -> DueTimes:
-        """The due times of a schedule as it stands."""
+        """The due times of a schedule in its current state."""
         decided = snapshot.decided_until(now)
         exceptions, windows = snapshot.exceptions, snapshot.windows
         return cls(snapshot.spec, exceptions, decided, snapshot.name, budget, windows)
 
     @classmethod
     def everything(cls, spec: ScheduleSpec, budget: Budget | None = None) -> DueTimes:
-        """All that has to be accounted for: due times of excluded and closed days too."""
+        """All due times that must be accounted for, including those of excluded and closed days."""
         made = cls(spec, (), EARLIEST, "", budget)
         made._excluded, made._days = (), None
         return made
@@ -92,10 +92,10 @@ class DueTimes(DayTimes):
         put_in = {e.due_at for e in exceptions if e.kind == "moved_here"}
         self._taken_out = {
             e.due_at: e
-            for e in sorted(exceptions, key=lambda e: e.kind == "done")  # which has the last word
+            for e in sorted(exceptions, key=lambda e: e.kind == "done")  # "done" overrides others
             if e.kind in ("skip", "done") or (e.kind == "moved_away" and e.due_at not in put_in)
         }
-        # a due time that was moved onto another, or back to where it was, is that one
+        # a due time moved onto another, or back to its own place, does not count twice
         self._put_in = sorted(
             at
             for at in put_in
@@ -105,7 +105,7 @@ class DueTimes(DayTimes):
     # -- single due times
 
     def next_after(self, instant: datetime) -> datetime | None:
-        """The first due time after `instant` that nobody took out."""
+        """The first due time after `instant` that was not taken out by hand."""
         due = self._next_regular(instant)
         if not self._put_in:
             return due
@@ -113,7 +113,7 @@ class DueTimes(DayTimes):
         return due if moved is None else moved if due is None else min(due, moved)
 
     def last(self, after: datetime, until: datetime) -> datetime | None:
-        """The last due time of the stretch that nobody took out."""
+        """The last due time of the stretch that was not taken out by hand."""
         due, moved = self._previous_regular(until + _TICK), self._moved(after, until)
         if due is None or due <= after:
             return max(moved, default=None)
@@ -125,11 +125,11 @@ class DueTimes(DayTimes):
         return (due_at is not None and due_at <= until) or bool(self.left_out(after, until))
 
     def knows(self, instant: datetime) -> bool:
-        """Whether it is a due time that nobody took out."""
+        """Whether it is a due time that was not taken out by hand."""
         return self.next_after(instant - _TICK) == instant
 
     def _moved(self, after: datetime, until: datetime) -> list[datetime]:
-        """What people put into the stretch."""
+        """The due times that people moved into the stretch."""
         return [at for at in self._put_in if after < at <= until]
 
     def put_in_until(self, until: datetime) -> list[datetime]:
@@ -143,17 +143,17 @@ class DueTimes(DayTimes):
             due = self.next_after(due)
 
     def wake_after(self, instant: datetime) -> datetime | None:
-        """When there is something to decide or record next; what was taken out counts as well."""
+        """When there is next something to decide or record; due times taken out count as well."""
         due = self.next_after(instant)
         wake_at = None if due is None else self.ripe_at(due)
         if wake_at is None and self._excluded:
             wake_at = self._next(instant)
         raw = self._next(instant) if self._days is not None else None
         if raw is not None and (wake_at is None or wake_at - raw > LONGEST_UNRECORDED):
-            # what gives way is recorded with the next due time, unless that is long after
+            # what closed days remove is recorded with the next due time, unless that is long after
             wake_at = raw
         if self._windows and (kept := self._next_kept(instant)) is not None and kept != due:
-            # what falls into a window is recorded at once, by the windows there are
+            # what falls into a window is recorded at once, while the window is still known
             wake_at = self.ripe_at(kept) if wake_at is None else min(wake_at, self.ripe_at(kept))
         # what was taken out is passed together with the due time before it, not earlier
         out = min((at for at in self._taken_out if at > instant), default=None)
@@ -161,14 +161,14 @@ class DueTimes(DayTimes):
             return wake_at
         return out if wake_at is None else min(out, wake_at)
 
-    # -- what another definition knows, whatever became of it
+    # -- for comparison with another definition, with any outcome
 
     def yields(self, instant: datetime) -> bool:
-        """Whether it is a due time, even one that is excluded or that somebody took out."""
+        """Whether it is a due time, even one that is excluded or was taken out by hand."""
         return instant in self._put_in or self.yields_itself(instant)
 
     def yielded(self, after: datetime, until: datetime) -> Iterator[datetime]:
-        """The due times of the stretch, excluded ones as well, but for those taken out."""
+        """The due times of the stretch, including excluded ones but not those taken out."""
         yield from self._moved(after, until)
         due = self._next_any(after)
         while due is not None and due <= until:
@@ -177,8 +177,8 @@ class DueTimes(DayTimes):
             due = self._next_any(due)
 
     def carried(self, renewed: DueTimes, decided: datetime) -> list[datetime]:
-        """Where due times that gave way up to `decided` are still to come, under another
-        definition that has them."""
+        """Where due times of closed days up to `decided` will still land, if another definition has
+        these due times too."""
         found: set[datetime] = set()
         for at, landed in self._rolls.promised(decided) if self._rolls else ():
             if not self._keeps(landed) or renewed._merged.next(at - _TICK) != at:
@@ -199,7 +199,8 @@ class DueTimes(DayTimes):
         return jittered(due_at, self._jitter, self._seed)
 
     def ripe_until(self, after: datetime, moment: datetime) -> datetime:
-        """Up to where every due time after `after` is ripe at `moment`; order goes first."""
+        """Up to where every due time after `after` is ripe at `moment`; keeps due times in
+        order."""
         if not self._jitter:
             return moment
         place = max(after, moment - self._jitter)
@@ -213,9 +214,10 @@ class DueTimes(DayTimes):
     def skip_all(
         self, after: datetime, until: datetime, reason: Reason, facts: Mapping[str, Any]
     ) -> list[Skip]:
-        """One entry for all due times of the stretch that nobody took out, one for each moved one.
+        """One entry for all regular due times of the stretch, and one for each that was moved
+        there.
 
-        Bounded whatever the stretch: only its ends are looked for, the rest is counted.
+        The cost does not depend on the stretch: only its ends are searched, the rest is counted.
         """
         moved = [Skip(at, at, 1, True, reason, facts) for at in self._moved(after, until)]
         return [*self._skip_regular(after, until, reason, facts), *moved]
@@ -231,8 +233,8 @@ class DueTimes(DayTimes):
         return [Skip(first, last, int(count), count.exact, reason, facts, follows)]
 
     def hold_all(self, after: datetime, until: datetime) -> list[Hold]:
-        """As `skip_all`, in parts without anything that a person or a maintenance window took out
-        of the stretch."""
+        """Like `skip_all`, but in parts that leave out everything taken out of the stretch by hand
+        or by a maintenance window."""
         gaps = [(at, at) for at in self._taken_out]
         gaps += [(window.start, window.last) for window in self._windows]
         found, place = [], after
@@ -248,7 +250,7 @@ class DueTimes(DayTimes):
 
     def left_out(self, after: datetime, until: datetime) -> list[Skip]:
         """What people took out of the stretch, one entry each; and what excluded days, the calendar
-        and maintenance windows took."""
+        and maintenance windows removed."""
         entries = [
             Skip(
                 at,
@@ -294,7 +296,7 @@ class DueTimes(DayTimes):
         return due
 
     def _next_kept(self, instant: datetime) -> datetime | None:
-        """Neither excluded, closed nor taken out, with those that land elsewhere."""
+        """Neither excluded, closed nor taken out; includes due times that roll to another day."""
         due = self._next_on_open_days(instant)
         while due is not None and due in self._taken_out:
             due = self._next_on_open_days(due)
@@ -317,16 +319,16 @@ class DueTimes(DayTimes):
         return self._next_regular(instant - _TICK) == instant
 
     def count(self, after: datetime, until: datetime) -> int:
-        """How many due times the stretch has, moved ones included; a lower bound of many."""
+        """How many due times the stretch has, moved ones included; a lower bound if many."""
         return int(self.regular_count(after, until)) + len(self._moved(after, until))
 
     def regular_count(self, after: datetime, until: datetime) -> Count:
-        """As `count`, without moved ones; says whether it is exact."""
+        """Like `count`, without moved ones; tells whether it is exact."""
         due = self._next_regular(after)
         return Count(0) if due is None or due > until else self._count(after, until)
 
     def count_in_parts(self, after: datetime, until: datetime) -> tuple[int, bool]:
-        """As `count`, and whether that is all: a stretch with too many is counted in halves."""
+        """Like `count`, and whether it is exact: a stretch with too many is counted in halves."""
         count = self.regular_count(after, until)
         if not count.exact and until - after > _SHORTEST_PART:
             middle = after + (until - after) / 2
@@ -343,7 +345,7 @@ class DueTimes(DayTimes):
         return sum(1 for _ in islice(self.among(after, until), most))
 
     def newest_from(self, after: datetime, until: datetime, keep: int) -> datetime:
-        """The latest place from which on the stretch has at most `keep` due times."""
+        """The earliest place after which the stretch has at most `keep` due times."""
         if len(self._triggers) > 1 or self._rolls is not None:
             return self._newest_one_by_one(after, until, keep)
         if self.count(after, until) <= keep:
@@ -358,7 +360,7 @@ class DueTimes(DayTimes):
         return high
 
     def _newest_one_by_one(self, after: datetime, until: datetime, keep: int) -> datetime:
-        """For merged triggers, of which no quick count is exact."""
+        """For merged triggers, for which no quick count is exact."""
         found = until + _TICK
         for _ in range(keep + 1):
             older = self.last(after, instant_before(found))
@@ -368,7 +370,7 @@ class DueTimes(DayTimes):
         return found
 
     def _count(self, after: datetime, until: datetime) -> Count:
-        """As `_count_kept`, without those in windows; at least one is."""
+        """Like `_count_kept`, without due times in windows; there must be at least one."""
         count = self._count_kept(after, until)
         if not self._windows:
             return count
@@ -390,7 +392,7 @@ class DueTimes(DayTimes):
         return Count(number) if count.exact else Count.at_least(number)
 
     def _count_each(self, after: datetime, until: datetime) -> Count:
-        """One by one, for due times that land elsewhere; of many, a lower bound."""
+        """Count one by one, where due times roll to other days; a lower bound if many."""
         number, due = 0, self._next_kept(after)
         while due is not None and due <= until and number < MOST_COUNTED_ROLLING:
             number, due = number + 1, self._next_kept(due)

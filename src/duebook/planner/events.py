@@ -1,4 +1,4 @@
-"""Runs that take no time: an event target's run ends with the plan that makes it."""
+"""Runs that take no time: an event target's run ends with the plan that creates it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ended_fire", "with_events"]
 
 
 def with_events(plan: Plan, snapshot: Snapshot, now: datetime) -> Plan:
-    """The plan, in which runs that write an event have ended already."""
+    """The plan, with runs that write an event already ended."""
     return plan.deciding(
         tuple(
             ended_fire(decision, snapshot, now) if isinstance(decision, Fire) else decision

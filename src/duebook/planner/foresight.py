@@ -1,5 +1,5 @@
-"""Foresees what a change of definitions does to due times: which appear, disappear or move, and
-what follows at once. Asks the planner, and decides nothing."""
+"""Foresees how a change of definitions affects due times: which appear, disappear or move, and what
+follows at once. Asks the planner, and decides nothing."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ __all__ = [
 MOST_COMPARED: Final = 20_000
 """Due times of a schedule, before and after a change, that are compared one by one."""
 MOST_CONTROLS: Final = 400
-"""The same of its stops, and of its restarts."""
+"""The same for its stops, and for its restarts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """What becomes of the due times of one schedule."""
+    """How the due times of one schedule change."""
 
     appear: tuple[datetime, ...] = ()
     disappear: tuple[datetime, ...] = ()
@@ -68,7 +68,7 @@ def foresee_new(
     budget: Budget | None = None,
     windows: tuple[WindowSpan, ...] = (),
 ) -> Foreseen:
-    """Of a schedule that is created now."""
+    """For a schedule that is created now."""
     due = DueTimes(spec, (), now, name, budget, windows)
     listed, more, seen = _first(due, now, until, spec.max_runs)
     looked_at = len(listed) + 1
@@ -80,7 +80,7 @@ def foresee_new(
 def foresee_end(
     snapshot: Snapshot, now: datetime, until: datetime, budget: Budget | None = None
 ) -> Foreseen:
-    """Of a schedule that is deleted now."""
+    """For a schedule that is deleted now."""
     due, place = DueTimes.of(snapshot, now, budget), upcoming_after(snapshot, now)
     listed, more, seen = _first(due, place, until, _left(snapshot, snapshot.spec))
     notes = _dropped(plan_end(snapshot, now), Reason.DELETED)
@@ -97,8 +97,8 @@ def foresee_change(
     windows: tuple[WindowSpan, ...] | None = None,
     most: int = MOST_COMPARED,
 ) -> Foreseen:
-    """Of a schedule whose definition becomes `spec` now, which `windows` select instead of those
-    before; compares at most so many due times."""
+    """For a schedule whose definition becomes `spec` now, with `windows` in place of its former
+    ones; compares at most `most` due times."""
     spec = count_edit(snapshot, spec, now)
     planned = plan_edit(snapshot, spec, now)
     notes = (
@@ -135,7 +135,7 @@ def _with_controls(
     until: datetime,
     budget: Budget | None,
 ) -> Foreseen:
-    """With the stops and restarts of a flow that change."""
+    """With the changes to the stops and restarts of a flow."""
     every = (was, becomes)
     if not any(of is not None and of.spec.controlled for of in every):
         return found
@@ -195,7 +195,7 @@ def _until_cut(
 
 
 def _change_at_least(both: Sequence[DueTimes], after: datetime, until: datetime) -> int:
-    """How many due times change where they are not compared: as many as there are more or fewer."""
+    """A lower bound for due times that change beyond those compared: the difference in number."""
     try:
         counts = [due.count_in_parts(after, until) for due in both]
     except OverBudget:
@@ -210,8 +210,8 @@ def pair_up(
 ) -> tuple[list[datetime], list[datetime], list[DueMove]]:
     """Which due times appear, disappear and move, each in order.
 
-    Between two due times that both have, one that is gone and one that is new belong together
-    when each is the nearest to the other.
+    Between two due times that both have, one that is gone and one that is new belong together when
+    each is the nearest to the other.
     """
     appear: list[datetime] = []
     disappear: list[datetime] = []
@@ -228,7 +228,7 @@ def pair_up(
 
 
 def _nearest(at: datetime, others: Sequence[datetime]) -> datetime | None:
-    """Of two that are as near, the earlier one."""
+    """The nearest; of two equally near, the earlier one."""
     place = bisect_left(others, at)
     return min(
         others[max(place - 1, 0) : place + 1], key=lambda other: abs(other - at), default=None
@@ -238,7 +238,7 @@ def _nearest(at: datetime, others: Sequence[datetime]) -> datetime | None:
 def _stretches(
     was: Sequence[datetime], becomes: Sequence[datetime]
 ) -> Iterator[tuple[list[datetime], list[datetime]]]:
-    """What only one of them has, between two that both have."""
+    """What only one of them has, between two due times that both have."""
     before, after = set(was), set(becomes)
     old: list[datetime] = []
     new: list[datetime] = []
@@ -252,7 +252,7 @@ def _stretches(
 
 
 def after_plan(snapshot: Snapshot, spec: ScheduleSpec, planned: Plan) -> Snapshot:
-    """A schedule as it stands when the plan of an edit is committed."""
+    """A schedule's state once the plan of an edit is committed."""
     gone = set(planned.used)
     exceptions = (*(e for e in snapshot.exceptions if e not in gone), *planned.said)
     return replace(
@@ -273,7 +273,7 @@ def after_plan(snapshot: Snapshot, spec: ScheduleSpec, planned: Plan) -> Snapsho
 def _fired_at_once(
     snapshot: Snapshot, spec: ScheduleSpec, planned: Plan, now: datetime
 ) -> Iterable[Note]:
-    """What the planner would start now that it would not start without the change."""
+    """What the planner would start now only because of the change."""
     if planned.status != "active":
         return
     before = set(_fires(plan(snapshot, now).decisions))
@@ -332,7 +332,7 @@ def _left(snapshot: Snapshot, spec: ScheduleSpec) -> int | None:
 
 
 def _times(spec: ScheduleSpec) -> tuple[object, ...]:
-    """All that due times depend on."""
+    """Everything that due times depend on."""
     use = spec.calendar
     calendar = None if use is None else (use.mode, use.roll, use.days)
     return spec.triggers, spec.start_at, spec.end_at, spec.exclude, spec.max_runs, calendar

@@ -1,4 +1,4 @@
-"""What a choice takes out of ranges of held due times, and what stays held; pure."""
+"""Splits ranges of held due times into those chosen and those that stay held; pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Held", "newest_since", "parted"]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A range with what its definition yields."""
+    """A range with the due times of its definition."""
 
     range: HeldRange
     due: DueTimes
@@ -35,7 +35,7 @@ class Held:
 
     @property
     def is_single(self) -> bool:
-        """One due time, which the definition need not have: it may have been moved there."""
+        """One due time; the definition need not have it, as it may have been moved there."""
         return self.range.due_from == self.range.due_to
 
     def among(self) -> Iterator[datetime]:
@@ -80,7 +80,7 @@ class Held:
 
 
 def newest_since(ranges: Sequence[Held], number: int) -> datetime:
-    """From when on all ranges have so many due times; the first one, if there are fewer."""
+    """Where the newest `number` due times of all ranges begin; if there are fewer, the first."""
     newest = merge(*(held.latest() for held in ranges), reverse=True)
     return list(islice(newest, number))[-1]
 
@@ -88,7 +88,7 @@ def newest_since(ranges: Sequence[Held], number: int) -> datetime:
 def parted(
     shadows: Sequence[ShadowSpan], after: datetime, until: datetime
 ) -> Iterator[tuple[datetime, bool]]:
-    """Where each part of a stretch ends that is, or is not, in shadow mode; in order."""
+    """The ends of the parts of a stretch, in order, and whether each is in shadow mode."""
     for span in shadows:
         begins = min(instant_before(span.start), until)
         ends = until if span.end is None else min(instant_before(span.end), until)

@@ -1,6 +1,7 @@
-"""The time whose data a run works on: from the due time before to its own.
+"""The time whose data a run works on: from the previous due time to its own.
 
-Both are nominal: as the triggers have them, whatever people, exclusions and policies made of them.
+Both are nominal: as the triggers yield them, regardless of changes by hand, exclusions and
+policies.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def new_fire(
 
 
 def interval_of(snapshot: Snapshot, due_at: datetime) -> Interval | None:
-    """The interval of a due time; None for a one-off, and where no due time comes before."""
+    """The interval of a due time; None for a one-off, and if no due time comes before."""
     triggers = snapshot.spec.triggers
     if len(triggers) == 1 and isinstance(triggers[0], At):
         return None
@@ -48,7 +49,7 @@ def interval_of(snapshot: Snapshot, due_at: datetime) -> Interval | None:
 
 
 def nominal_time(snapshot: Snapshot, due_at: datetime) -> datetime:
-    """The due time of the triggers that a due time stands for: another one, if it was moved, or
+    """The due time of the triggers that a due time stands for: a different one if it was moved, or
     rolled to another day by its calendar."""
     if _yields(snapshot, due_at):
         return due_at
@@ -59,12 +60,12 @@ def nominal_time(snapshot: Snapshot, due_at: datetime) -> datetime:
 
 
 def handover_of(snapshot: Snapshot, at: datetime) -> Handover:
-    """What the definition of a schedule, which counts up to `at`, leaves to the next one."""
+    """What a definition that applies up to `at` leaves to the next one."""
     return Handover(at, last_before(snapshot, at + _TICK))
 
 
 def last_before(snapshot: Snapshot, instant: datetime) -> datetime | None:
-    """The last due time before `instant`: of the definition in force at that time."""
+    """The last due time before `instant`, by the definition in force at that time."""
     triggers, handover = snapshot.spec.triggers, snapshot.handover
     if len(triggers) == 1:
         last = triggers[0].previous_before(instant)

@@ -1,4 +1,4 @@
-"""Plans for what people do to a schedule: pause, resume, edit, delete."""
+"""Plans for operations on a schedule: pause, resume, edit, delete."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ MOST_COMPARED: Final = 1_000
 def first_plan(
     name: str, spec: ScheduleSpec, now: datetime, windows: tuple[WindowSpan, ...] = ()
 ) -> tuple[datetime | None, datetime | None]:
-    """When a schedule that is created now is due first, and when to look at it."""
+    """When a new schedule is first due, and when to look at it."""
     due = DueTimes(spec, (), now, name, windows=windows)
     moments = [due.wake_after(now), next_control(spec, now, name)]
     wake_at = min((moment for moment in moments if moment is not None), default=None)
@@ -56,7 +56,7 @@ def first_plan(
 
 
 def plan_pause(snapshot: Snapshot, now: datetime) -> Plan:
-    """What is due up to now keeps its class and waits; nothing is decided while paused."""
+    """Due times up to now keep their class and wait; nothing is decided while paused."""
     watermark, due = _due_times(snapshot, now)
     pieces = pieces_until(snapshot, due, watermark, now)
     waiting = [(p.after, p.until) for p in pieces if p.kind != "done"]
@@ -69,14 +69,14 @@ def plan_pause(snapshot: Snapshot, now: datetime) -> Plan:
 
 
 def held(snapshot: Snapshot, now: datetime) -> Delay | None:
-    """What is late stays as late as it is while nothing is decided."""
+    """The schedule's own time stands still while nothing is decided."""
     return None if snapshot.delay is None else Delay(held_at=snapshot.delay.own_time(now))
 
 
 def plan_resume(snapshot: Snapshot, now: datetime) -> Plan:
     """Make a paused schedule active; what fell while it was paused follows `on_resume`.
 
-    What waited before goes on waiting where it was.
+    What waited before the pause still waits.
     """
     active = replace(snapshot, status="active", paused_until=None)
     watermark, due = _due_times(snapshot, now)
@@ -104,28 +104,28 @@ def plan_resume(snapshot: Snapshot, now: datetime) -> Plan:
 
 
 def upcoming_after(snapshot: Snapshot, now: datetime) -> datetime:
-    """From where on due times are still to come: one that waits for its jitter is."""
+    """Where upcoming due times begin; one that waits for its jitter is still upcoming."""
     watermark, due = _due_times(snapshot, now)
     pieces = pieces_until(snapshot, due, watermark, now)
     return pieces[-1].until if pieces else watermark
 
 
 def upcoming(snapshot: Snapshot, now: datetime, budget: Budget | None = None) -> Iterator[datetime]:
-    """The due times that are still to come, in order; after the clock stepped back, also those
-    that were moved before the watermark. Raises OverBudget when `budget` is used up."""
+    """The upcoming due times in order; after the clock stepped back, also those that were moved to
+    before the watermark. Raises OverBudget when `budget` is used up."""
     due, place = DueTimes.of(snapshot, now, budget), upcoming_after(snapshot, now)
     yield from (at for at in due.put_in_until(place) if at > now)
     yield from due.among(place, datetime.max.replace(tzinfo=now.tzinfo))
 
 
 def end_of_pause(snapshot: Snapshot, now: datetime) -> datetime:
-    """A pause that ended by itself ended then, even if nobody was there to see it."""
+    """When the pause ended: at its own time, even if no node noticed it then."""
     until = snapshot.paused_until
     return now if until is None or until > now else instant_before(until)
 
 
 def plan_end(snapshot: Snapshot, now: datetime) -> tuple[Skip, ...]:
-    """What is recorded when a schedule is deleted: the due times that were still pending."""
+    """What to record when a schedule is deleted: the due times that were still pending."""
     watermark, due = _due_times(snapshot, now)
     spans = _undecided(snapshot, watermark, now)
     past = _put_in(due, watermark, Reason.DELETED)
@@ -136,8 +136,8 @@ def plan_end(snapshot: Snapshot, now: datetime) -> tuple[Skip, ...]:
 def plan_edit(snapshot: Snapshot, spec: ScheduleSpec, now: datetime) -> Plan:
     """The state of a schedule whose definition becomes `spec` now.
 
-    With nothing pending the new definition counts from now on. Otherwise it applies to what is
-    pending as well, and what only the old one knew is recorded as edited.
+    If nothing is pending, the new definition counts from now on. Otherwise it applies to what is
+    pending as well, and due times that only the old one had are recorded as edited.
     """
     watermark, due = _due_times(snapshot, now)
     spans = _undecided(snapshot, watermark, now)
@@ -186,8 +186,8 @@ def plan_edit(snapshot: Snapshot, spec: ScheduleSpec, now: datetime) -> Plan:
 
 
 def count_edit(snapshot: Snapshot, spec: ScheduleSpec, now: datetime) -> ScheduleSpec:
-    """The definition as `plan_edit` puts it in force now: its calendar rolls nothing over what is
-    decided, unless nothing about its days has changed."""
+    """The definition as `plan_edit` would apply it now: its calendar rolls nothing into time that
+    is decided, unless nothing about its days has changed."""
     if spec.calendar is None:
         return spec
     former = None if snapshot.spec.calendar is None else snapshot.spec.calendar.since
@@ -210,7 +210,8 @@ def _is_pending(snapshot: Snapshot, due: DueTimes, watermark: datetime, now: dat
 def _beyond_the_last(
     snapshot: Snapshot, due: DueTimes, watermark: datetime, now: datetime
 ) -> tuple[list[Skip], list[DueException]]:
-    """What nobody decided because a schedule had had all its runs, and what was said about it."""
+    """Due times left undecided because a schedule had used up its runs, and the exceptions for
+    them."""
     if snapshot.status != "completed" or snapshot.spec.max_runs is None:
         return [], []
     until = max(watermark, now)
@@ -221,7 +222,7 @@ def _beyond_the_last(
 
 
 def _vanished(edited: Snapshot, renewed: DueTimes, now: datetime) -> list[DueException]:
-    """What was said about due times to come that the new definition does not have."""
+    """Exceptions for upcoming due times that the new definition does not have."""
     return [
         e
         for e in edited.exceptions
@@ -236,7 +237,7 @@ def _due_times(snapshot: Snapshot, now: datetime) -> tuple[datetime, DueTimes]:
 def _undecided(
     snapshot: Snapshot, watermark: datetime, now: datetime
 ) -> list[tuple[datetime, datetime]]:
-    """Where due times wait for a decision, seen or not; nowhere, in a completed schedule."""
+    """Where due times wait for a decision, seen or not; nowhere in a completed schedule."""
     if snapshot.status == "completed":
         return []
     spans: list[tuple[datetime, datetime]] = []
@@ -265,14 +266,14 @@ def _all(
 def _put_in(
     due: DueTimes, until: datetime, reason: Reason, facts: Mapping[str, Any] | None = None
 ) -> list[Skip]:
-    """Those put in by hand up to the watermark, which nobody decided."""
+    """Undecided due times that were moved to before the watermark by hand."""
     return [Skip(at, at, 1, True, reason, facts or {}) for at in due.put_in_until(until)]
 
 
 def _only_old(old: DueTimes, new: DueTimes, after: datetime, until: datetime) -> list[Skip]:
-    """The pending due times that the new definition does not know.
+    """The pending due times that the new definition does not have.
 
-    What it knows but excludes is recorded when the schedule comes to it.
+    Those that it has but excludes are recorded when the schedule comes to them.
     """
     if old.same_times(new):
         return []

@@ -21,7 +21,7 @@ def instant_before(instant: datetime) -> datetime:
 
 
 class Merged(NamedTuple):
-    """What the triggers yield from `start_at` to `end_at`, whatever becomes of it."""
+    """What the triggers yield from `start_at` to `end_at`, before anything else is applied."""
 
     triggers: tuple[Trigger, ...]
     start_at: datetime | None

@@ -1,4 +1,4 @@
-"""Compares the due times of a definition under two kinds of time zone data; pure."""
+"""Compares the due times of a definition under two versions of time zone data; pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Interval = tuple[int, int]
 
 
 def zones_of(spec: ScheduleSpec) -> set[str]:
-    """The zones that a definition goes by."""
+    """The zones that a definition uses."""
     every = (*spec.triggers, *spec.stop, *spec.restart)
     return {tz for trigger in every if (tz := getattr(trigger, "tz", None)) is not None}
 
@@ -51,9 +51,9 @@ def moved_due_times(
     decided: datetime,
     step: Callable[[], None] = no_step,
 ) -> tuple[list[MovedDueTime], bool]:
-    """What moves in stretches of UTC seconds when each zone is replaced by the `other` of that
-    name; and whether that is all. Due times at the same wall clock time belong together. `step` is
-    called for each due time that is read, and may raise."""
+    """What moves within stretches of UTC seconds when each zone is replaced by the one that `other`
+    returns for its name; and whether that is all. Due times with the same wall time are matched.
+    `step` is called for each due time that is read, and may raise."""
     moved: list[MovedDueTime] = []
     complete = True
     places = list(stretches)
@@ -80,7 +80,7 @@ def _kinds(spec: ScheduleSpec) -> Iterator[tuple[Kind, ScheduleSpec]]:
 def _comparable(
     old: Iterable[datetime], new: Iterable[datetime], step: Callable[[], None]
 ) -> tuple[list[datetime], list[datetime], bool]:
-    """The first of both, up to the same instant; and whether these are all."""
+    """The first due times of both, up to the same instant; and whether these are all."""
     both = [list(_counted(islice(times, MOST + 1), step)) for times in (old, new)]
     last = min((times[MOST] for times in both if len(times) > MOST), default=None)
     first, second = ([at for at in times if last is None or at < last] for times in both)

@@ -1,4 +1,4 @@
-"""Which days a calendar opens to a schedule, and where the due times of closed days go; pure."""
+"""Which days a calendar opens to a schedule, and where due times of closed days roll to; pure."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 __all__ = ["OpenDays", "open_days"]
 
 REACH: Final = 366
-"""Days that a due time rolls at most."""
+"""Maximum number of days that a due time rolls."""
 MOST_LANDING: Final = 20_000
-"""Due times that land on one day, before those that are the same are merged: the nearest count."""
+"""Due times considered for landing on one day, nearest first, before equal ones are merged."""
 MOST_KNOWN: Final = 10
-"""Days of which a definition remembers what lands there."""
+"""Days for which a definition caches what lands there."""
 _DAY: Final = timedelta(days=1)
 _FIRST: Final = FIRST_DAY.toordinal()
 
 
 class Days:
-    """A set of days by number, 0 for 2000-01-01; outside the hundred years all are in it, or
-    none."""
+    """A set of days by number, 0 for 2000-01-01; either all days outside its hundred years are in
+    it, or none."""
 
     def __init__(self, flags: bytes, outside: bool) -> None:
         self.flags = flags
@@ -107,12 +107,12 @@ class OpenDays:
     # -- closed days
 
     def closing(self, instant: datetime) -> Span | None:
-        """The closed days that an instant falls into, up to but without the second."""
+        """The closed days that an instant falls into; the end is not part of them."""
         day = self._day_of(instant)
         return self._closed_around(day) if self._closed.has(day) else None
 
     def closed_between(self, after: datetime, until: datetime) -> Iterator[Span]:
-        """Stretches of closed days that (after, until] meets, whole and in order."""
+        """Whole stretches of closed days that overlap (after, until], in order."""
         day = self._closed.next(self._day_of(after))
         while day is not None and self._start(day) <= until:
             found = self._closed_around(day)
@@ -128,8 +128,8 @@ class OpenDays:
     # -- where due times land
 
     def landing(self, due_at: datetime) -> datetime | None:
-        """The same wall time of the next or previous open day; None: there is none, or it is
-        outside the bounds of the schedule."""
+        """The same wall time of the next or previous open day; None if there is no such day, or if
+        that is outside the bounds of the schedule."""
         day = self._day_of(due_at)
         if self.roll == "next":
             found = self._landing.next(day + 1)
@@ -148,7 +148,7 @@ class OpenDays:
         return self._landing.has(self._day_of(instant))
 
     def day_around(self, instant: datetime) -> Span:
-        """The day that an instant belongs to, up to but without the second."""
+        """The day that an instant belongs to; its end is not part of it."""
         day = self._day_of(instant)
         return self._start(day), self._start(day + 1)
 
@@ -175,14 +175,14 @@ class OpenDays:
         return from_seconds(self._zone.first_at(wall_second(same) + 1))
 
     def promised(self, decided: datetime) -> list[tuple[datetime, datetime]]:
-        """The due times up to `decided` that land after it, each with where."""
+        """The due times up to `decided` that land after it, each with its new instant."""
         day = self._landing.next(self._day_of(decided))
         if self.roll != "next" or day is None:
             return []
         return [(at, to) for at, to in self._landings(day) if at <= decided < to]
 
     def next_landed(self, instant: datetime, bound: datetime | None) -> datetime | None:
-        """The first instant after `instant` that a due time lands on; none need be found beyond
+        """The first instant after `instant` on which a due time lands; may ignore those after
         `bound`."""
         day = self._landing.next(self._day_of(instant))
         while day is not None and (bound is None or self._start(day) <= bound):
@@ -195,7 +195,8 @@ class OpenDays:
         return None
 
     def landed_before(self, instant: datetime, bound: datetime | None) -> datetime | None:
-        """The last instant before `instant` that a due time lands on; none before `bound`."""
+        """The last instant before `instant` on which a due time lands; may ignore those before
+        `bound`."""
         day = self._landing.previous(self._day_of(instant))
         while day is not None and (bound is None or self._start(day + 1) > bound):
             landed = self._landed_on(day)
@@ -224,7 +225,7 @@ class OpenDays:
         return None
 
     def _is_beyond(self, closed: int, bound: datetime | None) -> bool:
-        """Whether whatever rolls from a closed day lands after `bound`."""
+        """Whether everything that rolls from a closed day lands after `bound`."""
         if bound is None:
             return False
         landing = closed if self.roll == "next" else self._landing.previous(closed - 1)
@@ -254,11 +255,11 @@ class OpenDays:
         return landing is not None and self._start(landing + 1) <= bound
 
     def _landed_on(self, day: int) -> list[datetime]:
-        """The instants of an open day that closed due times land on, in order."""
+        """The instants of an open day on which closed due times land, in order."""
         return self._known_of(day)[0]
 
     def rolled_from(self, landed: datetime) -> datetime | None:
-        """The last of the due times that give way to `landed`, if any does."""
+        """The last of the due times that roll to `landed`, if any does."""
         return self._known_of(self._day_of(landed))[1].get(landed) if self.rolls else None
 
     def _known_of(self, day: int) -> tuple[list[datetime], dict[datetime, datetime]]:
@@ -274,7 +275,7 @@ class OpenDays:
         return known
 
     def _landings(self, day: int) -> Iterator[tuple[datetime, datetime]]:
-        """The closed due times that land on an open day, the nearest first, each with where.
+        """The closed due times that land on an open day, nearest first, each with its new instant.
 
         The same wall time of different days is looked up once.
         """
@@ -291,7 +292,7 @@ class OpenDays:
                 yield at, landed
 
     def _rolling_to(self, day: int) -> Iterator[tuple[Span, datetime]]:
-        """The closed due times that land on an open day, the nearest first, each after its day."""
+        """The closed due times that roll to an open day, nearest first, each with its own day."""
         if self.roll == "next":
             before = self._landing.previous(day - 1)
             low = self._start(day - REACH if before is None else max(before + 1, day - REACH))
@@ -302,7 +303,7 @@ class OpenDays:
         return self._forwards(self._later(self._start(day + 1)), high)
 
     def _later(self, low: datetime) -> datetime:
-        """From there on, but after what another definition decided."""
+        """`low`, or the end of what another definition decided if that is later."""
         return low if self._since is None else max(low, self._since + TICK)
 
     def _backwards(self, low: datetime, high: datetime) -> Iterator[tuple[Span, datetime]]:
@@ -345,7 +346,7 @@ class OpenDays:
         return _day_start(ordinal, self._tz)
 
     def _at(self, day: int, due_at: datetime) -> datetime | None:
-        """The wall time of a due time on another day: when a gap ends, and the first of two."""
+        """The wall time of a due time on another day: in a gap its end, in a fold the first."""
         wall = local_datetime(due_at, self._tz)
         moved = datetime.combine(date.fromordinal(day + _FIRST), wall.time())
         found = from_seconds(self._zone.first_at(wall_second(moved)))
@@ -371,7 +372,7 @@ def _without(days: Days, exclude: tuple[DateRange, ...]) -> Days:
 
 
 def open_days(spec: ScheduleSpec) -> OpenDays | None:
-    """The days of a definition with a calendar that was looked up; None: every day is open."""
+    """The days of a definition with a resolved calendar; None: every day is open."""
     use = spec.calendar
     if use is None or use.days is None:
         return None
@@ -389,5 +390,5 @@ def _known(
     exclude: tuple[DateRange, ...],
     tz: str,
 ) -> OpenDays:
-    """The same definition is asked about by every plan."""
+    """Cached, as every plan asks about the same definition."""
     return OpenDays(times, days, mode, roll, since, exclude, tz)

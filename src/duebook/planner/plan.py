@@ -27,7 +27,7 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
     """Decide about every due time after the watermark, up to and including `now`.
 
     Each gets exactly one decision, in order; one that must wait is deferred, and those behind it
-    wait as well. A clock that stepped back behind the watermark finds nothing pending. A schedule
+    wait as well. If the clock stepped back to before the watermark, nothing is pending. A schedule
     that is paused resumes when its time has come; otherwise its plan changes nothing. While no node
     reads the directory of the flow that it starts, everything waits, and counts as not seen yet.
     Runs that write an event have ended with the plan.
@@ -39,7 +39,7 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
 
 
 def _on_time(snapshot: Snapshot, now: datetime) -> Plan | None:
-    """The plan of nearly every tick, at a third of the cost: one due time, and no rule applies."""
+    """A plan at a third of the cost for nearly every tick: one due time, and no special rule."""
     spec, watermark = snapshot.spec, snapshot.watermark
     if not spec.plain or watermark is None or snapshot.status != "active":
         return None
@@ -83,7 +83,7 @@ def _by_all_rules(snapshot: Snapshot, now: datetime) -> Plan:
 
 
 def _unread(snapshot: Snapshot, unattended: Unattended, now: datetime) -> Plan:
-    """Nobody knows what the files say: nothing is decided, and nothing counts as seen."""
+    """The flow files are not being read: nothing is decided, and nothing counts as seen."""
     watermark, due = snapshot.decided_until(now), DueTimes.of(snapshot, now)
     known = pieces_until(snapshot, due, watermark, watermark)
     planned = Walk(snapshot, due, known, watermark, now).plan()

@@ -1,4 +1,4 @@
-"""How often a schedule is due in the mean; pure."""
+"""How often a schedule is due on average; pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 __all__ = ["mean_rate"]
 
 LOOKED_AT: Final = 100
-"""Due times that tell the mean."""
+"""Due times from which the average is computed."""
 LAST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 _MINUTE: Final = timedelta(minutes=1)
 
 
 def mean_rate(name: str, spec: ScheduleSpec, now: datetime) -> float:
-    """Due times per minute over its next hundred; 0 for one that is due once more, or never."""
+    """Due times per minute over its next hundred; 0 if it is due once more, or never."""
     most = LOOKED_AT if spec.max_runs is None else min(LOOKED_AT, spec.max_runs)
     due_times = list(islice(DueTimes(spec, (), now, name).among(now, LAST), most))
     if len(due_times) < 2:

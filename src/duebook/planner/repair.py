@@ -1,4 +1,4 @@
-"""Plans for schedules whose definition this node cannot read: no due time is decided or lost."""
+"""Plans for schedules whose definition this node cannot read; no due time is decided or lost."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["pause_unread", "plan_repair", "resume_unread"]
 
 
 def plan_repair(salvaged: Salvaged, spec: ScheduleSpec, now: datetime) -> Plan:
-    """The state of a schedule that gets a definition again.
+    """The state of a schedule whose unreadable definition is replaced.
 
-    It is an edit. When nobody can tell what the old definition had pending, the new one applies
-    from the watermark on, and nothing is recorded as edited.
+    It is an edit. If it is unknown what the old definition had pending, the new one applies from
+    the watermark on, and nothing is recorded as edited.
     """
     snapshot = salvaged.snapshot
     if not salvaged.knows_times:
@@ -32,7 +32,7 @@ def plan_repair(salvaged: Salvaged, spec: ScheduleSpec, now: datetime) -> Plan:
 
 
 def pause_unread(snapshot: Snapshot, now: datetime) -> Plan:
-    """What may be due up to now keeps its class and waits."""
+    """Possible due times up to now keep their class and wait."""
     old, place = instant_before(now - snapshot.spec.grace), _seen_until(snapshot, now)
     fresh = (Stretch(old, "missed", now), Stretch(now, "live", now))
     seen = (*snapshot.seen, *(stretch for stretch in fresh if stretch.until > place))
@@ -40,7 +40,7 @@ def pause_unread(snapshot: Snapshot, now: datetime) -> Plan:
 
 
 def resume_unread(snapshot: Snapshot, now: datetime) -> Plan:
-    """What may have been due while it was paused waits for `on_resume` to be readable."""
+    """Possible due times of the pause wait until `on_resume` is readable."""
     seen, until = snapshot.seen, end_of_pause(snapshot, now)
     if until > _seen_until(snapshot, now):
         seen = (*seen, Stretch(until, "paused", now))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["CHANGING_AGAIN", "UNATTENDED_AGAIN", "deferral"]
 
 UNATTENDED_AGAIN: Final = timedelta(minutes=5)
-"""When to look again at a flow whose directory no node reads; the scan of one wakes it earlier."""
+"""When to look again at a flow whose directory no node reads; a scan wakes it earlier."""
 CHANGING_AGAIN: Final = timedelta(milliseconds=100)
 """When to look again while a node changes the flows of the directory."""
 

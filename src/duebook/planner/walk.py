@@ -1,4 +1,4 @@
-"""Walks through the due times that wait, in order, and lets the policies decide about each."""
+"""Walks through the waiting due times in order, and lets the policies decide about each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_AT_ONCE", "RECHECK", "Walk"]
 
 MOST_AT_ONCE: Final = 1_000
-"""Due times that one plan judges; with more, the rest follows in the next plan at once."""
+"""Due times that one plan judges; with more, the next plan continues at once."""
 RECHECK: Final = timedelta(minutes=1)
 """When to look again at a schedule that waits for a run to end; its settle wakes it earlier."""
 _MICRO: Final = timedelta(microseconds=1)
@@ -42,11 +42,11 @@ _NOTHING: Final = timedelta()
 
 
 class Walk:
-    """One plan in the making. Whoever asks a step gets True when the walk goes on, and False
-    when something must wait: nothing behind it is decided then.
+    """One plan in the making. Each step returns True if the walk continues, and False if something
+    must wait; then nothing behind it is decided.
 
-    Due times are judged by the schedule's own time (see `Delay`): those that it has not reached
-    are seen, and wait. While no run of the schedule's own is active it leaps to the next of them.
+    Due times are judged by the schedule's own time (see `Delay`): those that it has not reached are
+    seen, and wait. While no run of the schedule's own is active it leaps to the next of them.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Walk:
         self._now = now
         self._decisions: list[Decision] = []
         self._watermark = watermark
-        # runs that take no time are never in the way
+        # runs that take no time never block others
         self._overlap: Overlap = "allow" if self._spec.instant else self._spec.overlap
         self._pace = timedelta() if self._spec.instant else self._spec.catchup_pace
         active = () if self._spec.instant else snapshot.active
@@ -146,7 +146,7 @@ class Walk:
         return self._backlog(piece)
 
     def _hold(self, piece: Piece) -> bool:
-        """Set a piece aside, but for what is in shadow mode; what is live goes on behind it."""
+        """Set a piece aside, except for shadow mode; live due times behind it are still decided."""
         for until, shadow in parted(self._snapshot.shadows, self._watermark, piece.until):
             if shadow:
                 self._skip_until(until, Reason.SHADOW, {"origin": "catchup"})
@@ -162,8 +162,8 @@ class Walk:
         return max(self._now - self._own_now, _NOTHING)
 
     def _reached(self, piece: Piece) -> Piece:
-        """The part of a piece that has arrived by the schedule's own time; what was missed is
-        sorted out at once, and its survivors wait by themselves."""
+        """The part of a piece that has arrived by the schedule's own time. A missed piece has
+        arrived as a whole; those of its due times that are kept wait one by one."""
         if not self._lag or piece.kind != "live":
             return piece
         until = self._due.ripe_until(piece.after, self._own_now)
@@ -200,7 +200,7 @@ class Walk:
     # -- pieces
 
     def _pass_decided(self, piece: Piece) -> bool:
-        """Only what was moved here afterwards is still to be decided."""
+        """Only due times that were moved here afterwards are still to be decided."""
         for at in self._due.put_in_until(piece.until):
             if at > self._watermark:
                 self._watermark = instant_before(at)
@@ -220,7 +220,7 @@ class Walk:
         return self._finish(piece)
 
     def _keep_newest(self, piece: Piece, newest: datetime, reason: Reason) -> bool:
-        """The others of the piece give way to the newest one, wherever that waits."""
+        """The others of the piece give way to the newest one, in whichever piece that waits."""
         if newest > piece.until:
             return self._skip_rest(piece, reason, {"into": newest})
         self._skip_until(instant_before(newest), reason, {"into": newest})
@@ -231,7 +231,7 @@ class Walk:
         return self._advance(piece.until)
 
     def _backlog(self, piece: Piece) -> bool:
-        """Each missed due time is considered in its turn."""
+        """Consider the missed due times one after the other."""
         for due_at in self._turns(piece):
             if (ready_at := self._paced_until(due_at)) is not None:
                 return self._defer(due_at, Reason.PACE, ready_at, {})
@@ -244,7 +244,7 @@ class Walk:
         return self._finish(piece)
 
     def _turns(self, piece: Piece) -> Iterator[datetime]:
-        """The due times of a piece, as long as one plan may go on with them."""
+        """The due times of a piece that this plan may still judge."""
         while self._left != 0 and self._judged < MOST_AT_ONCE:
             following = self._due.next_after(self._watermark)
             if following is None or following > piece.until:
@@ -252,7 +252,7 @@ class Walk:
             yield following
 
     def _finish(self, piece: Piece) -> bool:
-        """The piece is over; or its rest is beyond the runs allowed, or for the next plan."""
+        """End the piece; a rest exceeds the allowed runs, or is left to the next plan."""
         if not self._any(piece):
             return self._advance(piece.until)
         if self._left == 0:
@@ -261,7 +261,7 @@ class Walk:
         return False
 
     def _expire(self, piece: Piece) -> None:
-        """Beyond window and limit the newest are kept."""
+        """Beyond window and limit, drop all but the newest."""
         window, limit = self._spec.catchup_window, self._spec.catchup_limit
         if window is not None:
             facts = {"catchup_window": format_duration(window)}
@@ -273,7 +273,7 @@ class Walk:
         self._skip_until(cut, Reason.EXPIRED, {"catchup_limit": limit})
 
     def _paced_until(self, due_at: datetime) -> datetime | None:
-        """When the backlog goes on; None: now."""
+        """When the backlog continues; None: now."""
         pace = self._pace
         if not pace or self._considered_at is None:
             return None
@@ -292,8 +292,8 @@ class Walk:
     # -- one due time
 
     def _consider(self, due_at: datetime, origin: Origin, since: datetime) -> bool:
-        """What is in shadow mode is recorded, whatever is active. In a maintenance window, what was
-        due before it waits; else the policies decide."""
+        """In shadow mode it is only recorded, even if a run is active. In a maintenance window, due
+        times from before it wait; otherwise the policies decide."""
         if self._snapshot.in_shadow(due_at):
             return self._shadow(due_at, origin)
         window = self._due.window_at(self._now)
@@ -303,7 +303,7 @@ class Walk:
         return self._defer(due_at, Reason.PAUSED, window.end, facts)
 
     def _judge(self, due_at: datetime, origin: Origin, since: datetime) -> bool:
-        """The policies in their order; `since`: from when it may wait for others."""
+        """The policies in their order; `since` is when it began to wait for others."""
         if self._left == 0:
             return self._skip(due_at, Reason.MAX_RUNS, {"max_runs": self._spec.max_runs})
         if origin == "schedule" and self._done_by_hand(due_at):
@@ -330,14 +330,14 @@ class Walk:
         return self._fire(due_at, origin)
 
     def _collapses(self) -> bool:
-        """Whether of several due times that wait only the newest counts."""
-        if self._held_by is not None:  # it stays open what will wait when that has ended
+        """Whether only the newest of several waiting due times counts."""
+        if self._held_by is not None:  # what will wait when that run has ended is still unknown
             return False
         overlap = self._overlap
         return overlap == "cancel" or (overlap == "latest" and self._blocker is not None)
 
     def _blocks_the_rest(self, since: datetime) -> bool:
-        """Whether every due time that follows in the piece meets the same fate."""
+        """Whether the same decision applies to every due time that follows in the piece."""
         blocks = self._blocker is not None and self._overlap == "skip"
         arrived = not self._lag or since <= self._own_now
         return blocks and arrived and not self._spec.skip_if_successful
@@ -376,7 +376,7 @@ class Walk:
         return self._pass(due_at)
 
     def _shadow(self, due_at: datetime, origin: Origin) -> bool:
-        """An entry of its own for each, which says when its run would have been created."""
+        """A separate entry for each, which records when its run would have been created."""
         self._judged += 1
         facts = {"origin": origin}
         self._decisions.append(Skip(due_at, due_at, 1, True, Reason.SHADOW, facts))
@@ -408,7 +408,7 @@ class Walk:
         return following is not None and following <= piece.until
 
     def _last(self, kind: str | None = None) -> datetime:
-        """The newest due time that waits, and that no bound drops."""
+        """The newest waiting due time that no limit drops."""
         for piece in map(self._reached, reversed(self._pieces)):
             came = kind == "missed" or piece.seen_at <= self._own_now or piece.kind == "live"
             if piece.kind not in ("done", "paused") and kind in (None, piece.kind) and came:
@@ -447,7 +447,7 @@ class Walk:
     # -- the result
 
     def plan(self) -> Plan:
-        """The decisions with the state that follows from them: what is next, or completion."""
+        """The decisions with the resulting state: what is next, or completion."""
         snapshot, horizon = self._snapshot, self._watermark
         seen = remaining(self._pieces, self._watermark)
         if seen:
@@ -479,7 +479,7 @@ class Walk:
         )
 
     def _used(self) -> tuple[DueException, ...]:
-        """What was said about due times that are decided; what was moved to the past may wait."""
+        """Exceptions for due times that are decided; those moved to the past may still wait."""
         passed = (e for e in self._snapshot.exceptions if e.due_at <= self._watermark)
         return tuple(e for e in passed if e.kind != "moved_here" or e.due_at not in self._past)
 
@@ -488,7 +488,7 @@ class Walk:
             return self._now
         if self._deferred is None:
             return due
-        # what comes next must be seen in time, also while it will have to wait
+        # the next due time must be seen in time, even if it will have to wait
         moments = (due, self._deferred.until, self._next_arrival())
         return min(moment for moment in moments if moment is not None)
 
