@@ -1,7 +1,7 @@
-"""Pure time: rules that yield due times, right through daylight-saving changes.
+"""Pure time: rules that yield due times, also across daylight-saving changes.
 
-Nothing here reads a database or the machine's own zone files; only `warnings`, when it is not
-told the time, asks the clock which year it is.
+Nothing here reads a database or the machine's own zone files. Only `warnings` reads the clock, for
+the current year, if the time is not passed.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class At(Trigger):
         return {"at": format_instant(self.instant)}
 
     def next_after(self, instant: datetime) -> datetime | None:
-        to_seconds(instant)  # refuses naive times
+        to_seconds(instant)  # rejects naive times
         return self.instant if instant < self.instant else None
 
     def previous_before(self, instant: datetime) -> datetime | None:

@@ -1,4 +1,4 @@
-"""What every trigger can answer, and the arithmetic of due seconds behind it.
+"""The interface of all triggers, and the arithmetic of due seconds behind it.
 
 A trigger is a frozen value; its Timeline is compiled once, shared by equal triggers, and pure.
 """
@@ -51,7 +51,7 @@ COUNT_LIMIT: Final = 100_000
 
 
 class Count(int):
-    """A number of due times; above 100,000 it says 100,000 and `exact` is False."""
+    """A number of due times; beyond 100,000 it is 100,000 with `exact` False."""
 
     exact: bool
 
@@ -80,7 +80,7 @@ class Omission:
     wall: datetime
     """naive: what a clock on the wall would have shown"""
     moved_to: datetime | None
-    """when it is due instead; None when it is not"""
+    """when it is due instead; None if it is not due"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class WallTimeline:
         # a tick asks twice, for what is due and what follows; the next tick, or the next schedule
         # with an equal trigger, asks about the same stretches again
         self._stretch = self._stretch_before = (0, 0)
-        # of two due times in a row, the earlier and the later one
+        # each has two consecutive due times, the earlier one first
         self._pair = self._pair_before = (0, 0)
         self.latest: tuple[datetime | None, datetime | None] = (None, None)
 
@@ -196,7 +196,7 @@ class Trigger(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """A sentence that a person understands, with the zone."""
+        """A readable sentence, with the zone."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
@@ -217,13 +217,13 @@ class Trigger(ABC):
     def anchored(self, instant: datetime) -> Trigger:  # noqa: ARG002
         """The same rule with its phase fixed at `instant`, for a schedule that is created then.
 
-        A trigger that has a phase of its own stays as it is.
+        A trigger that has its own phase stays as it is.
         """
         return self
 
     def between(self, start: datetime, end: datetime, limit: int = 1_000) -> list[datetime]:
         """The due times after `start`, up to and including `end`; the first `limit` of them."""
-        to_seconds(end)  # refuses naive times
+        to_seconds(end)  # rejects naive times
         check_limit(limit)
         found: list[datetime] = []
         while len(found) < limit:
@@ -241,18 +241,18 @@ class Trigger(ABC):
     ) -> tuple[Omission, ...]:
         """The wall times that gaps after `start`, up to and including `end`, moved or dropped.
 
-        Several wall times of one gap move to the same instant and are due once. An expression
-        with a wildcard follows real time: what it would have shown in the gap is dropped. The
-        first `limit` of them.
+        Several wall times of one gap move to the same instant and are due once. An expression with
+        a wildcard follows real time: wall times that it would have matched in the gap are dropped.
+        Yields the first `limit` of them.
         """
-        to_seconds(start), to_seconds(end)  # refuses naive times
+        to_seconds(start), to_seconds(end)  # rejects naive times
         check_limit(limit)
         return ()
 
     def warnings(self, now: datetime | None = None) -> tuple[TriggerWarning, ...]:  # noqa: ARG002
-        """What is legal but often surprises; `now` (default: the clock's) says which year it is.
+        """What is legal but often surprises; `now` (default: the current time) determines the year.
 
-        Times in a gap or fold are looked for in that year and the next.
+        Times in a gap or fold are searched in that year and the next.
         """
         return ()
 
@@ -299,13 +299,13 @@ class TimelineTrigger(Trigger):
 
 
 def check_limit(limit: int) -> None:
-    """Refuse what is no number of things to return."""
+    """Raise unless it is a valid number of things to return."""
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
         raise Invalid(f"limit {shorten(limit)} is not a whole number, 0 or greater")
 
 
 def check_policy(tz: str | tzinfo, gap: str, fold: str) -> tuple[str, Gap, Fold]:
-    """The zone's name and the two options, each known; raises InvalidTrigger."""
+    """Return the zone's name and the two options if all are known; raises InvalidTrigger."""
     if gap not in ("run_after", "skip"):
         raise InvalidTrigger(f'gap "{shorten(gap)}" is not one of run_after, skip', "gap")
     if fold not in ("first", "both"):
@@ -320,7 +320,7 @@ def policy_json(tz: str, gap: Gap, fold: Fold) -> dict[str, Any]:
 
 
 def reading(field: str, parse: Callable[[Any], T], value: object) -> T:
-    """parse(value), with its complaint turned into an InvalidTrigger that names the field."""
+    """parse(value); a ValueError becomes an InvalidTrigger that names the field."""
     try:
         return parse(value)
     except InvalidTime as error:

@@ -21,7 +21,7 @@ __all__ = ["cron_cautions", "jump_cautions", "policy_cautions"]
 
 
 def cron_cautions(fields: Fields, gap: str, fold: str) -> Iterator[TriggerWarning]:
-    """What the expression itself may hide: uneven steps, two day fields, options without effect."""
+    """Surprises in the expression itself: uneven steps, two day fields, options without effect."""
     for field in dataclass_fields(fields):
         yield from _uneven_step(getattr(fields, field.name))
     if fields.either_day:
@@ -34,7 +34,7 @@ def cron_cautions(fields: Fields, gap: str, fold: str) -> Iterator[TriggerWarnin
 
 
 def policy_cautions(gap: str, fold: str, kind: str) -> Iterator[TriggerWarning]:
-    """Options that a trigger of a kind that follows real time does not heed."""
+    """Options that have no effect on triggers that follow real time."""
     if (gap, fold) != ("run_after", "first"):
         yield TriggerWarning(
             "no_effect", f"gap and fold have no effect: {kind} is not affected by clock changes"
@@ -49,7 +49,7 @@ def _uneven_step(field: Field) -> Iterator[TriggerWarning]:
 
 
 def _why_uneven(field: Field, step: int) -> str:
-    """Why the distances of a field's values differ around the clock or the calendar."""
+    """Why the values of a field are unevenly spaced around the clock or the calendar."""
     name, values = field.spec.name, field.values
     if len(values) == 1:
         return f"is {name} {values[0]} only: a step of {step} leaves the range immediately"

@@ -59,13 +59,13 @@ class Cron(TimelineTrigger):
     def warnings(self, now: datetime | None = None) -> tuple[TriggerWarning, ...]:
         fields, calendar = _compiled(self.expression, self.key)
         cautions = list(cron_cautions(fields, self.gap, self.fold))
-        if not fields.hour.unrestricted:  # in every hour, real time carries it through
+        if not fields.hour.unrestricted:  # if due every hour, it follows real time
             cautions += jump_cautions(self.timeline.line, calendar, now)
         return tuple(cautions)
 
     @property
     def follows_real_time(self) -> bool:
-        """Whether gaps and folds pass it by, for it names no fixed wall times."""
+        """Whether gaps and folds do not affect it, as it has no fixed wall times."""
         return _compiled(self.expression, self.key)[0].follows_real_time
 
     def why_not(self, wall: datetime) -> str | None:

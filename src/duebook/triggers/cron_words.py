@@ -1,4 +1,4 @@
-"""Says in a sentence what the fields of a cron expression mean; decides nothing."""
+"""Describes the fields of a cron expression in a sentence; decides nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["describe_fields"]
 
 _NUMBERS: Final = tuple(str(n) for n in range(60))
 _MOST_TIMES: Final = 6
-"""So many times of day are listed one by one; more are described by their fields."""
+"""Up to this many times of day are listed one by one; more are described by their fields."""
 
 
 def describe_fields(fields: Fields) -> str:
@@ -102,7 +102,7 @@ def _contiguous(field: Field) -> bool:
 
 
 def _even_step(field: Field) -> int:
-    """The distance of the values when it is the same all the way round, else 0."""
+    """The distance of the values if it is the same all the way round, else 0."""
     values, span = field.values, field.spec.high + 1
     if len(values) < 2 or values[0] != 0:
         return 0

@@ -1,7 +1,7 @@
-"""Sets of calendar days, asked for the next, the previous and the number; pure arithmetic.
+"""Sets of calendar days with the operations next, previous and count; pure arithmetic.
 
 A day is its distance from 1 January 1970. There are only 28 kinds of month (four lengths, seven
-first weekdays), so any rule about days of a month is at most 28 bit masks, made when needed.
+first weekdays), so any rule about days of a month is at most 28 bit masks, created when needed.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Weekdays:
 
 
 def _distances(members: frozenset[int], size: int, step: int) -> list[int]:
-    """How far it is from each place of a ring to its next member, in steps of +1 or -1."""
+    """For each place of a ring, the distance to its next member in steps of +1 or -1."""
     table = [0] * size
     distance = 0
     for turn in range(2 * size - 1, -1, -1):

@@ -46,7 +46,7 @@ __all__ = ["Every", "every"]
 
 @dataclass(frozen=True, slots=True)
 class Every(TimelineTrigger):
-    """Due at anchor + k * period for every whole k; without an anchor, a period after being asked.
+    """Due at anchor + k * period for every whole k; without an anchor, one period after each query.
 
     Whole days in a zone other than UTC are calendar days: they keep the anchor's wall time.
     """
@@ -174,7 +174,7 @@ class _Anchored(_Elapsed):
 
 
 class _Floating(_Elapsed):
-    """Without an anchor, each due time counts from the instant that is asked about."""
+    """Without an anchor, each due time counts from the instant of the query."""
 
     def __init__(self, period: int) -> None:
         self._period = period
@@ -190,7 +190,7 @@ class _Floating(_Elapsed):
 
 
 class _FloatingDays:
-    """Calendar days without an anchor: the same wall time, so many days after being asked."""
+    """Calendar days without an anchor: the same wall time, that many days after the query."""
 
     def __init__(self, days: int, line: Line) -> None:
         self._days = days

@@ -1,4 +1,4 @@
-"""Reads the fields of a cron expression; knows the dialect, and nothing of days or zones."""
+"""Parses the fields of a cron expression; knows the dialect, but not days or zones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Spec:
     low: int
     high: int
     names: tuple[str, ...] = ()
-    hash_high: int = 0  # the last value of H, so that it falls into every month, once a week
+    hash_high: int = 0  # highest value of H; it occurs in every month, and once a week
 
     def number(self, text: str, whole: str) -> int:
         """The value of a number or name, in range; raises InvalidTrigger."""
@@ -72,7 +72,7 @@ DAY_OF_WEEK: Final = Spec(
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field, read: its plain values, and the special days it names.
+    """One parsed field: its plain values, and the special days it names.
 
     `specials` holds ("L", 0) last day, ("LW", 0) last weekday, ("W", day) weekday nearest to the
     day for day-of-month; ("#", weekday * 10 + n) and ("L", weekday) for day-of-week.
@@ -100,7 +100,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A whole expression, read."""
+    """A whole parsed expression."""
 
     second: Field
     minute: Field
@@ -116,12 +116,12 @@ class Fields:
 
     @property
     def either_day(self) -> bool:
-        """Day-of-month OR day-of-week: when both are restricted and none starts with a star."""
+        """Day-of-month OR day-of-week: when both are restricted and neither starts with a star."""
         return not (self.day_of_month.starred or self.day_of_week.starred)
 
 
 def parse_fields(expression: str, key: str | None) -> Fields:
-    """Read 5 fields, 6 with seconds first, or a descriptor, of text that check_text let pass.
+    """Parse 5 fields, 6 with seconds first, or a descriptor; call check_text first.
 
     Raises InvalidTrigger.
     """
@@ -147,7 +147,7 @@ def parse_fields(expression: str, key: str | None) -> Fields:
 
 
 def check_text(expression: object) -> None:
-    """Refuse what is no short ASCII text, before anything costs time."""
+    """Reject anything but a short ASCII text, before spending time on it."""
     if not isinstance(expression, str):
         raise InvalidTrigger(
             f"a cron expression must be a string, not {shorten(expression)}", "cron"

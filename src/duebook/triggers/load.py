@@ -29,9 +29,9 @@ _KINDS: Final[dict[str, tuple[Callable[..., Trigger], tuple[str, ...]]]] = {
 
 
 def load_trigger(form: object, key: str | None = None) -> Trigger:
-    """A trigger from its JSON form, or from text as a cron expression; a trigger stays itself.
+    """A trigger from its JSON form, or from text as a cron expression; a Trigger is returned as is.
 
-    `key` (a schedule's name) is what H hashes unless the form has a key of its own. Raises
+    `key` (a schedule's name) is what H hashes unless the form has its own key. Raises
     InvalidTrigger.
     """
     if isinstance(form, Trigger):
@@ -45,7 +45,7 @@ def load_trigger(form: object, key: str | None = None) -> Trigger:
 
 
 def _kind(form: object) -> tuple[str, Callable[..., Trigger], dict[str, Any]]:
-    """The one kind that a form names, its constructor and its options, all of them known."""
+    """The constructor of the only kind that a form names, and its options, all of them known."""
     if not isinstance(form, dict):
         raise InvalidTrigger(
             f'a trigger must be an object such as {{"cron": "0 9 * * *"}}, not {shorten(form)}',

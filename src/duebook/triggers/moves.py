@@ -1,4 +1,4 @@
-"""Which due times stand in for wall times that clocks jumped over."""
+"""Which due times replace wall times that clocks jumped over."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Time zone data other than this process's own, side by side with it: a wheel or a directory.
+"""Compares other time zone data, from a wheel or a directory, with this process's own.
 
-Only zone files are read; no code of a package is run. A zone of other data has a name of its own,
-which no person can write, so that triggers of both kinds can be compared.
+Only zone files are read; no code of a package is run. A zone of other data gets a name that no user
+can enter, so that triggers of both kinds can be compared.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ __all__ = [
 ]
 
 LONGEST_FILE: Final = 256 * 1024
-"""Bytes of a file; zones have a few thousand, and tzdata.zi is read for its first line."""
+"""Maximum bytes of a file; zones have a few thousand, and of tzdata.zi the first line is used."""
 LONGEST_WHEEL: Final = 1_500_000
-"""Bytes of a wheel that a request sends; real ones have less than 400,000."""
+"""Maximum bytes of a wheel in a request; real ones have less than 400,000."""
 MOST_FILES: Final = 5_000
-"""In such a wheel; real ones have about 700."""
+"""Maximum number of files in such a wheel; real ones have about 700."""
 _VERSION: Final = re.compile(rb"""IANA_VERSION\s*=\s*["']([\w.-]{1,40})["']""")
 _OF_TEXT: Final = re.compile(rb"#\s*version\s+([\w.-]{1,40})")
 _BRUSSELS: Final = "Europe/Brussels"
@@ -47,27 +47,27 @@ _UNREADABLE: Final = (
     *(OSError, EOFError, RuntimeError, ValueError, OverflowError),
     *(struct.error, zipfile.BadZipFile, zlib.error),
 )
-"""What the zip module raises for what is not a wheel."""
+"""What the zip module raises for a file that is not a valid wheel."""
 _KINDS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _numbers = count(1)
 Interval = tuple[int, int]
 
 
 def no_step() -> None:
-    """The step of work that nobody counts."""
+    """The default `step`, which does nothing."""
 
 
 class Difference(NamedTuple):
     """How a zone of other data differs from ours."""
 
     stretches: list[Interval]
-    """where their clocks differ, with a day around it for what falls into gaps"""
+    """where their clocks differ, with a day around it for wall times in gaps"""
     before: bool
-    """whether they differed before: then what counts from an anchor may differ anywhere"""
+    """whether they differed earlier: then rules that count from an anchor may differ anywhere"""
 
 
 class _Files(Protocol):
-    """The files of some time zone data, by their path below its top."""
+    """The files of some time zone data, by their path below its root."""
 
     def read(self, path: str) -> bytes | None: ...
 
@@ -102,7 +102,7 @@ class _Wheel:
 
 
 class OtherZones:
-    """The zones of other time zone data, as far as they differ from ours."""
+    """The zones of other time zone data that differ from ours."""
 
     def __init__(self, files: _Files, top: str) -> None:
         self._files = files
@@ -110,7 +110,7 @@ class OtherZones:
         self._number = next(_numbers)
         self._lent: dict[str, str] = {}
         self.version = self._find_version()
-        """such as 2026g; empty if the data does not tell"""
+        """such as 2026g; empty if the data does not include it"""
 
     def _find_version(self) -> str:
         package = self._files.read(f"{self._top.removesuffix('zoneinfo/')}__init__.py") or b""
@@ -135,8 +135,8 @@ class OtherZones:
     def differing(
         self, since: int, after: int, until: int, step: Callable[[], None] = no_step
     ) -> dict[str, Difference]:
-        """Our zones that have other rules there at any time from `since` on, with the stretches of
-        UTC seconds from `after` to `until` in which their clocks differ; `step` is called for each
+        """Our zones whose rules there differ at any time from `since` on, with the stretches of UTC
+        seconds from `after` to `until` in which their clocks differ; `step` is called for each
         zone, and may raise."""
         found = {}
         for name in known_zones():
@@ -154,12 +154,12 @@ class OtherZones:
         return found
 
     def name_of(self, tz: str) -> str:
-        """The name of the zone of the other data that corresponds to one of ours; our own name
-        where both have the same rules."""
+        """The name of the other data's zone that corresponds to one of ours; our own name if both
+        have the same rules."""
         return self._lent.get(tz, tz)
 
     def close(self) -> None:
-        """The names of its zones are unknown from now on."""
+        """Forget its zones; their names become unknown."""
         take_back(self._lent.values())
 
 
@@ -190,7 +190,7 @@ def _stretches(ours: Zone, theirs: Zone, after: int, until: int) -> list[Interva
 
 @contextmanager
 def open_zones(path: Path) -> Iterator[OtherZones]:
-    """The data of a wheel, of an installed or unpacked tzdata package, or of a zoneinfo directory.
+    """Open a wheel, an installed or unpacked tzdata package, or a zoneinfo directory.
 
     Raises Invalid for anything else.
     """
@@ -205,7 +205,7 @@ def open_zones(path: Path) -> Iterator[OtherZones]:
 
 @contextmanager
 def open_wheel(wheel: bytes) -> Iterator[OtherZones]:
-    """The data of a wheel that a request sends; raises Invalid for anything else."""
+    """Open a wheel sent in a request; raises Invalid for anything else."""
     if len(wheel) > LONGEST_WHEEL:
         raise Invalid(f"wheel: it has more than {LONGEST_WHEEL:,} bytes; send a tzdata wheel")
     with _unpacked(BytesIO(wheel), "wheel: it is not a tzdata wheel") as files:
@@ -216,7 +216,7 @@ def open_wheel(wheel: bytes) -> Iterator[OtherZones]:
 
 
 def read_wheel(_: str, value: Any) -> bytes:
-    """A wheel as JSON has it; raises Invalid."""
+    """Decode a wheel from its JSON form; raises Invalid."""
     if not isinstance(value, str):
         raise Invalid(f"wheel {shorten(value)} is not base64")
     try:

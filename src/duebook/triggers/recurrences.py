@@ -1,8 +1,8 @@
 """The wall seconds of a recurrence rule, as a calendar with filters around it; pure arithmetic.
 
-A rule is a calendar (its days and times), of which INTERVAL keeps each n-th period and BYSETPOS
-some members of each period. Searches give up after so many periods in a row without a member,
-so that every rule answers in bounded time.
+A rule is a calendar (its days and times). INTERVAL keeps each n-th period of it, and BYSETPOS some
+members of each period. A search gives up after a limited number of periods in a row without a
+member, so that every rule answers in bounded time.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 __all__ = ["recurrences"]
 
 MOST_OUT_OF_PHASE: Final = 20_000
-"""Periods with members, but not the n-th, that are passed over in a row."""
+"""Maximum periods in a row that have members but are skipped because of INTERVAL."""
 SPARSEST: Final = 10_000
-"""INTERVAL times the periods of a day that BYHOUR and finer parts leave; with COUNT a tenth of
-it, as all recurrences are looked for."""
+"""Maximum of INTERVAL times the periods of a day that BYHOUR and finer parts leave; with COUNT it
+is a tenth of this, as all recurrences are searched."""
 MOST_UNCHOSEN: Final = 100
-"""Periods with members, but none at the positions, that are passed over in a row."""
+"""Maximum periods in a row that have members, but none at the positions."""
 MOST_IN_PERIOD: Final = 2_000
-"""Members of a period among which BYSETPOS chooses."""
+"""Maximum members of a period for BYSETPOS."""
 
 _MOST_DAYS: Final = {"YEARLY": 366, "MONTHLY": 31, "WEEKLY": 7}
 _PERIOD_PARTS: Final = {
@@ -57,7 +57,7 @@ _UNITS: Final = {"DAILY": DAY, "HOURLY": 3_600, "MINUTELY": 60, "SECONDLY": 1}
 def recurrences(rule: Rule, begin: datetime) -> Pattern:
     """The pattern of a rule whose phase and missing parts come from `begin`, on the wall.
 
-    It has no beginning and no end: DTSTART, UNTIL and COUNT are instants, and not its business.
+    It has no beginning and no end: DTSTART, UNTIL and COUNT are instants, applied elsewhere.
     """
     rule = rule.with_defaults(begin)
     times = _times(rule)
@@ -73,7 +73,7 @@ def recurrences(rule: Rule, begin: datetime) -> Pattern:
 
 
 def _check_density(rule: Rule) -> None:
-    """Refuse rules below a day that may pass over too many periods from one to the next."""
+    """Reject rules below a day that might skip too many periods between two recurrences."""
     filters = [rule.get(name) for name in _PERIOD_PARTS.get(rule.freq, ())]
     if not any(filters):
         return
@@ -116,8 +116,8 @@ def _days(rule: Rule) -> DaySet:
 class YearDays:
     """The days that the BY parts of a rule pick from each year; a DaySet.
 
-    There are only so many kinds of year (first weekday, length, and for week numbers the lengths
-    of its neighbours), so the days of each kind are found once.
+    There are few kinds of year (by first weekday, length, and for week numbers the lengths of its
+    neighbours), so the days of each kind are computed once.
     """
 
     def __init__(self, rule: Rule) -> None:
@@ -208,7 +208,7 @@ def _month_length(day: date) -> int:
 def _on_weekday(
     rule: Rule, weekday: int, of_month: tuple[int, int], of_year: tuple[int, int]
 ) -> bool:
-    """Whether a day is one of BYDAY: the n-th counts within the month, or the year if named so."""
+    """Whether a day matches BYDAY: the n-th counts within the month, or the year if named so."""
     in_year = rule.freq == "YEARLY" and not rule.get("BYMONTH")
     ahead, back = of_year if in_year else of_month
     nths = (0, (ahead - 1) // 7 + 1, -((-back - 1) // 7 + 1))
@@ -216,7 +216,7 @@ def _on_weekday(
 
 
 def _week(day: date, wkst: int) -> tuple[int, int]:
-    """The number of the week from the start and from the end of the year that has most of it."""
+    """The number of the week, from the start and from the end of the year that has most of it."""
     middle = day.toordinal() - (day.weekday() - wkst) % 7 + 3
     middle = min(max(middle, date.min.toordinal()), date.max.toordinal())
     first = date.fromordinal(middle).replace(month=1, day=1).toordinal()
@@ -227,7 +227,7 @@ def _week(day: date, wkst: int) -> tuple[int, int]:
 
 
 class Periods:
-    """The years, months, weeks … that a rule counts in, numbered."""
+    """The numbered years, months, weeks … in which a rule counts."""
 
     def __init__(self, freq: Frequency, wkst: int) -> None:
         self._freq = freq
@@ -245,7 +245,7 @@ class Periods:
         return today.year if self._freq == "YEARLY" else today.year * 12 + today.month - 1
 
     def start(self, index: int) -> int:
-        """The first wall second of a period; the calendar's ends for periods that reach beyond."""
+        """The first wall second of a period, limited to the calendar."""
         if self._unit:
             return index * self._unit
         if self._freq == "WEEKLY":
@@ -257,7 +257,7 @@ class Periods:
 
 
 class EveryNth:
-    """The members of a pattern that fall into each n-th period; a Pattern."""
+    """The members of a pattern in each n-th period; a Pattern."""
 
     def __init__(self, pattern: Pattern, periods: Periods, n: int, begin: int) -> None:
         self._pattern = pattern
@@ -308,7 +308,7 @@ class EveryNth:
 
 
 class Positions:
-    """The members of a pattern that stand at certain positions of their period; a Pattern."""
+    """The members of a pattern at certain positions of their period; a Pattern."""
 
     def __init__(self, pattern: Pattern, periods: Periods, positions: tuple[int, ...]) -> None:
         self._pattern = pattern
@@ -355,5 +355,5 @@ class Positions:
 
 
 def _count(pattern: Pattern, start: int, end: int, enough: int) -> int:
-    """One by one, as filters leave nothing to calculate with."""
+    """Count one by one, as filters leave no formula."""
     return sum(1 for _ in islice(members(pattern, start, end), enough + 1))

@@ -48,8 +48,8 @@ PHASE: Final = datetime(2001, 1, 1)  # noqa: DTZ001 - on the wall; a Monday
 class Rrule(TimelineTrigger):
     """Due at the recurrences of `rule` on the wall clock of `tz`, from `dtstart` on.
 
-    Without a dtstart the rule has no beginning, and the phase of Monday, 1 January 2001, 00:00:
-    weekly is on Mondays, monthly on the first, yearly on 1 January.
+    Without a dtstart the rule has no beginning, and its phase counts from Monday, 1 January 2001,
+    00:00: weekly is on Mondays, monthly on the first, yearly on 1 January.
     """
 
     rule: str
@@ -120,7 +120,7 @@ def rrule(
 
 
 def _check_fires(trigger: Rrule) -> None:
-    """Refuse a rule without any recurrence (30 February)."""
+    """Reject a rule without any recurrence (30 February)."""
     if trigger.timeline.next(FIRST_SECOND) is None:
         raise InvalidTrigger(f'"{shorten(trigger.rule)}" never fires', "rrule")
 

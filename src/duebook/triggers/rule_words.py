@@ -1,4 +1,4 @@
-"""Says in a sentence what a recurrence rule means; decides nothing."""
+"""Describes a recurrence rule in a sentence; decides nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_TIMES: Final = 6
 
 
 def describe_rule(rule: Rule) -> str:
-    """For example "Every month on the last Friday at 09:00", of a rule with its defaults."""
+    """For example "Every month on the last Friday at 09:00", for a rule with its defaults."""
     unit = _UNITS[rule.freq]
     start = f"Every {unit}" if rule.interval == 1 else f"Every {rule.interval} {unit}s"
     parts = [start, _days(rule), _months(rule), _times(rule), _position(rule, unit)]
@@ -103,7 +103,7 @@ def _times(rule: Rule) -> str:
 
 
 def _fields(*named: tuple[str, tuple[int, ...]]) -> str:
-    """What a rule below a day says of hours, minutes and seconds; second 0 goes without saying."""
+    """Hours, minutes and seconds of a rule below a day; second 0 is not mentioned."""
     parts = [
         f"{name}{'s' if len(values) > 1 else ''} {join([str(v) for v in values])}"
         for name, values in named

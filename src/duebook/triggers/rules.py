@@ -1,4 +1,4 @@
-"""Reads recurrence rules (RFC 5545) into plain values; knows the syntax, and no calendar."""
+"""Parses recurrence rules (RFC 5545) into plain values; knows the syntax, but not the calendar."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PARTS: Final = ("FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", *_RANGES
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A recurrence rule, read; `until` may end in Z and is resolved by the trigger's zone."""
+    """A parsed recurrence rule; `until` may end in Z, and is resolved by the trigger's zone."""
 
     freq: Frequency
     interval: int = 1
@@ -77,7 +77,7 @@ class Rule:
 
 
 def parse_rule(text: str) -> Rule:
-    """Read `FREQ=MONTHLY;BYDAY=-1FR`, with or without `RRULE:` before it.
+    """Parse `FREQ=MONTHLY;BYDAY=-1FR`, with or without `RRULE:` before it.
 
     Raises InvalidTrigger that names the part, the value and what is accepted.
     """
@@ -153,7 +153,7 @@ _UNTIL: Final = re.compile(r"[0-9]{8}(?:T[0-9]{6}Z?)?")
 
 
 def _until(value: str, text: str) -> datetime:
-    """A date lasts until its end."""
+    """An UNTIL date includes its whole day."""
     try:
         moment = datetime.fromisoformat(value.removesuffix("Z"))
     except ValueError:
@@ -166,7 +166,7 @@ def _until(value: str, text: str) -> datetime:
 
 
 def _check_together(rule: Rule, text: str) -> None:
-    """Refuse what RFC 5545 says must not be combined."""
+    """Reject combinations that RFC 5545 forbids."""
     if any(nth for _, nth in rule.byday) and (
         rule.freq not in ("MONTHLY", "YEARLY") or rule.get("BYWEEKNO")
     ):

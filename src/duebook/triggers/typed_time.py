@@ -1,4 +1,4 @@
-"""Reads a time that a person typed: an instant, or what the clocks of a zone show; pure."""
+"""Parses a time typed by a person: an instant, or a wall time of a zone; pure."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class TypedTime:
 
     at: datetime
     wall: datetime | None = None
-    """what no clock ever showed; `at` is when it was jumped over"""
+    """a wall time that no clock ever showed; `at` is when it was jumped over"""
     jump: Jump | None = None
 
 
 def read_time(at: str | datetime, tz: str) -> TypedTime:
-    """An instant, or a wall time of the zone when it has no offset; raises InvalidTime."""
+    """An instant, or without an offset a wall time of the zone; raises InvalidTime."""
     wall = _naive(at)
     if wall is None:
         return TypedTime(parse_instant(at))
@@ -45,7 +45,7 @@ def read_time(at: str | datetime, tz: str) -> TypedTime:
 
 
 def _naive(at: str | datetime) -> datetime | None:
-    """The wall time, where there is no offset."""
+    """The wall time, if there is no offset."""
     if isinstance(at, datetime):
         return at if at.utcoffset() is None else None
     try:

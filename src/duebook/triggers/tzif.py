@@ -1,7 +1,7 @@
 """Decodes time zone files (TZif, RFC 9636) into offset changes; knows the format, touches no file.
 
-The standard library's zoneinfo answers "what is the offset at t" but hides where the offset
-changes, and that is what an evaluator needs: between two changes a zone is plain arithmetic.
+The standard library's zoneinfo returns the offset at any time but hides where it changes, and that
+is what an evaluator needs: between two changes a zone is plain arithmetic.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["Change", "YearlyRule", "ZoneData", "decode"]
 
 DAY = 86_400
 LATEST_RULE = 167 * 3_600
-"""Seconds from the midnight of a rule's day, either way."""
+"""Maximum seconds between the midnight of a rule's day and its time, either way."""
 _BOUNDS = {"M": ((1, 12), (1, 5), (0, 6)), "J": ((1, 365),), "": ((0, 365),)}
-"""The least and the highest number of each part of a rule's day."""
+"""The lowest and the highest number of each part of a rule's day."""
 
 Change = tuple[int, int]
 """(first UTC second, offset from UTC in seconds from then on)"""
@@ -57,7 +57,7 @@ class RuleDay:
 
 @dataclass(frozen=True, slots=True)
 class YearlyRule:
-    """The footer's promise for all later years: summer time from `start` to `end`."""
+    """The file's footer: the rule for all later years, with summer time from `start` to `end`."""
 
     standard: int
     summer: int
@@ -75,7 +75,8 @@ class YearlyRule:
 
 @dataclass(frozen=True, slots=True)
 class ZoneData:
-    """A zone's offset at the beginning of time, its changes in order, and what repeats after."""
+    """A zone's offset at the beginning of time, its changes in order, and the rule for later
+    years."""
 
     first_offset: int
     changes: tuple[Change, ...]
@@ -83,7 +84,7 @@ class ZoneData:
 
 
 def decode(data: bytes) -> ZoneData:
-    """Read a TZif file of version 2 or later; raises ValueError for anything else."""
+    """Parse a TZif file of version 2 or later; raises ValueError for anything else."""
     if data[:4] != b"TZif" or data[4:5] < b"2":
         raise ValueError("no TZif file of version 2 or later")
     body = _Block(data, 0, time_size=4).end
@@ -105,7 +106,7 @@ def decode(data: bytes) -> ZoneData:
 
 
 class _Block:
-    """Where the parts of one TZif header and data block lie."""
+    """The positions of the parts of one TZif header and data block."""
 
     def __init__(self, data: bytes, at: int, time_size: int) -> None:
         counts = struct.unpack_from(">6I", data, at + 20)

@@ -115,7 +115,7 @@ def local_datetime(instant: datetime, tz: str) -> datetime:
 
 
 class Pattern(Protocol):
-    """A set of wall seconds: the calendar side of a trigger, free of zones."""
+    """A set of wall seconds: the calendar side of a trigger, independent of zones."""
 
     def next(self, wall: int) -> int | None:
         """The first member at or after `wall`."""
@@ -136,7 +136,7 @@ class Jump(NamedTuple):
 
 
 class Zone:
-    """One time zone as rows of segments; made by `zone(name)`."""
+    """One time zone as segments; created by `zone(name)`."""
 
     def __init__(self, name: str, data: tzif.ZoneData) -> None:
         self.name = name
@@ -185,7 +185,7 @@ class Zone:
         return min(end, wall - offsets[i])
 
     def _around(self, wall: int) -> tuple[list[int], list[int], int]:
-        """The segments, and one that surely begins before clocks show `wall`."""
+        """The segments, and the index of one that surely begins before clocks show `wall`."""
         starts, offsets = self.segments(far=wall + DAY >= self.end_of_near)
         return starts, offsets, max(0, bisect_right(starts, wall - 2 * DAY) - 1)
 
@@ -227,12 +227,12 @@ def zone(name: str) -> Zone:
 
 
 def lend(found: Zone) -> None:
-    """Make a zone of other time zone data known under its name, which must be nobody else's."""
+    """Register a zone of other time zone data under its name, which must be unused."""
     _lent[found.name] = found
 
 
 def take_back(names: Iterable[str]) -> None:
-    """Forget zones that were lent, so that a process can compare any number of times."""
+    """Unregister such zones, so that a process can compare any number of times."""
     for name in names:
         _lent.pop(name, None)
     zone.cache_clear()
@@ -269,7 +269,7 @@ def _read(path: str) -> bytes:
 
 
 def _hint(name: str) -> str:
-    from difflib import get_close_matches  # slow to import, and only mistakes need it
+    from difflib import get_close_matches  # slow to import, and needed only for mistakes
 
     by_lower = {known.lower(): known for known in _names()}
     by_city = {known.lower().rpartition("/")[2]: known for known in sorted(_names())}
@@ -302,7 +302,7 @@ class Line:
         self._low, self._gap_from = self._edges()
 
     def catches_up(self, jump: Jump) -> bool:
-        """Whether what the clocks jumped over is due when the gap ends."""
+        """Whether wall times that the clocks jumped over are due when the gap ends."""
         return self.gap == "run_after" and jump.after - jump.before < LONGEST_DST_JUMP
 
     def _edges(self) -> tuple[list[int], list[int]]:
@@ -385,7 +385,7 @@ class Line:
         begins = start + offset
         if low >= begins:
             return pattern.count(low, high, enough)
-        earliest = pattern.next(low)  # all that fell into the gap is due at one instant, its end
+        earliest = pattern.next(low)  # all wall times in the gap are due at one instant, its end
         at_gap_end = earliest is not None and earliest <= begins
         return at_gap_end + pattern.count(begins + 1, high, enough)
 
