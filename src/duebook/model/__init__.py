@@ -1,1 +1,1 @@
-"""Plain values that the rooms of the house hand to each other; no decisions, no I/O."""
+"""Plain values that the packages pass to each other; no decisions, no I/O."""

@@ -1,6 +1,6 @@
-"""Who may use the books from outside: tokens as values, their roles, and the text that proves one.
+"""Access for remote clients: tokens as values, their roles, and the text that proves a token.
 
-Of a token's secret only the digest is kept: who reads the books cannot use them.
+Only the digest of a token's secret is stored, so reading the database does not give access.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ __all__ = [
 ]
 
 EVERYWHERE: Final = "*"
-"""Stands for all namespaces, also those to come."""
+"""Stands for all namespaces, including future ones."""
 MOST_NAMESPACES: Final = 1_000
 _SECRET: Final = re.compile(r"dbk_([0-9a-f]{32})_([A-Za-z0-9_-]{43})", re.ASCII)
 
 
 @total_ordering
 class Role(Enum):
-    """What a token may do; each may do what the ones before it may."""
+    """What a token may do; each role includes the ones before it."""
 
     VIEWER = "viewer"
     """read"""
@@ -71,7 +71,7 @@ class AccessToken:
     name: Name
     role: Annotated[Role, Shown(read=lambda name: read_role(name))]  # noqa: PLW0108 - it comes later
     namespaces: Annotated[tuple[str, ...], Shown('["*"] for all.', least=1)]
-    """those that it sees"""
+    """the namespaces that it can see"""
     created_at: datetime
     created_by: str = ""
     expires_at: datetime | None = None
@@ -95,32 +95,33 @@ class TokenMade(NamedTuple):
 
 
 def secret_text(token_id: str, secret: str) -> str:
-    """What a person is shown once, and sends with each request."""
+    """The token as text: shown once, and sent with each request."""
     return f"dbk_{UUID(token_id).hex}_{secret}"
 
 
 def split_secret(text: str) -> tuple[str, str] | None:
-    """The id of a token, and the digest of the secret that shall prove it; None for other texts."""
+    """The id of a token and the digest of its secret, still to be verified; None for other
+    texts."""
     found = _SECRET.fullmatch(text)
     return None if found is None else (str(UUID(found[1])), digest_of(found[2]))
 
 
 def digest_of(secret: str) -> str:
-    """What the books keep: a digest of the secret, and one of its proof. A secret has 256 random
-    bits, so that a plain digest cannot be guessed back."""
+    """What the database stores: the digests of a secret and of its proof. A secret has 256 random
+    bits, so it cannot be guessed from a plain digest."""
     return _digest(secret) + _digest(_proof(secret))
 
 
 def session_of(text: str, claim: str) -> str:
-    """A session for who holds the secret text of a token: the claim, a proof that he did, which is
-    not in the books, and a signature that only the books can make again."""
+    """A session for the owner of a token: the claim, a proof of the secret that is not stored in
+    the database, and a signature that can only be created with what is stored."""
     secret = secret_of(text)
     claimed = f"{claim}.{_proof(secret)}"
     return f"{claimed}.{_sign(_digest(secret), claimed)}"
 
 
 def read_session(session: str, digest: str) -> bool:
-    """Whether a session was made by who held the secret that has this digest."""
+    """Whether a session was created with the secret that has this digest."""
     claimed, _, signature = session.rpartition(".")
     proof = claimed.rpartition(".")[2]
     secret, proven = digest[:64], digest[64:]
@@ -129,12 +130,12 @@ def read_session(session: str, digest: str) -> bool:
 
 
 def session_digest(session: str) -> str:
-    """What the books keep of a session that was ended."""
+    """What the database stores about an ended session."""
     return _digest(session)
 
 
 def secret_of(text: str) -> str:
-    """The secret in the text of a token, one of the books or the local one."""
+    """The secret in the text of a token, either a stored or a local one."""
     return text.split("_", 2)[2]
 
 

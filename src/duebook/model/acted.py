@@ -1,4 +1,4 @@
-"""What is done to many schedules or runs at once, and to how many it was done, as values."""
+"""Actions on many schedules or runs at once, and how many they affected, as values."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Withdrawn:
 
     cancelled: int
     begun: Annotated[int, Shown("Runs that had already started.")]
-    """they go on, or have ended"""
+    """these continue, or have ended"""
 
 
 @shown()
 @dataclass(frozen=True, slots=True)
 class BackfillProgress:
-    """How many runs of a backfill have come how far."""
+    """How many runs of a backfill are in each state."""
 
     queued: int = 0
     running: int = 0

@@ -1,4 +1,4 @@
-"""Alerts as values: rules that say who is told of which problems, and the problems themselves."""
+"""Alerts as values: rules that send problems to channels, and the problems themselves."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ __all__ = [
 ]
 
 ALERTS: Final = "duebook.alerts"
-"""The topic of alerts; also the name of the consumer that finds them, and how those begin that
-bring them to a channel."""
+"""The topic of alerts; also the name of the consumer that finds them, and the prefix of the
+consumers that bring them to a channel."""
 FOLLOWED: Final = ("duebook.runs", "duebook.schedules")
-"""The topics that rules are evaluated from."""
+"""The topics from which rules are evaluated."""
 MOST_RULES: Final = 100
-"""Of a namespace, but for those that belong to one schedule."""
+"""Maximum rules of a namespace, not counting those that belong to one schedule."""
 MOST_CHANNELS: Final = 10
-"""Of a rule."""
+"""Maximum channels of a rule."""
 SLOWER: Final = 3
-"""How many times its p95 a run takes that is slow."""
+"""A run that takes this many times its p95 duration is slow."""
 LEAST_REPEAT: Final = timedelta(minutes=5)
 LONGEST_GROUP: Final = timedelta(days=1)
 SHORTEST: Final = timedelta(seconds=1)
@@ -57,7 +57,7 @@ AlertState = Literal["silenced", "waiting", "sending", "delivered", "refused", "
 DeliveryState = Literal["sending", "delivered", "refused"]
 _PLAIN: Final = ("failure", "recovered", "missed", "slow")
 _TIMED: Final = {"late": None, "running": None, "no_success": None, "unattended": "2m"}
-"""Conditions with a duration, and the one that counts when none is given."""
+"""Conditions with a duration, and their default."""
 _EXAMPLES: Final = (
     "failure, failures:3, recovered, missed, late:10m, running:1h, slow, no_success:26h, unattended"
 )
@@ -71,7 +71,7 @@ class Condition(NamedTuple):
     limit: timedelta = timedelta()
     """how long is too long"""
     number: int = 0
-    """of failures in a row"""
+    """consecutive failures"""
 
     def __str__(self) -> str:
         if self.number:
@@ -81,7 +81,7 @@ class Condition(NamedTuple):
 
 @lru_cache(maxsize=1_000)
 def read_condition(value: object) -> Condition:
-    """From its text, such as `failure` or `late:10m`; raises Invalid."""
+    """Parse its text, such as `failure` or `late:10m`; raises Invalid."""
     text = value if isinstance(value, str) else ""
     kind, colon, given = text.partition(":")
     kind = kind.replace("-", "_", 1)
@@ -108,7 +108,7 @@ def _failures(value: object, given: str) -> Condition:
 
 
 def load_conditions(value: object) -> tuple[str, ...]:
-    """Conditions as their texts, each kind once; raises Invalid."""
+    """Conditions from their texts, each kind once; raises Invalid."""
     items = [value] if isinstance(value, str) else value
     if not isinstance(items, Sequence) or not items:
         raise Invalid(f"on {quoted(value)} is not a list of conditions such as {_EXAMPLES}")
@@ -140,7 +140,7 @@ class ChannelState(NamedTuple):
 @shown()
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """Whom to tell of which problems, of which schedules."""
+    """Which problems of which schedules are sent to which channels."""
 
     namespace: Name
     name: Name
@@ -158,7 +158,7 @@ class AlertRule:
     enabled: bool = True
     silenced_until: Annotated[datetime | None, Shown("No problems are sent until then.")] = None
     schedule_id: Annotated[str | None, NEVER_SHOWN] = None
-    """the schedule that it belongs to, and is deleted with"""
+    """the schedule that it belongs to, and with which it is deleted"""
     created_at: datetime | None = None
     created_by: str = ""
     channels: Annotated[tuple[ChannelState, ...], Shown("Whether alerts arrive.")] = ()
@@ -171,11 +171,11 @@ class AlertRule:
 
     @property
     def recovers(self) -> bool:
-        """Whether it tells that a problem is over."""
+        """Whether it also reports that a problem is over."""
         return "recovered" in self.on
 
     def covers(self, schedule: str | None, labels: Mapping[str, str]) -> bool:
-        """Whether a problem of that schedule, or of none, concerns it."""
+        """Whether it covers problems of that schedule, or without a schedule."""
         if self.schedule is not None:
             return schedule == self.schedule
         return not self.labels or (
@@ -185,7 +185,7 @@ class AlertRule:
 
 @shown()
 class AlertDelivery(NamedTuple):
-    """How the last message about a problem stands with one channel."""
+    """The state of the last message about a problem with one channel."""
 
     channel: Annotated[str, Shown("The sink that delivers to it; `events dlq NAME` has more.")]
     state: Annotated[
@@ -223,9 +223,9 @@ class Alert:
             json=AlertState,
         ),
     ] = "waiting"
-    """as it is kept: silenced, waiting, or sent once a message is written"""
+    """as stored: silenced, waiting, or sent once a message is written"""
     message: Annotated[str | None, NEVER_SHOWN] = None
-    """the alert whose message told of it, first or with others"""
+    """the alert whose message reported it, alone or with others"""
     told_at: Annotated[
         datetime | None,
         Shown("When the last message about it was written; null while the next one waits."),
@@ -238,7 +238,7 @@ class Alert:
 
 
 def delivered_state(deliveries: Sequence[AlertDelivery] | None) -> AlertState:
-    """What became of a message; None: it left the log, which it does when all have it."""
+    """The outcome of a message; None stands for one that left the log after all had received it."""
     if deliveries is None:
         return "delivered"
     states = {one.state for one in deliveries}

@@ -1,4 +1,4 @@
-"""How things stand, as far as alerts ask: what is late, what runs, and which nodes were seen."""
+"""The current state, as far as alerts need it: what is late, what runs, when nodes were seen."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LateRun(NamedTuple):
 
 
 class LongRun(NamedTuple):
-    """A run that goes on."""
+    """An active run."""
 
     schedule: str | None
     labels: dict[str, str]
@@ -36,7 +36,7 @@ class LongRun(NamedTuple):
 
 
 class LastSeen(NamedTuple):
-    """When a node with these roles, that serves these namespaces, was last seen."""
+    """When a node with these roles that serves these namespaces was last seen."""
 
     roles: tuple[str, ...]
     namespaces: Serving
@@ -44,7 +44,7 @@ class LastSeen(NamedTuple):
 
 
 class AlertReader(NamedTuple):
-    """How far an evaluator or a channel has come in the log, and whether anything waits for it."""
+    """How far an evaluator or channel has read the log, and whether it has anything waiting."""
 
     namespace: str
     name: str
@@ -52,8 +52,8 @@ class AlertReader(NamedTuple):
     owned: bool
     """whether a live member serves it"""
     retry_at: datetime | None
-    """when what it did not deliver is tried again"""
+    """when delivery is retried"""
     waiting: bool
-    """whether dead letters are to be delivered again, or problems wait to be told"""
+    """whether dead letters are to be replayed, or problems wait to be sent"""
     look_at: datetime | None = None
-    """when rules that follow from time are looked at next; None: it has none"""
+    """when its time-based rules need the next look; None: it has none"""

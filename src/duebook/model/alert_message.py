@@ -1,4 +1,4 @@
-"""What an alert says to people, as a value that every channel can carry; its JSON form."""
+"""The message of an alert to people, as a value that every channel can carry; its JSON form."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class AlertMessage:
     link: str | None
     """the page about it"""
     dedup_key: str
-    """equal for a problem, its repetitions and the message that it is resolved"""
+    """equal for a problem, its repetitions and its resolution"""
     namespace: str
     schedule: str | None
     run_id: str | None
     at: datetime
     count: int = 1
-    """how many things it stands for"""
+    """the number of problems in it"""
 
     @property
     def id(self) -> str:
-        """The same for a message that is sent twice, by which receivers know it."""
+        """Identical if a message is sent twice, so that receivers can recognise it."""
         text = json.dumps(self.to_json(), sort_keys=True)
         return f"msg_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
@@ -64,5 +64,5 @@ class AlertMessage:
 
 
 def load_message(form: dict[str, Any]) -> AlertMessage:
-    """From what `to_json` returned."""
+    """From the output of `to_json`."""
     return AlertMessage(**form | {"at": parse_instant(form["at"])})

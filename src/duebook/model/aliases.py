@@ -1,6 +1,6 @@
-"""The words of other schedulers for fields of a definition: a frequency, an event, `active`.
+"""Names that other schedulers use for fields of a definition: a frequency, an event, `active`.
 
-Every reader of definitions takes them; what is stored and shown has Duebook's own words.
+Every reader of definitions accepts them; Duebook stores and shows its own names.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ def canonical(form: dict[str, Any], former: object = None) -> dict[str, Any]:
     """A definition, or a part of one, with the fields `trigger`, `start_at` and `target` in place
     of those that stand for them.
 
-    `former` is the form of the target that the definition changes: fields that are not given stay
-    as they are in its event. Raises InvalidSchedule.
+    `former` is the form of the target that the definition changes: event fields that are not given
+    keep their value. Raises InvalidSchedule.
     """
     return _with_event(_with_trigger(form), former)
 
 
 def _with_trigger(form: dict[str, Any]) -> dict[str, Any]:
-    """`cron` may stand for the trigger, with the zone beside it, and so may a frequency; None is
-    as good as none."""
+    """`cron`, with a zone beside it, or a frequency may stand for the trigger; None counts as not
+    given."""
     form = {key: form[key] for key in form if form[key] is not None or key not in ("cron", "tz")}
     if any(form.get(name) is not None for name in FREQUENCY):
         if form.get("trigger") is not None:
@@ -115,7 +115,7 @@ def _event_of(form: object) -> dict[str, Any] | None:
 
 
 def _data(value: Any) -> Any:
-    """Those who keep it in a column of text have JSON there; other text stays as it is."""
+    """Schedulers that store it in a text column pass JSON as text; other text stays as it is."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             value = json.loads(value)
@@ -136,9 +136,9 @@ def _check(part: str, value: Any) -> None:
 
 
 def read_enabled(definition: dict[str, Any]) -> tuple[dict[str, Any], bool | None, dict[str, str]]:
-    """A definition without `enabled` and `active`, whether it is, and what is wrong with that.
+    """A definition without `enabled` and `active`, their value, and what is wrong with them.
 
-    None: it says neither.
+    The value is None if neither is given.
     """
     rest = {key: value for key, value in definition.items() if key not in SWITCHES}
     given = {word: definition[word] for word in SWITCHES if definition.get(word) is not None}

@@ -1,4 +1,4 @@
-"""Named calendars as values: how a person defines one, and the days that it stands for."""
+"""Named calendars as values: how a person defines one, and the days it resolves to."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ _WEEKDAYS: Final = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 
 @dataclass(frozen=True, slots=True)
 class DaySource:
-    """Days, as the union of what is given."""
+    """Days, as the union of all sources given."""
 
     dates: tuple[DateRange, ...] = ()
     weekdays: tuple[int, ...] = ()
     """0 is Monday"""
     rrule: tuple[str, ...] = ()
     holidays: tuple[str, ...] = ()
-    """countries such as BE, or parts of one such as DE-BY"""
+    """countries such as BE, or regions such as DE-BY"""
     ical: str = ""
     """the text of an iCal file"""
     calendars: tuple[str, ...] = ()
-    """the names of others"""
+    """the names of other calendars"""
 
     def to_json(self) -> dict[str, Any]:
         form: dict[str, Any] = {
@@ -101,7 +101,7 @@ class Calendar:
 @shown("MovedDueTimes")
 @dataclass(frozen=True, slots=True)
 class MovedDueTimes:
-    """What an edit of a calendar does to a schedule in the days to come."""
+    """How an edit of a calendar changes the upcoming due times of a schedule."""
 
     schedule: Name
     gone: Annotated[tuple[datetime, ...], Shown("Due times that it no longer has.")]
@@ -152,7 +152,7 @@ def referred(definition: dict[str, Any]) -> tuple[str, ...]:
 
 
 def definition_text(definition: Mapping[str, Any]) -> str:
-    """A definition in a few words, with what it leaves out at the end."""
+    """A short description of a definition, with excluded days at the end."""
     parts = []
     for key in (key for key in (*_KEYS, "without") if key in definition):
         value = definition[key]
@@ -166,7 +166,7 @@ def definition_text(definition: Mapping[str, Any]) -> str:
 
 
 def first_of(items: Sequence[str], most: int = 5) -> str:
-    """The first of them, and how many more there are."""
+    """The first items as text, and how many more there are."""
     more = len(items) - most
     return ", ".join(items[:most]) + (f" and {more:,} more" if more > 0 else "")
 

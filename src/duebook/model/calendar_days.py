@@ -1,4 +1,4 @@
-"""Sets of calendar days as they are stored: one bit for each day of a hundred years."""
+"""Sets of calendar days in their stored form: one bit for each day of a hundred years."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DaySet:
     """Days from 2000 to 2099; `flags` has a byte for each, 1 for those in the set."""
 
     text: str
-    """how it is stored"""
+    """the stored form"""
     flags: bytes = field(repr=False, compare=False)
 
     @classmethod
@@ -50,7 +50,7 @@ class DaySet:
 
     @classmethod
     def load(cls, text: object) -> DaySet:
-        """From how it is stored; raises Invalid. Equal texts share their days."""
+        """From the stored form; raises Invalid. Equal texts share their days."""
         if not isinstance(text, str):
             raise Invalid("the days of a calendar are not a string")
         return _load(text)
@@ -78,7 +78,7 @@ class DaySet:
             place = self.flags.find(1, place + 1, end)
 
     def ranges(self, first: date, last: date) -> list[DateRange]:
-        """The same as stretches of days."""
+        """The same as ranges of days."""
         found: list[DateRange] = []
         for day in self.between(first, last):
             if found and found[-1].last + timedelta(1) == day:
@@ -90,7 +90,7 @@ class DaySet:
 
 _DIGITS: Final = bytes([ord("0"), ord("1"), *range(2, 256)])
 _FLAGS: Final = bytes(place & 1 for place in range(256))
-"""of the digits 0 and 1: their last bit"""
+"""the last bit of the digits 0 and 1"""
 
 
 @lru_cache(maxsize=1_000)

@@ -1,4 +1,4 @@
-"""What a schedule says about a calendar, with the days that it stood for when that was said."""
+"""How a schedule uses a calendar, with the days it had when the definition was made."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _SHOWN: Final = '{"except": "holidays", "roll": "next"}'
 
 @dataclass(frozen=True, slots=True)
 class CalendarUse:
-    """On which days of a calendar a schedule is due, and where the due times of other days go.
+    """On which days of a calendar a schedule is due, and where due times of other days move.
 
-    The days are those of the calendar's version in force: another version is another definition of
+    The days are those of the calendar's current version; a new version makes a new definition of
     the schedule. Two uses are equal if a person wrote the same.
     """
 
@@ -34,9 +34,9 @@ class CalendarUse:
     roll: Roll = "skip"
     version: int | None = field(default=None, compare=False)
     days: DaySet | None = field(default=None, compare=False, repr=False)
-    """None: nobody has looked the calendar up yet, and it blocks nothing"""
+    """None: the calendar was not looked up yet, and closes no day"""
     since: datetime | None = field(default=None, compare=False)
-    """from where on the definition decides: a due time never rolls over it. None: from ever"""
+    """where the definition takes effect: due times never roll to before it; None: always"""
 
     def resolved(self, version: int, days: DaySet) -> CalendarUse:
         return replace(self, version=version, days=days, since=None)
@@ -84,7 +84,8 @@ def read_calendar_use(key: str, value: Any) -> CalendarUse:
 
 
 def _with_days(use: CalendarUse, form: Any) -> CalendarUse:
-    """What is stored beside it; a definition that a person gives is looked up again."""
+    """With the stored days; a definition given by a person has none, so they are looked up
+    again."""
     if not isinstance(form, dict):
         return use
     since = None if form.get("since") is None else parse_instant(form["since"])

@@ -1,5 +1,5 @@
-"""A Celery task as a target: the value, its JSON form, and how workers that send such tasks are
-known."""
+"""A Celery task as a target: the value, its JSON form, and the markers of workers that can send
+such tasks."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from duebook.timetext import format_duration, parse_duration
 __all__ = ["CELERY", "KNOWN_ONLY", "CeleryTarget", "celery_task_id", "load_celery", "unknown_task"]
 
 CELERY: Final = "@celery"
-"""What a run with such a target asks of its worker; no task can be called so."""
+"""What a run with such a target requires of its worker; no task can have this name."""
 KNOWN_ONLY: Final = "@known-only"
-"""Among the tasks of a worker: it executes no other targets, such as commands."""
+"""A marker among the tasks of a worker that executes no other targets, such as commands."""
 
 LONGEST_ARGUMENTS: Final = 1_000_000
 LONGEST_WORD: Final = 255
@@ -38,20 +38,20 @@ _OURS: Final = frozenset(
     | {"lang", "method", "origin", "parent_id", "replaced_task_nesting", "retries", "root_id"}
     | {"shadow", "stamped_headers", "stamps", "task", "timelimit"}
 )
-"""Headers by which Celery's workers know what to do."""
+"""Headers that Celery's workers rely on."""
 _FLAGS: Final = ("terminate", "wait")
 
 
 @dataclass(frozen=True, slots=True)
 class CeleryTarget:
-    """A task by the name under which Celery's workers know it, and how the message is sent."""
+    """A task by its name in Celery's workers, and how the message is sent."""
 
     task: str
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] | None = None
     """None: the payload"""
     queue: str | None = None
-    """of Celery; None: as the app routes the task"""
+    """a queue of Celery; None: routed by the app"""
     exchange: str | None = None
     routing_key: str | None = None
     priority: int | None = None
@@ -63,10 +63,10 @@ class CeleryTarget:
     terminate: bool = False
     """whether a cancel or timeout also kills the process of a task that has started"""
     wait: bool = True
-    """whether the run lasts until the task has ended, and not only until it is sent"""
+    """whether the run lasts until the task has ended, rather than until it is sent"""
 
     def masked(self) -> CeleryTarget:
-        """As it may be shown: without headers, and arguments that are secret by their names."""
+        """As it may be shown: without headers, and without arguments with secret names."""
         return replace(
             self,
             args=tuple(show_payload(list(self.args))),
@@ -98,7 +98,7 @@ def celery_task_id(run_id: str, attempt: int) -> str:
 
 
 def unknown_task(task: str) -> str:
-    """What no live worker does, which a run asks for."""
+    """A requirement that no live worker fulfils."""
     return "sends Celery tasks" if task == CELERY else f'knows task "{shorten(task)}"'
 
 

@@ -1,4 +1,4 @@
-"""Who changed what: an entry of the audit, with what was and what is."""
+"""Who changed what: an entry of the audit log, with the values before and after."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ KINDS: Final = (
     *("alert_rule", "shadow"),
     *("token", "namespace", "sink", "group", "event", "database", "node"),
 )
-"""Of what changes are recorded."""
+"""The kinds of objects whose changes are recorded."""
 LARGE: Final = 4_096
-"""Characters of JSON of one field, above which an entry has its digest."""
+"""Characters of JSON above which an entry stores only the digest of a field."""
 
 
 @shown()
@@ -29,16 +29,16 @@ class Change:
     """A change to an object; for an update, only the fields that changed."""
 
     id: int
-    """0 as long as it is not on the books"""
+    """0 until it is stored"""
     at: datetime
     by: Annotated[str, Shown(examples=("token:ci", "cli:alice", "code:shop"))]
     namespace: Annotated[str, Shown("Empty for objects shared by all namespaces.")]
-    """queues and tokens"""
+    """empty for queues and tokens"""
     action: Annotated[str, Shown(examples=("create", "update", "pause"))]
     kind: Annotated[str, Shown(examples=("schedule", "run"))]
     """one of KINDS"""
     subject: str
-    """its name; of a run that of its schedule or task"""
+    """its name; for a run that of its schedule or task"""
     subject_id: str = ""
     before: dict[str, Any] | None = None
     after: dict[str, Any] | None = None
@@ -46,24 +46,24 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ChangeFilter:
-    """Which changes; what is None does not matter."""
+    """Which changes; fields that are None match all."""
 
     kind: str | None = None
     subject: str | None = None
     by: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-    """both ends included"""
+    """both ends are included"""
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What tells this filter from others."""
+        """What distinguishes this filter from others."""
         return asdict(self)
 
 
 def change_text(form: dict[str, Any] | None) -> str | None:
-    """The JSON that an entry keeps: a field with a large value has its size and sha256 instead, so
-    that what differs can be told, and the audit does not grow by every payload."""
+    """The JSON that an entry stores. Large values are replaced by their size and sha256, so that
+    differences still show without storing every payload."""
     if form is None:
         return None
     text = json.dumps(form)
@@ -77,6 +77,6 @@ def _digested(value: Any) -> Any:
 
 
 def digest_of(value: Any) -> dict[str, Any]:
-    """What an entry keeps of a value that it must not show: its size and sha256, as JSON."""
+    """What an entry stores of a value that it must not show: its size and sha256, as JSON."""
     content = json.dumps(value, ensure_ascii=False).encode(errors="replace")
     return {"bytes": len(content), "sha256": sha256(content).hexdigest()}

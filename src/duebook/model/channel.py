@@ -1,7 +1,7 @@
-"""Channels as definitions: how an alert reaches people, and what of that may be shown.
+"""Channels as definitions: how alerts reach people, and how they are shown without secrets.
 
-The address of a hook is a secret itself: whoever knows it can post there. So of a URL only its
-scheme and host are shown.
+The address of a hook is itself a secret: anyone who knows it can post there. So only the scheme and
+host of a URL are shown.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Channel:
         return {"kind": self.kind, **self.options}
 
     def __str__(self) -> str:
-        """For people, in a few words: `slack hooks.slack.com`."""
+        """A short form for people: `slack hooks.slack.com`."""
         match self.kind:
             case "email":
                 return f"email {', '.join(self.options['to'])}"
@@ -109,7 +109,7 @@ def load_channel(value: object) -> Channel:
 
 
 def show_address(form: object) -> str:
-    """A channel that is stored, in a few words; another version may have stored it."""
+    """A stored channel in short form; another version may have stored it."""
     try:
         return str(load_channel(form))
     except Invalid:
@@ -136,8 +136,8 @@ def _shown(kind: str, key: str, item: Any) -> Any:
 
 
 def keep_channel(value: object, former: Channel | None) -> object:
-    """A form that replaces `former`: what it hides stays, if everything else of where the secret
-    goes is unchanged. To be loaded after that."""
+    """A form that replaces `former`: hidden values are kept if nothing else about their destination
+    has changed. Load the result afterwards."""
     if former is None or not isinstance(value, dict) or value.get("kind") != former.kind:
         return value
     shown = show_channel(former)
@@ -153,7 +153,7 @@ def keep_channel(value: object, former: Channel | None) -> object:
 
 
 def channel_secrets(channel: Channel) -> set[str]:
-    """What must not be repeated when a channel says what went wrong."""
+    """What must not be repeated in the error messages of a channel."""
     options = channel.options
     words = {options[key] for key in ("secret", "routing_key", "password") if key in options}
     if channel.kind == "command":
@@ -319,7 +319,7 @@ def _timeout(value: object) -> str:
 
 
 def _check_email(options: Mapping[str, Any]) -> None:
-    """Without a host the mail server is that of the node, and nothing else is said about it."""
+    """Without a host, the node's mail server is used, and no other server option is allowed."""
     if "host" in options:
         known = ("host", "port", "tls", "user", "password")
         server = {key: options[key] for key in known if key in options}
@@ -365,4 +365,4 @@ _ENDPOINTS: Final[dict[str, tuple[str, ...]]] = {
     "email": ("host", "port", "tls", "user"),
     "command": ("command",),
 }
-"""What must be unchanged, as it is shown, for a hidden value to stay."""
+"""What must be unchanged, as shown, for hidden values to be kept."""

@@ -1,5 +1,5 @@
-"""What doctor has to know about a database, as plain values; lengths of time are as the database
-counts them."""
+"""What doctor needs to know about a database, as plain values; lengths of time are by the
+database's clock."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ __all__ = ["ExpiredSession", "FileFacts", "OpenTransaction", "ServerFacts", "Tab
 
 
 class ExpiredSession(NamedTuple):
-    """A node whose lease ran out, and whom no other node has declared dead."""
+    """A node whose lease has expired without another node declaring it dead."""
 
     node: str
     pid: int
     expired_at: datetime
     runs: int
-    """that it holds"""
+    """the runs that it holds"""
 
 
 class TableFacts(NamedTuple):
-    """A table that changes all the time."""
+    """A table with frequent changes."""
 
     name: str
     live: int
     dead: int
-    """rows that a vacuum has to clear away"""
+    """rows that a vacuum has to remove"""
     size: int
     autovacuum: bool
-    """whether this table takes part in it"""
+    """whether it is enabled for this table"""
     vacuumed: timedelta | None
     """how long ago; None: never"""
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction that keeps vacuum from clearing away what died since it began."""
+    """A transaction that keeps vacuum from removing rows that died since it began."""
 
     title: str
     """the process and its user, or the name of a prepared transaction"""
@@ -51,11 +51,11 @@ class ServerFacts:
 
     size: int
     autovacuum: bool
-    """whether the server does it at all"""
+    """whether the server has it enabled at all"""
     tables: tuple[TableFacts, ...]
     oldest: OpenTransaction | None
     hidden: int
-    """connections of others, whose transactions this user may not see"""
+    """connections of others whose transactions this user may not see"""
     connections: int
     """to all databases of the server"""
     most_connections: int
@@ -66,11 +66,11 @@ class FileFacts:
     """A SQLite file."""
 
     path: str
-    """empty: it is in memory, and of the rest only the size counts"""
+    """empty: it is in memory, and only the size counts"""
     size: int
     wal_size: int
     unused: int
-    """bytes of the file that hold nothing"""
+    """unused bytes of the file"""
     disk_free: int
     disk_size: int
     created_at: datetime | None

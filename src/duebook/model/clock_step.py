@@ -1,7 +1,7 @@
-"""A database clock that stepped back, and what that makes of the times that were recorded; pure.
+"""How steps back of the database's clock affect recorded times; pure.
 
-Times on either side of a step cannot be compared as they stand: the clock showed a stretch of time
-twice. Laid end to end they can, once it is known on which side each lies.
+Times on either side of a step cannot be compared directly, because the clock showed a stretch of
+time twice. They can be laid end to end once it is known on which side of each step they are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["ClockStep", "Span", "overlap", "repeated", "shown_before"]
 
 IN_FLIGHT: Final = timedelta(minutes=2)
-"""Runs that were created so shortly before a step may have been committed after it."""
+"""Runs created this shortly before a step may have been committed after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class ClockStep:
     place: int
     """the newest run at that time, in the order of creation"""
     active: frozenset[str] | None
-    """the runs that had not ended; None when there were too many"""
+    """the runs that had not ended; None if there were too many"""
 
     @property
     def size(self) -> timedelta:
@@ -46,13 +46,13 @@ class ClockStep:
 
 
 class Span(NamedTuple):
-    """An attempt, or anything else that a run has two times for."""
+    """An attempt, or anything else with two times of a run."""
 
     run_id: str
     place: int
-    """of its run, in the order of creation"""
+    """the place of its run in the order of creation"""
     created: datetime
-    """its run"""
+    """when its run was created"""
     began: datetime
     ended: datetime | None
 
@@ -63,7 +63,7 @@ def repeated(steps: Sequence[ClockStep], moment: datetime) -> bool:
 
 
 def overlap(steps: Sequence[ClockStep], one: Span, other: Span, slack: timedelta) -> bool:
-    """Whether two spans were under way together, wherever their times lie."""
+    """Whether two spans certainly overlapped, wherever their times lie."""
     return all(
         min(one_end, other_end) - max(one_begin, other_begin) > slack
         for one_begin, one_end in _laid_out(steps, one)
@@ -72,7 +72,7 @@ def overlap(steps: Sequence[ClockStep], one: Span, other: Span, slack: timedelta
 
 
 def shown_before(steps: Sequence[ClockStep], span: Span, moment: datetime) -> bool:
-    """Whether the clock may have shown a time before the span began, and stepped back since."""
+    """Whether the clock may have shown this time before the span began, and then stepped back."""
     most = max(_sides(steps, span, span.began))
     return any(step.before >= moment for step in steps[:most])
 

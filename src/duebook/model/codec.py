@@ -1,8 +1,8 @@
-"""Values in and out of JSON. A class says its fields once, with their types; what JSON shows of
-them, how a client reads them back, and the shapes in the OpenAPI document are derived from that.
+"""Converts values to and from JSON. A class declares its fields once, with their types; their JSON
+form, how a client reads it back, and the shapes in the OpenAPI document are derived from that.
 
-A field is shown under its name unless it is marked `NEVER_SHOWN`. A property is shown if the type
-that it returns carries a `Shown`.
+A field is shown under its name unless it is marked `NEVER_SHOWN`. A property is shown if its return
+type carries a `Shown`.
 """
 
 from __future__ import annotations
@@ -54,28 +54,28 @@ Form = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is said of a field, beside its type, where people and programs see it as JSON."""
+    """The notes on a field, besides its type, for its form in JSON."""
 
     help: str = ""
     example: Any = None
     examples: tuple[Any, ...] = ()
-    """where one does not tell enough"""
+    """if one is not enough"""
     key: str = ""
-    """its name in JSON, where that is another"""
+    """its name in JSON, if different"""
     of: Callable[[Any], Any] | None = None
-    """what is shown, by the whole value: such as its text without secrets"""
+    """computes what is shown from the whole value, such as text without secrets"""
     write: Callable[[Any], Any] | None = None
-    """the JSON of a field whose type the codec does not know"""
+    """converts a field whose type the codec does not know to JSON"""
     read: Callable[[Any], Any] | None = None
     """the inverse of `write`"""
     json: Any = None
-    """its type in JSON, where that says more, or is another"""
+    """its type in JSON, if more specific or different"""
     sparse: bool = False
-    """whether it is left out when it is empty"""
+    """whether it is omitted when empty"""
     spread: bool = False
-    """whether the fields of what it holds stand beside the others, rather than under its name"""
+    """whether its own fields are placed beside the others, rather than under its name"""
     default: Any = None
-    """of what may be left out of a request"""
+    """for what may be omitted from a request"""
     least: float | None = None
     most: float | None = None
     """of a number, of characters, or of items"""
@@ -84,7 +84,7 @@ class Shown:
 
 
 class _NeverShown:
-    """Marks a field that stays inside."""
+    """Marks an internal field."""
 
 
 NEVER_SHOWN: Final = _NeverShown()
@@ -103,7 +103,7 @@ class Part(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """A field by which a value is created."""
+    """A field with which a value is created."""
 
     name: str
     hint: Any
@@ -112,11 +112,11 @@ class _Given(NamedTuple):
 
 
 def shown(name: str = "", partial: bool = False) -> Callable[[type[T]], type[T]]:
-    """A class whose values are shown as JSON objects, and its name in the OpenAPI document; one
-    that is `partial` there may also be given, without some of its fields.
+    """Mark a class whose values are shown as JSON objects, under a name in the OpenAPI document. A
+    `partial` class may also be sent there without some of its fields.
 
     Its annotations are read at run time. A static method `read_shown(form)` returns the fields that
-    are read in another way than by their names.
+    are not read by their names.
     """
 
     def mark(kind: type[T]) -> type[T]:
@@ -133,15 +133,15 @@ def shown_as(kind: Any) -> str | None:
 
 
 def encode(value: Any) -> dict[str, Any]:
-    """The JSON object of a value, without what is secret in it."""
+    """The JSON object of a value, without its secrets."""
     kind: Any = type(value)
     return encoder(kind)(value)
 
 
 def decode(kind: type[T], form: Form, **given: Any) -> T:
-    """The value that a server shows as `form`, but for fields that are `given`.
+    """The value that a server shows as `form`, except for the fields in `given`.
 
-    Unknown fields come from a newer server and are left out; missing ones are at their defaults.
+    Unknown fields come from a newer server and are ignored; missing ones get their defaults.
     """
     if (special := getattr(kind, "read_shown", None)) is not None:
         given = special(form) | given
@@ -152,7 +152,7 @@ def decode(kind: type[T], form: Form, **given: Any) -> T:
 
 @cache
 def parts_of(kind: Any) -> tuple[Part, ...]:
-    """What is shown of a class, fields before properties."""
+    """The shown parts of a class, fields before properties."""
     hints = {field.name: field.hint for field in _given(kind)}
     for base in reversed(kind.__mro__):
         for name, found in vars(base).items():
@@ -177,7 +177,7 @@ def _returned(found: property) -> str:
 
 
 def noted(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A type, and what is said of it."""
+    """A type, and the notes on it."""
     if get_origin(hint) is Annotated:
         bare, *notes = get_args(hint)
         return bare, tuple(note for note in notes if isinstance(note, Shown | _NeverShown))
@@ -185,7 +185,7 @@ def noted(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _merged(notes: Sequence[Shown]) -> Shown:
-    """The last word on everything."""
+    """All notes as one; later notes override earlier ones."""
     plain = Shown()
     said: dict[str, Any] = {}
     for note in notes:
@@ -195,7 +195,7 @@ def _merged(notes: Sequence[Shown]) -> Shown:
 
 
 def alternatives(hint: Any) -> tuple[Any, bool]:
-    """A type without None, and whether it was there."""
+    """A type without None, and whether None was in it."""
     if get_origin(hint) not in (Union, UnionType):
         return hint, False
     some = tuple(one for one in get_args(hint) if one is not NoneType)
@@ -204,7 +204,7 @@ def alternatives(hint: Any) -> tuple[Any, bool]:
 
 @cache
 def _given(kind: Any) -> tuple[_Given, ...]:
-    names = vars(sys.modules[kind.__module__])  # which functions in annotations use later
+    names = vars(sys.modules[kind.__module__])  # functions that annotations use later
     hints = get_type_hints(kind, names, {}, include_extras=True)
     if not is_dataclass(kind):
         defaults = getattr(kind, "_field_defaults", {})
@@ -233,7 +233,7 @@ def _constant(value: T) -> Callable[[], T]:
 
 @cache
 def encoder(kind: Any) -> Callable[[Any], dict[str, Any]]:
-    """What writes the values of a class: one expression, as dataclasses make their __init__."""
+    """Creates the encoder of a class as one expression, as dataclasses create their __init__."""
     known: dict[str, Any] = {}
     plain, last = [], []
     for number, part in enumerate(parts_of(kind)):
@@ -252,13 +252,13 @@ def encoder(kind: Any) -> Callable[[Any], dict[str, Any]]:
 
 
 def _spread_keys(part: Part) -> list[str]:
-    """The keys that are null where a spread field has no value: those of a class that is shown."""
+    """The keys that are null if a spread field has no value: those of a shown class."""
     kind = alternatives(noted(part.hint)[0])[0]
     return [inner.key for inner in parts_of(kind)] if shown_as(kind) else []
 
 
 def _written(part: Part, source: str, known: dict[str, Any], number: int) -> str:
-    """The expression for a field; `known` gets the functions that it calls."""
+    """The expression for a field; adds the functions that it calls to `known`."""
     if part.note.of is not None:
         known[f"write{number}"] = part.note.of
         return f"write{number}(value)"
@@ -273,7 +273,7 @@ def _written(part: Part, source: str, known: dict[str, Any], number: int) -> str
 
 
 def _writer(hint: Any, where: str) -> Callable[[Any], Any] | None:
-    """What makes JSON of a type; None for one that is JSON."""
+    """Converts a type to JSON; None for one that is JSON already."""
     hint, _ = noted(hint)
     origin, args = get_origin(hint), get_args(hint)
     if hint in (str, int, float, bool, Any) or origin in (Literal, dict, Mapping):
@@ -308,7 +308,7 @@ def _decoder(kind: Any, given: tuple[str, ...]) -> Callable[[Form, Form], Any]:
 
 
 def _read(part: Part, field: _Given, known: dict[str, Any], number: int) -> str:
-    """The expression for an argument; `known` gets what it uses."""
+    """The expression for an argument; adds what it uses to `known`."""
     bare, nullable = alternatives(noted(field.hint)[0])
     read = part.note.read or _reader(bare)
     found = f"form[{part.key!r}]"

@@ -1,4 +1,4 @@
-"""Who reads the log of events, as values: groups and sinks, their cursors, their dead letters."""
+"""Consumers of the event log, as values: groups and sinks, their cursors, their dead letters."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = [
 
 Kind = Literal["group", "kafka", "ping", "webhook", "alert_rules", "alert_channel"]
 SINKS: Final = ("kafka", "ping", "webhook")
-"""Kinds that people define as sinks."""
+"""Kinds that people can define as sinks."""
 MOST_PARTITIONS: Final = 256
 MOST_ATTEMPTS: Final = 1_000
 MOST_TOPICS: Final = 1_000
@@ -54,14 +54,14 @@ def _shown(options: dict[str, Any]) -> dict[str, Any]:
         return show_options(options)
     try:
         return {"channel": show_channel(load_channel(channel))}
-    except Invalid:  # it hides something already, or was kept by another version
+    except Invalid:  # already hidden, or stored by another version
         return {"channel": dict.fromkeys(channel, HIDDEN) | {"kind": channel.get("kind")}}
 
 
 @shown("ConsumerSettings")
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """Somebody who gets events: those of one key one after another, at least once."""
+    """A reader of events; it gets those of one key one after another, at least once."""
 
     namespace: Annotated[str, NEVER_SHOWN]
     name: Name
@@ -84,34 +84,34 @@ class Consumer:
 
 
 class Cursor(NamedTuple):
-    """How far a consumer has come in one partition; only who owns it under its term moves it."""
+    """A consumer's progress in one partition; only its owner, under its term, moves it."""
 
     part: int
     position: int
     term: int
     retry_at: datetime | None = None
-    """when the receiver, which took nothing, is tried again"""
+    """when a receiver that accepted nothing is retried"""
     replay_until: int = 0
-    """up to there it gets events that it had before"""
+    """up to this position it receives events again"""
 
 
 class HeldKey(NamedTuple):
-    """A key that is behind its cursor, because one of its events was not delivered."""
+    """A key that is behind its cursor because one of its events was not delivered."""
 
     part: int
     key: str
     position: int
-    """of the first event that was not delivered; later ones of the key wait behind it"""
+    """of the first undelivered event; later ones of the key wait behind it"""
     failures: int
-    """how often the receiver refused that event: after some it is a dead letter"""
+    """how often the receiver refused that event; after some attempts it becomes a dead letter"""
     tries: int
-    """how often that event was not delivered, for whatever reason"""
+    """how often that event was not delivered, for any reason"""
     retry_at: datetime
     error: str | None = None
 
 
 class Move(NamedTuple):
-    """Where a cursor goes: forward, or to rest before what could not be delivered at all."""
+    """The next place of a cursor: forward, or waiting before what could not be delivered."""
 
     part: int
     term: int
@@ -119,11 +119,11 @@ class Move(NamedTuple):
     retry_at: datetime | None = None
     error: str | None = None
     held: tuple[HeldKey, ...] = ()
-    """keys that wait by themselves from now on, or go on waiting"""
+    """keys that wait by themselves from now on, or still wait"""
     freed: tuple[str, ...] = ()
     """keys that have caught up with the cursor"""
     buried: tuple[tuple[Event, str], ...] = ()
-    """become dead letters, and why"""
+    """events that become dead letters, and why"""
 
 
 class Delivery(NamedTuple):
@@ -132,7 +132,7 @@ class Delivery(NamedTuple):
     event: Event
     part: int
     replay: bool = False
-    """whether it was delivered before, and somebody wanted it again"""
+    """whether it was delivered before, and a replay was requested"""
     letter: bool = False
     """whether it comes from the dead letters"""
 
@@ -152,14 +152,14 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How a round of deliveries went, by the ids of events; what is in none was delivered."""
+    """The result of a round of deliveries, by event id; events in no field were delivered."""
 
     rejected: dict[str, str] = field(default_factory=dict)
-    """the receiver does not take these, and why: after some attempts they are dead letters"""
+    """refused by the receiver, and why; after some attempts they are dead letters"""
     undelivered: dict[str, str] = field(default_factory=dict)
-    """the receiver could not be reached, or was busy: they wait, however long that takes"""
+    """the receiver was unreachable or busy; these wait, however long that takes"""
     untried: set[str] = field(default_factory=set)
-    """not sent, because an event of their key failed before them or the receiver seems down"""
+    """not sent, because an earlier event of their key failed or the receiver seems down"""
 
 
 @shown()
@@ -185,13 +185,13 @@ class Partition:
     part: int
     position: int
     behind: int
-    """positions from the first event that it has not got to the end of the log"""
+    """positions from the first undelivered event to the end of the log"""
     owner: Annotated[str | None, Shown("The member that reads it.")]
     held: Annotated[int, Shown("Keys waiting for another attempt.")]
-    """while the others go on"""
+    """while the others continue"""
     failures: Annotated[int, Shown("The most failed attempts of a waiting event.")]
     retry_at: datetime | None
-    """when the next of them, or the receiver, is tried again"""
+    """when the next of them, or the receiver, is retried"""
     error: str | None
     replay_until: Annotated[int, Shown("The end of the replay.")]
 
@@ -262,7 +262,7 @@ def load_types(types: object) -> tuple[str, ...] | None:
 
 
 def _topics_of(types: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The topics that types of Duebook's own belong to: all topics do not include those."""
+    """The topics of Duebook's own types, as a consumer of all topics does not get those."""
     known = {LIFECYCLE_TYPES[type_] for type_ in types if type_ in LIFECYCLE_TYPES}
     others = [type_ for type_ in types if type_ not in LIFECYCLE_TYPES]
     reserved = [type_ for type_ in others if type_.startswith(("run.", "schedule.", "flow."))]

@@ -1,5 +1,6 @@
-"""What declaring schedules does, as a value: what is created, changed field by field and removed,
-and which due times that moves. The command line, the REST API and programs show the same."""
+"""The effects of declaring schedules, as a value: what is created, changed field by field and
+removed, and which due times that moves. The command line, the REST API and programs show the
+same."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 DEFAULT_OWNER: Final = "default"
-"""Of schedules that are declared without a name for whoever declares them."""
+"""For schedules that are declared without an owner's name."""
 DeclaredAction = Literal["create", "change", "follow", "remove", "leave"]
 MOST_LISTED: Final = 10
 """Due times, or days, of each kind that are listed."""
@@ -67,8 +68,8 @@ class ControlMoves:
 @shown()
 @dataclass(frozen=True, slots=True)
 class DeclaredSchedule:
-    """What a declaration does to one schedule, with the due times that appear, disappear or move
-    within the days that were asked for; at most ten of each are listed."""
+    """What a declaration changes about one schedule, with the due times that appear, disappear or
+    move within the requested days; at most ten of each are listed."""
 
     name: Name
     action: Annotated[
@@ -101,7 +102,7 @@ class DeclaredSchedule:
 @shown()
 @dataclass(frozen=True, slots=True)
 class DeclaredCalendar:
-    """What a declaration does to one calendar; at most ten days or ranges of each kind are
+    """What a declaration changes about one calendar; at most ten days or ranges of each kind are
     listed."""
 
     name: Name
@@ -156,12 +157,12 @@ class Declaration:
 
     @property
     def following(self) -> tuple[str, ...]:
-        """Schedules of which only the days of their calendars change."""
+        """Schedules for which only the days of their calendars change."""
         return self._named("follow")
 
     @property
     def left(self) -> tuple[str, ...]:
-        """No longer declared, and still in force."""
+        """No longer declared, but still active."""
         return self._named("leave")
 
     @property
@@ -190,7 +191,7 @@ def _comparable(spec: ScheduleSpec) -> dict[str, Any]:
 
 
 def field_changes(was: ScheduleSpec | None, becomes: ScheduleSpec) -> tuple[FieldChange, ...]:
-    """As `changed_fields`, one by one; of a new definition all that it says."""
+    """Like `changed_fields`, one by one; for a new definition everything it contains."""
     if was is None:
         return tuple(FieldChange(name, None, value) for name, value in becomes.to_shown().items())
     before, after = changed_fields(was, becomes)

@@ -1,5 +1,5 @@
-"""Reads definitions from their JSON form, once for library, command line, files and REST alike;
-every wrong field is named at once."""
+"""Reads definitions from their JSON form, in one place for library, command line, files and REST;
+reports all invalid fields together."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["load_changes", "load_spec", "read_fields"]
 
 LONGEST_JITTER: Final = timedelta(days=1)
 MOST_ROLLED_A_DAY: Final = 1_440
-"""A plan looks one by one at the due times that roll."""
+"""Maximum due times a day with rolling, as a plan looks at rolling due times one by one."""
 _LONG_AGO: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _DAY, _TICK = timedelta(days=1), timedelta(microseconds=1)
 _CONTROLS: Final = [k for k, f in FIELDS.items() if f.kind.shape == "triggers" and k != "trigger"]
@@ -33,7 +33,7 @@ _CONTROLS: Final = [k for k, f in FIELDS.items() if f.kind.shape == "triggers" a
 
 
 def load_spec(form: dict[str, Any], name: str) -> ScheduleSpec:
-    """A definition from its JSON form; raises InvalidSchedule with every wrong field.
+    """A definition from its JSON form; raises InvalidSchedule with every invalid field.
 
     `name` is what H in a cron expression hashes, and what `depends_on` must not name.
     """
@@ -44,9 +44,9 @@ def load_spec(form: dict[str, Any], name: str) -> ScheduleSpec:
 
 
 def read_fields(form: dict[str, Any], name: str | None) -> tuple[dict[str, Any], dict[str, str]]:
-    """The fields of a ScheduleSpec that can be read, and what is wrong with the others, by their
-    names in the form. Without a name, an H that would hash it is wrong. Raises InvalidSchedule for
-    fields that contradict each other."""
+    """The valid fields of a ScheduleSpec, and the problems of the others, by their names in the
+    form. Without a name, an H that would hash it is a problem. Raises InvalidSchedule for fields
+    that contradict each other."""
     form = canonical(form)
     values: dict[str, Any] = {}
     alone = len(form.keys() - FIELDS.keys()) == 1
@@ -71,7 +71,7 @@ def read_fields(form: dict[str, Any], name: str | None) -> tuple[dict[str, Any],
 
 
 def _unknown(key: str, alone: bool) -> str:
-    """Of several, none names all that are known: it would be said again and again."""
+    """If there are several, none lists all known keys, to avoid repetition."""
     if key == "status":
         return "status is not a field of a definition; enabled (or active) pauses and resumes"
     if key == "tz":
@@ -92,7 +92,7 @@ def load_changes(form: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any
 
 
 def _contradictions(values: dict[str, Any], name: str | None) -> dict[str, str]:
-    """What is wrong with fields that are right by themselves."""
+    """Conflicts between fields that are valid by themselves."""
     problems: dict[str, str] = {}
     start_at, end_at = values.get("start_at"), values.get("end_at")
     if start_at and end_at and start_at > end_at:
@@ -135,7 +135,7 @@ def _contradictions(values: dict[str, Any], name: str | None) -> dict[str, str]:
 
 
 def _rolls_too_often(use: CalendarUse | None, triggers: tuple[Trigger, ...]) -> dict[str, str]:
-    """Counted in the first day on which each trigger is due."""
+    """Counted on the first day on which each trigger is due."""
     if use is None or use.roll == "skip":
         return {}
     found = (trigger.next_after(_LONG_AGO) for trigger in triggers)

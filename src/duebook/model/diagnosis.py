@@ -1,4 +1,4 @@
-"""What doctor found: one line for each check, with what to do; and what it repaired."""
+"""The findings of doctor: one line for each check, with a remedy; and what it repaired."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["CHECKED", "LEVELS", "Checkup", "Diagnosis", "Level"]
 
 Level = Literal["ok", "warning", "problem"]
 LEVELS: Final[tuple[Level, ...]] = ("ok", "warning", "problem")
-"""From the best to the worst."""
+"""From best to worst."""
 CHECKED: Final = (
     "database",
     "schema",
@@ -35,7 +35,7 @@ CHECKED: Final = (
     "transactions",
     "connections",
 )
-"""What is checked, in this order; some are only about SQLite, some only about PostgreSQL."""
+"""What is checked, in this order; some only for SQLite, some only for PostgreSQL."""
 
 
 @shown("Checkup")
@@ -69,5 +69,5 @@ class Diagnosis:
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing is a problem; there may be warnings."""
+        """Whether there are no problems; there may be warnings."""
         return self.level != "problem"

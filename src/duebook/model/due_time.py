@@ -1,4 +1,4 @@
-"""A due time with what it is for: an instant like any other to all who do not ask."""
+"""A due time with its purpose; usable like any other instant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["DueTime"]
 
 
 class DueTime(datetime):
-    """An instant at which a schedule starts something; of a flow, perhaps stops or restarts it."""
+    """An instant at which a schedule starts something; for a flow, perhaps stops or restarts it."""
 
     kind: Kind = "start"
 

@@ -1,4 +1,4 @@
-"""What nobody has made yet, as values: an edit of a schedule, and a schedule."""
+"""Previews as values: an edit of a schedule, and a new schedule, before they are saved."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Drafted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """Due times without a run that an edit's catch-up covers, but that were recorded as missed."""
+    """Due times that an edit's catch-up would cover, but that were already recorded as missed."""
 
     namespace: str
     schedule: str
     start: datetime
     end: datetime
     count: int | None = None
-    """None: more than one backfill takes"""
+    """None: more than one backfill allows"""
 
     @property
     def command(self) -> str:
@@ -61,4 +61,4 @@ class Edited(NamedTuple):
     will_be_due: Sequence[datetime]
     notes: tuple[Note, ...] = ()
     missed: Annotated[Missed | None, NEVER_SHOWN] = None
-    """what one of the notes is about; not told by a server"""
+    """details for one of the notes; not sent by a server"""

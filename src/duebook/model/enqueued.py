@@ -1,4 +1,4 @@
-"""Runs without a schedule, as they are asked for: what to execute, when, and by which policies."""
+"""Runs without a schedule, as requested: what to execute, when, and by which policies."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ __all__ = [
 
 LONGEST_KEY: Final = 200
 ENQUEUE_POLICIES: Final = {key: known for key, known in POLICIES.items() if known.enqueue}
-"""What may stand beside a task and its payload."""
+"""What may be given besides a task and its payload."""
 _COLUMNS: Final = ("queue", "priority", "max_takeovers", "expire_after")
-"""Those of which the run itself keeps what follows; the others are its options."""
+"""Fields that the run itself stores; the others are its options."""
 
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """A run to be made."""
+    """A run to be created."""
 
     task: str
     policies: ScheduleSpec
     payload: dict[str, Any] = field(default_factory=dict)
     key: str | None = None
-    """of all runs of the task in a namespace, one has it at a time"""
+    """only one run of the task in a namespace has it at a time"""
     delay: timedelta = timedelta()
     rule: KeyRule = FOREVER
-    """until when a run keeps the key, and what a call does that finds it taken"""
+    """how long a run keeps the key, and what a call does if it is taken"""
 
     @property
     def options(self) -> str | None:
@@ -54,7 +54,7 @@ class Enqueued:
 
 
 def run_options(values: Mapping[str, Any]) -> str | None:
-    """What `enqueued_spec` reads back, as JSON; None for nothing."""
+    """As JSON that `enqueued_spec` reads back; None if empty."""
     form = {
         key: POLICIES[key].to_json(value)
         for key, value in values.items()
@@ -82,7 +82,7 @@ def load_enqueued(task: str, payload: Any, key: Any, policies: Mapping[str, Any]
 
 @lru_cache(maxsize=10_000)
 def enqueued_spec(task: str, options: str | None) -> ScheduleSpec:
-    """The definition by which such a run is performed: it has no trigger."""
+    """The definition by which such a run is executed; it has no trigger."""
     form = json.loads(options) if options else {}
     return _spec(TaskTarget(task), {name: _READERS[name](name, form[name]) for name in form})
 
@@ -94,7 +94,7 @@ def _spec(target: TaskTarget, values: Mapping[str, Any]) -> ScheduleSpec:
 
 @lru_cache(maxsize=10_000)
 def step_spec(task: str | None, options: str | None) -> ScheduleSpec:
-    """As `enqueued_spec`, of a flow's step: what it executes only its flow knows."""
+    """Like `enqueued_spec`, for a flow's step; only its flow knows what it executes."""
     return enqueued_spec(_UNKNOWN if task is None else task, options)
 
 

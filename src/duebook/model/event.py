@@ -1,4 +1,4 @@
-"""Events as values: what a fact on the log is made of, and which names it may have."""
+"""Events as values: the parts of a fact in the log, and the names it may have."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 LIFECYCLE: Final = "duebook."
-"""Topics that begin so tell what happens to runs and schedules; nobody else writes to them."""
+"""Topics with this prefix report on runs and schedules; only Duebook writes to them."""
 LIFECYCLE_TYPES: Final = {
     **dict.fromkeys(
         ("run.succeeded", "run.failed", "run.cancelled", "run.partial", "run.late"),
@@ -62,12 +62,12 @@ LIFECYCLE_TYPES: Final = {
 """The types that Duebook writes itself, and their topics."""
 LONGEST_KEY: Final = 500
 MOST_DATA: Final = 1_000_000
-"""Bytes of data, as JSON."""
+"""Maximum bytes of data, as JSON."""
 LAST_POSITION: Final = 2**62
 _TOPIC: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,248}")
 _TYPE: Final = re.compile(r"[!-~]{1,200}")
 json_text: Final = json.JSONEncoder(ensure_ascii=False).encode
-"""As json.dumps, which would make such an encoder each time."""
+"""Like json.dumps, which would create such an encoder on each call."""
 Topic = Annotated[str, Shown(pattern=f"^{_TOPIC.pattern}$", example="shop.stock")]
 
 
@@ -77,7 +77,7 @@ class Event:
     """An event in the log; values with secret names are hidden in its data."""
 
     id: Id
-    """by which whoever gets it twice knows it"""
+    """recognises an event that is received twice"""
     namespace: Name
     topic: Topic
     type: str
@@ -92,11 +92,11 @@ class Event:
     """a schedule or a run"""
     version: Annotated[int | None, Shown("Its version in that history, without gaps.")] = None
     replay: Annotated[bool, NEVER_SHOWN] = False
-    """whether it was delivered before, and somebody wanted it again"""
+    """whether it was delivered before, and a replay was requested"""
 
 
 class EventPage(Listing[Event]):
-    """Events of the log, a page of them; `position`: up to there it was looked through."""
+    """A page of events of the log; it was searched up to `position`."""
 
     def __init__(
         self, events: Iterable[Event] = (), next_cursor: str | None = None, position: int = 0
@@ -107,11 +107,11 @@ class EventPage(Listing[Event]):
 
 @shown("Topic")
 class TopicUse(NamedTuple):
-    """A topic of the last 50,000 positions."""
+    """A topic in the last 50,000 positions."""
 
     topic: Topic
     events: int
-    """how many of those that were looked at"""
+    """how many of the events found there"""
     position: Annotated[int, Shown("The latest event.")]
     at: datetime
 
@@ -129,7 +129,7 @@ class Draft(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How a run ends the moment it begins: with an event, or with what kept it from being made."""
+    """How a run ends as soon as it begins: with an event, or with the error that prevented it."""
 
     run_id: str
     draft: Draft | None
@@ -137,7 +137,7 @@ class Ended(NamedTuple):
 
 
 def slot_of(key: str) -> int:
-    """Which of 2**31 slots a key falls into, the same on every node: partitions share them."""
+    """Which of 2**31 slots a key belongs to, the same on every node: partitions share them."""
     return crc32(key.encode()) & 0x7FFF_FFFF
 
 
@@ -150,7 +150,7 @@ def new_draft(
     data: object,
     meta: dict[str, Any] | None = None,
 ) -> Draft:
-    """An event of somebody's own making; raises Invalid that names the part."""
+    """A custom event; raises Invalid that names the part."""
     if isinstance(topic, str) and topic.startswith(LIFECYCLE):
         raise Invalid(
             f'topic "{shorten(topic)}" is reserved: {LIFECYCLE}… topics belong to Duebook'
@@ -217,5 +217,5 @@ def check_position(value: object, part: str = "position") -> int:
 
 
 def event_kept(event: Event) -> dict[str, Any]:
-    """An event as a JSON object with its secrets, which are for those who receive it."""
+    """An event as a JSON object with its secrets, for those who receive it."""
     return encode(replace(event, data=None)) | {"data": event.data}  # nothing is hidden in vain

@@ -18,17 +18,17 @@ _KEYS: Final = ("topic", "type", "key", "data")
 
 @dataclass(frozen=True, slots=True)
 class EventTarget:
-    """What is written to the log at a due time, each part perhaps with templates."""
+    """What is written to the log at a due time; each part may have templates."""
 
     topic: str
     type: str | None = None
-    """None: as the topic"""
+    """None: like the topic"""
     key: str | None = None
     """None: the name of the schedule"""
     data: Any = None
     """None: the payload"""
     fixed: str | None = field(init=False, repr=False, compare=False)
-    """the data as JSON; None when it is the payload, or any part is a template"""
+    """the data as JSON; None if it is the payload, or if any part is a template"""
 
     def __post_init__(self) -> None:
         text = json.dumps([self.topic, self.type, self.key, self.data], ensure_ascii=False)
@@ -37,7 +37,7 @@ class EventTarget:
         object.__setattr__(self, "fixed", fixed)
 
     def masked(self) -> EventTarget:
-        """What is secret in the data is for those who receive the event."""
+        """Secrets in the data are shown only to receivers of the event."""
         return replace(self, data=show_payload(self.data))
 
     def to_json(self) -> dict[str, Any]:

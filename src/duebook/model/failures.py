@@ -1,4 +1,4 @@
-"""Failures by schedule and cause: many runs that failed alike become one group; pure."""
+"""Failures by schedule and cause: runs that failed for the same reason form a group; pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["CauseGroup", "FailureGroup", "cause_of", "failed_at", "group_causes", "group_failures"]
 
 LONGEST: Final = 200
-"""Characters of a cause."""
+"""Maximum characters of a cause."""
 _CHANGING: Final = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8}-[0-9a-f-]{4,}|\d+", re.IGNORECASE)
 _EXIT: Final = re.compile(r"exit code \d+")
 
@@ -32,7 +32,7 @@ class FailureGroup:
 
     @property
     def key(self) -> str:
-        """What tells it from other groups."""
+        """What distinguishes it from other groups."""
         return _key(f"{self.subject}\n{self.cause}")
 
     @property
@@ -46,14 +46,14 @@ class FailureGroup:
 
 @dataclass(frozen=True, slots=True)
 class CauseGroup:
-    """What failed for the same cause, of whatever schedules."""
+    """Failures with the same cause, across schedules."""
 
     cause: str
     groups: tuple[FailureGroup, ...]
 
     @property
     def key(self) -> str:
-        """What tells it from other causes."""
+        """What distinguishes it from other causes."""
         return _key(self.cause)
 
     @property
@@ -78,8 +78,8 @@ def _key(told: str) -> str:
 
 
 def cause_of(why: str) -> str:
-    """The last line of an error, with `#` for numbers and ids, which differ from run to run; exit
-    codes stay."""
+    """The last line of an error, with `#` in place of numbers and ids, which differ from run to
+    run; exit codes are kept."""
     lines = [line.strip() for line in why.splitlines() if line.strip()]
     if not lines:
         return ""
@@ -90,8 +90,8 @@ def cause_of(why: str) -> str:
 def group_failures(
     runs: Iterable[Run], steps: Mapping[str, Run], printed: Mapping[str, str]
 ) -> list[FailureGroup]:
-    """The largest group first; `steps` are those at which runs of flows failed, by the run's id,
-    and `printed` is what runs and steps said last, by their ids."""
+    """The largest group first. `steps` has, by run id, the step at which a run of a flow failed;
+    `printed` has the last output of runs and steps, by their ids."""
     found: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         told = steps.get(run.id, run)
@@ -110,7 +110,7 @@ def group_failures(
 
 
 def group_causes(groups: Iterable[FailureGroup]) -> list[CauseGroup]:
-    """The causes for which more than one schedule, flow or task failed, the most failures first."""
+    """Causes shared by more than one schedule, flow or task, the most failures first."""
     found: dict[str, list[FailureGroup]] = {}
     for group in groups:
         found.setdefault(group.cause, []).append(group)

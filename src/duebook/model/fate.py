@@ -1,8 +1,8 @@
-"""What becomes of an attempt that is over; pure.
+"""The fate of an ended attempt; pure.
 
-It ends its run, the run is tried again, somebody else begins it again, or it goes on as a flow that
-it calls. Nodes decide by these rules; the store writes what they say, and asks them again about
-what it alone knows: that a node was lost, and that somebody asked the run to end meanwhile.
+Either the run ends, or it is retried, or another node begins it again, or it continues as a flow
+that it calls. Nodes decide by these rules. The store records the result, and applies them again for
+what only it knows: that a node was lost, or that the run was asked to end meanwhile.
 """
 
 from __future__ import annotations
@@ -35,36 +35,36 @@ __all__ = [
 
 LOST: Final = "the node that ran it was lost"
 HAND_BACK: Final = frozenset({"shutdown", "lost", "lease", "spawner"})
-"""Reasons to stop that say nothing about the work: somebody else shall begin it again."""
+"""Reasons to stop that say nothing about the work, so that another node should begin it again."""
 HAND_BACK_DELAY: Final = timedelta(seconds=1)
-"""So that work which cannot be begun here is not claimed again at once, over and over."""
+"""Keeps work that cannot be begun here from being claimed again at once, over and over."""
 AT_ONCE: Final = timedelta()
 EARLY: Final = 2
-"""How many losses before a run had begun weigh as much as one takeover."""
+"""How many losses before a run had begun count as one takeover."""
 
 
 class Ends(NamedTuple):
-    """The run ends so."""
+    """The run ends with this outcome."""
 
     outcome: Outcome
 
 
 class TriedAgain(NamedTuple):
-    """The attempt ended so, and another begins after a while."""
+    """The attempt ended with this outcome, and another begins after a while."""
 
     outcome: Outcome
     after: timedelta
 
 
 class Repeats(NamedTuple):
-    """The step ended so, and is executed again unless that was often enough."""
+    """The step ended with this outcome, and is executed again unless the limit is reached."""
 
     outcome: Outcome
     repeat: Repeat
 
 
 class Asks(NamedTuple):
-    """The step waits for a person, who is asked this."""
+    """The step waits for a person, who gets this prompt."""
 
     prompt: str
 
@@ -76,7 +76,7 @@ class HandedBack(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """The run goes on as a run of that flow."""
+    """The run continues as a run of that flow."""
 
     flow: FlowTarget
 
@@ -85,12 +85,12 @@ Fate = Ends | TriedAgain | Repeats | Asks | HandedBack | Calls
 
 
 def fate_of(outcome: Outcome | None, retry: Retry | None, failures: int, seed: str) -> Fate:
-    """Of an attempt whose node lives; `failures` counts those of attempts before it, None as an
-    outcome says that it was not begun at all."""
+    """For an attempt of a live node. `failures` counts those of earlier attempts; an outcome of
+    None means that it was not begun at all."""
     if outcome is None:
         return HandedBack(HAND_BACK_DELAY)
     if outcome.reason in HAND_BACK:
-        # what a node hands back that leaves keeps its place
+        # runs handed back by a stopping node keep their place
         return HandedBack(AT_ONCE if outcome.reason == "shutdown" else HAND_BACK_DELAY)
     if outcome.asks is not None:
         return Asks(outcome.asks)
@@ -103,7 +103,7 @@ def fate_of(outcome: Outcome | None, retry: Retry | None, failures: int, seed: s
 
 
 def fate_of_lost(losses: int, max_takeovers: int, asked_to_end: str | None) -> Ends | HandedBack:
-    """Of an attempt whose node was lost, as were those of `losses` attempts before it."""
+    """For an attempt whose node was lost, like the nodes of `losses` attempts before it."""
     if asked_to_end is not None:
         return Ends(Outcome("cancelled", asked_to_end, LOST))
     if losses < max_takeovers:
@@ -114,13 +114,14 @@ def fate_of_lost(losses: int, max_takeovers: int, asked_to_end: str | None) -> E
 def fate_of_lost_early(
     losses: int, max_takeovers: int, asked_to_end: str | None
 ) -> Ends | HandedBack:
-    """Of one that its node had buffered, as far as anybody knows, as had the nodes of `losses`
-    attempts before it. It may be why they were lost: begun, and not marked so in time."""
+    """For an attempt that its node had apparently only buffered, like the nodes of `losses`
+    attempts before it. The run may be the cause of the losses: begun, but not recorded as begun in
+    time."""
     return fate_of_lost(losses, EARLY * max_takeovers, asked_to_end)
 
 
 def when_asked_to_end(fate: Fate, asked_to_end: str | None, is_deleted: bool) -> Fate:
-    """The same after somebody asked the run to end, or deleted its schedule, while it was at it."""
+    """The fate if meanwhile the run was asked to end, or its schedule deleted."""
     if isinstance(fate, TriedAgain) and (asked_to_end is not None or is_deleted):
         return Ends(fate.outcome)
     if isinstance(fate, HandedBack) and asked_to_end is not None:

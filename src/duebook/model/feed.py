@@ -1,4 +1,4 @@
-"""Feeds as values: who may read due times as an iCal file, and nothing else."""
+"""Feeds as values: tokens that read due times as an iCal file, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the single fields of a definition; every complaint names the field and what is right."""
+"""Reads the single fields of a definition; every error names the field and what is right."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ LONGEST_TITLE: Final = 200
 LONGEST_TEXT: Final = 10_000
 _TURNING: Final = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 LONGEST: Final = timedelta(days=36_500)
-"""So that now plus or minus any length is a time that can be written."""
+"""Ensures that now plus or minus any length is a valid time."""
 EARLIEST: Final = date(1900, 1, 1)
 LATEST: Final = date(9000, 12, 31)
 
@@ -79,7 +79,7 @@ class DateRange:
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """A schedule that must have succeeded within a length of time; `wait`: how long to hope."""
+    """A schedule that must have succeeded within a length of time; `wait` is how long to wait."""
 
     schedule: str
     within: timedelta
@@ -100,7 +100,7 @@ def check_payload(key: str, value: Any) -> dict[str, Any]:
 
 
 def bounded_json(key: str, value: object, most: int) -> str:
-    """A JSON value as text of so many bytes at most; raises Invalid."""
+    """A JSON value as text of at most `most` bytes; raises Invalid."""
     try:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False)
         size = len(text.encode())
@@ -116,12 +116,12 @@ def bounded_json(key: str, value: object, most: int) -> str:
 
 
 def has_nul(text: str) -> bool:
-    """Whether a JSON text has a NUL, and not only the characters by which it writes one."""
+    """Whether a JSON text has an escaped NUL, and not just the same characters."""
     return "\\u0000" in text and _NUL.search(text) is not None
 
 
 def is_deeper(value: Any, most: int = MOST_NESTED) -> bool:
-    """Whether lists and objects are inside each other more often than that."""
+    """Whether lists and objects are nested more deeply than that."""
     inside = value.values() if isinstance(value, dict) else value
     if not isinstance(value, dict | list | tuple) or not inside:
         return False
@@ -129,7 +129,7 @@ def is_deeper(value: Any, most: int = MOST_NESTED) -> bool:
 
 
 def is_text(value: object, longest: int) -> bool:
-    """Text that any database takes: no NUL, no halves of characters."""
+    """Text that any database accepts: no NUL, no lone surrogates."""
     if not isinstance(value, str) or len(value) > longest or "\0" in value:
         return False
     return not any("\ud800" <= character <= "\udfff" for character in value)
@@ -152,7 +152,7 @@ def read_text(key: str, value: Any) -> str:
 
 
 def read_title(key: str, value: Any) -> str:
-    """One line for people, without what could steer or fool whoever shows it."""
+    """One line for people, without characters that could manipulate its display."""
     if not is_text(value, LONGEST_TITLE):
         raise Invalid(f"{key} {shorten(value)} is not a string of up to {LONGEST_TITLE} characters")
     if any(_steers(character) for character in value):
@@ -163,7 +163,7 @@ def read_title(key: str, value: Any) -> str:
 
 
 def _steers(character: str) -> bool:
-    """Whether it ends a line, moves a cursor or turns the direction of text."""
+    """Whether it ends a line, moves a cursor or changes the direction of text."""
     kind = unicodedata.category(character)
     return kind in ("Cc", "Zl", "Zp") or unicodedata.bidirectional(character) in _TURNING
 

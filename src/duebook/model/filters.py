@@ -1,7 +1,7 @@
-"""What people ask of lists: which schedules, runs and ledger entries, and in which order.
+"""Filters and orders of lists: which schedules, runs and ledger entries to return.
 
-Filters are validated once, here, for library, command line and REST alike; every wrong one is
-named at once.
+Filters are validated here once, for library, command line and REST alike; all invalid ones are
+reported together.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ MOST_LISTED: Final = 1_000_000
 
 
 class InvalidFilter(Invalid):
-    """A filter with wrong fields; `problems` maps each field to what is wrong with it."""
+    """A filter with invalid fields; `problems` maps each field to its problem."""
 
     code = "invalid_filter"
 
@@ -67,7 +67,7 @@ class InvalidFilter(Invalid):
 
 
 class SchedulesWanted(TypedDict, total=False):
-    """The filters of schedules as Python gives them to a call."""
+    """The filters of schedules as keyword arguments."""
 
     status: Status | None
     label: str | Sequence[str] | Mapping[str, str] | None
@@ -78,7 +78,7 @@ class SchedulesWanted(TypedDict, total=False):
 
 
 class RunsWanted(TypedDict, total=False):
-    """The filters of runs as Python gives them to a call."""
+    """The filters of runs as keyword arguments."""
 
     status: RunStatus | None
     origin: Origin | None
@@ -90,7 +90,7 @@ class RunsWanted(TypedDict, total=False):
 
 
 class EntriesWanted(TypedDict, total=False):
-    """The filters of a ledger as Python gives them to a call."""
+    """The filters of a ledger as keyword arguments."""
 
     reason: str | None
     since: str | datetime | None
@@ -99,17 +99,17 @@ class EntriesWanted(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleFilter:
-    """Which schedules; what is None does not matter."""
+    """Which schedules; fields that are None match all."""
 
     status: Status | None = None
     labels: tuple[tuple[str, str], ...] = ()
-    """each of them"""
+    """all of them must match"""
     text: str = ""
-    """a part of the name or of the title, in small letters"""
+    """a part of the name or title, in lower case"""
     prefix: str = ""
-    """its beginning"""
+    """the beginning of the name"""
     due_before: datetime | None = None
-    """active, and due next before that"""
+    """active, and next due before that"""
     target: str | None = None
     """what they run: task:NAME, flow:NAME, celery:NAME, or one of task, flow, celery, command,
     http, event"""
@@ -117,26 +117,26 @@ class ScheduleFilter:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What tells this filter from others."""
+        """What distinguishes this filter from others."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs; what is None does not matter."""
+    """Which runs; fields that are None match all."""
 
     schedule_id: str | None = None
     status: RunStatus | None = None
     origin: Origin | None = None
     queue: str | None = None
     flow: str | None = None
-    """those of the flow itself, and not of its steps"""
+    """runs of the flow itself, not of its steps"""
     task: str | None = None
-    """those that were enqueued for the task"""
+    """runs enqueued for the task"""
     since: datetime | None = None
-    """of a schedule: due from then on; of all: made from then on"""
+    """for one schedule: due since then; for all runs: created since then"""
     until: datetime | None = None
-    """both ends included"""
+    """both ends are included"""
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def load_sort(sort: Any) -> ScheduleSort:
 
 
 def check_page(limit: Any) -> None:
-    """Refuse what is no number of rows for a page."""
+    """Raises unless it is a valid number of rows for a page."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_LISTED:
         told = f"limit {quoted(limit)} is not a whole number from 1 to {MOST_LISTED:,}"
         raise InvalidFilter({"limit": told})

@@ -1,4 +1,4 @@
-"""What a check of the books found: a problem, or a note on what only looks odd."""
+"""A finding of the check of the database: a problem, or a note on something unusual."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Finding:
     text: str
     problem: bool = True
     schedule: str | None = None
-    """its name, in a namespace other than default as namespace/name"""
+    """its name; outside the default namespace, namespace/name"""
     due_at: datetime | None = None
     run_id: str | None = None
 
     def __str__(self) -> str:
-        """With what it is about in front."""
+        """With its subject in front."""
         due_at = f"{self.due_at:%Y-%m-%d %H:%M:%S} UTC" if self.due_at else None
         about = [self.schedule, due_at, f"run {self.run_id[:13]}" if self.run_id else None]
         known = " ".join(word for word in about if word)

@@ -1,6 +1,6 @@
 """Flows as values: a graph of steps, its handlers and when it runs; executes nothing.
 
-Texts of a flow that may have values in them are templates; the text of a Script never is one.
+Texts of a flow that may contain values are templates; the text of a Script never is.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ ParamKind = Literal["any", "text", "integer", "number", "boolean"]
 
 MOST_STEPS: Final = 1_000
 OUTPUT_SIZE: Final = 1_048_576
-"""Bytes that a step may print into its output, unless `max_output_size` says otherwise."""
+"""Bytes that a step may print into its output, unless `max_output_size` sets another limit."""
 MOST_OUTPUT_SIZE: Final = 16 * OUTPUT_SIZE
-"""The largest `max_output_size`, and all that a flow returns to the flow that calls it."""
+"""The largest `max_output_size`, and the most that a flow returns to the flow that calls it."""
 SHELLS: Final = frozenset({"sh", "ash", "bash", "dash", "ksh", "zsh"})
 CHECK: Final = "preconditions"
-"""The step that judges the conditions of the whole flow, before any other."""
+"""The step that checks the conditions of the whole flow, before any other."""
 
 
 def handler_name(event: Event) -> str:
@@ -82,11 +82,11 @@ def program_names(words: Sequence[str]) -> list[str]:
 BUILTINS: Final = {
     f"@{kind}": f"duebook.builtin_steps.{kind}" for kind in ("jq", "mail", "template")
 }
-"""What stands for a program of Duebook's own in a command, and the module that it is."""
+"""Placeholders for Duebook's own programs in a command, and their modules."""
 
 
 def builtin_program(kind: str) -> str:
-    """What stands for the program of a step that Duebook performs itself, in a process."""
+    """The placeholder for the program of a step that Duebook executes itself, in a process."""
     return f"@{kind}"
 
 
@@ -106,7 +106,7 @@ class Condition:
     expected: str | None = None
     negate: bool = False
     is_data: bool = False
-    """`expected` was filled in, and is text whatever it begins with"""
+    """`expected` was filled in, so it is plain text whatever its prefix"""
 
     def __str__(self) -> str:
         told = self.text if self.expected is None else f"{self.text} = {self.expected}"
@@ -123,16 +123,16 @@ class ContinueOn:
     output: tuple[str, ...] = ()
     """texts that a line of its output contains, or patterns after `re:`"""
     mark_success: bool = False
-    """such a failure counts as a success, without a warning"""
+    """whether such a failure counts as a success, without a warning"""
 
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A value that whoever starts a flow may give; `1`, `2`, … are given by their place."""
+    """A value that can be given when a flow starts; `1`, `2`, … are positional."""
 
     name: str
     default: Any = None
-    """JSON, whose texts are templates; None: it has to be given"""
+    """JSON whose texts are templates; None: a value is required"""
     kind: ParamKind = "any"
     choices: tuple[Any, ...] = ()
     description: str = ""
@@ -140,14 +140,14 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Text that an interpreter gets as it stands; values reach it as variables and arguments."""
+    """Text that an interpreter gets unchanged; values reach it as variables and arguments."""
 
     text: str
     interpreter: tuple[str, ...] = ("/bin/sh", "-c")
     cwd: str | None = None
     """a template"""
     values: tuple[tuple[str, str], ...] = ()
-    """variable -> template: the parts of values that the text names"""
+    """variable -> template: the parts of values that the text uses"""
 
     def __str__(self) -> str:
         return self.text
@@ -155,16 +155,16 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """Where a command runs: an image that the step gets for itself, or a container to enter.
+    """Where a command runs: an image for a new container of the step, or an existing container.
 
-    Texts are templates. One that is `shared` is started by the first step that needs it, under a
-    name of the flow's run, and removed at the end of the run.
+    Texts are templates. A `shared` container is started by the first step that needs it, named
+    after the flow's run, and removed at the end of the run.
     """
 
     image: str | None = None
     name: str | None = None
     options: tuple[str, ...] = ()
-    """of the engine when the container is created"""
+    """options of the engine when the container is created"""
     env: tuple[tuple[str, str], ...] = ()
     user: str | None = None
     cwd: str | None = None
@@ -172,7 +172,7 @@ class Container:
     volumes: tuple[str, ...] = ()
     shared: bool = False
     keeps: bool = False
-    """whether it stays when the command, or the run of the flow, has ended"""
+    """whether it is kept after the command, or the run of the flow, has ended"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,16 +205,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """The items for each of which a step calls its flow, and how many of them at once."""
+    """The items for each of which a step calls its flow, and how many of them run at once."""
 
     items: Any
-    """a list of JSON whose texts are templates, or a template of a list"""
+    """a JSON list whose texts are templates, or a template of a list"""
     limit: int = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One node of the graph: it becomes a run once those it depends on have ended well."""
+    """One node of the graph: it becomes a run once its dependencies have ended well."""
 
     name: str
     target: StepTarget
@@ -223,61 +223,61 @@ class Step:
     """a second name"""
     description: str = ""
     payload: dict[str, Any] = field(default_factory=dict)
-    """what its task gets"""
+    """what its task receives"""
     env: tuple[tuple[str, str], ...] = ()
-    """in order: a value may name those before it"""
+    """in order: a value may refer to earlier ones"""
     retry: Retry | None = None
     timeout: timedelta | None = None
     preconditions: tuple[Condition, ...] = ()
     continue_on: ContinueOn = ContinueOn()
     output: str | None = None
-    """the variable that keeps what it printed"""
+    """the variable for its printed output"""
     outputs: tuple[NamedOutput, ...] = ()
     """the values it writes to a file, by name; they are its output"""
     stdout: str | None = None
-    """a template: the file, below the working directory, that also gets what it prints"""
+    """a template: a file, below the working directory, that also receives its output"""
     stderr: str | None = None
     container: Container | None = None
     workers: tuple[tuple[str, str], ...] = ()
     """labels that a worker must have"""
     written: str = ""
-    """what it runs, as its file has it; for people"""
+    """what it runs, as written in its file; for people"""
     repeat: Repeat | None = None
     parallel: Parallel | None = None
     stop_signal: str | None = None
     """what its command gets first when it is stopped; None: SIGTERM"""
     likely_flow: str | None = None
-    """the one word that its `run` has, which in a file of Dagu 1 is the name of a flow"""
+    """the only word of its `run`, which in a Dagu 1 file is the name of a flow"""
 
 
 BY_HAND: Final = ScheduleSpec((), FlowTarget(""))
-"""What a flow has whose file says nothing about it."""
+"""The policies of a flow whose file sets none."""
 _TOLD: Final = {"catchup"} | {
     key
     for key, known in POLICIES.items()
     if known.flow and known.flow.scheduled and known.default not in (None, "", ())
 }
-"""What the form of its schedule has also where nothing else than the default holds."""
+"""Fields that the form of its schedule includes even at their defaults."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A graph of steps, as one document of a file says it."""
+    """A graph of steps, as one document of a file defines it."""
 
     name: str
     steps: tuple[Step, ...]
-    """each after those it depends on"""
+    """each after its dependencies"""
     handlers: tuple[tuple[Event, Step], ...] = ()
     params: tuple[Param, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     preconditions: tuple[Condition, ...] = ()
     policies: ScheduleSpec = BY_HAND
-    """when it starts, stops and restarts, and the fields that a flow has as every definition"""
+    """when it starts, stops and restarts, and the fields common to all definitions"""
     restart_wait: timedelta = timedelta()
     max_active_steps: int | None = None
     delay: timedelta = timedelta()
     retry: Retry | None = None
-    """of the whole run, once it failed"""
+    """of the whole run, after it failed"""
     max_output: int = OUTPUT_SIZE
     """characters that are kept of what a step prints, where it has a variable for them"""
     stop_grace: timedelta | None = None
@@ -285,14 +285,14 @@ class Flow:
     dotenv: tuple[str, ...] = ()
     """files with variables, read where a step runs; later ones win"""
     notes: tuple[str, ...] = field(default=(), compare=False)
-    """what those who wrote the file should know"""
+    """notes for the authors of the file"""
     place: str = field(default="", compare=False)
-    """the directory's name and the path of its file in it, as a revision has them"""
+    """the directory's name and the path of its file in it, as in a revision"""
     calendar_at: tuple[int, int] = field(default=(1, 1), compare=False)
-    """line and column of its `calendar`, which only the database knows to exist"""
+    """line and column of its `calendar`, as only the database knows whether that exists"""
 
     def step(self, name: str) -> Step:
-        """Any step by its name, those of handlers too; raises KeyError."""
+        """Any step by its name, including handlers; raises KeyError."""
         for step in self.all_steps():
             if step.name == name:
                 return step
@@ -324,8 +324,8 @@ class Flow:
         return bool(self.start or self.stop or self.restart)
 
     def schedule_form(self) -> dict[str, Any] | None:
-        """The definition of its schedule as JSON; None when it starts by hand only, and is neither
-        stopped nor restarted by itself."""
+        """The definition of its schedule as JSON; None if it starts only by hand, and has no times
+        to stop or restart."""
         if not self.has_times:
             return None
         own = {f.name: f.default for f in POLICIES.values() if f.flow and not f.flow.scheduled}
@@ -338,7 +338,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """The text of a flow as it once stood in a file; a run keeps the one it began with."""
+    """The text of a flow as it was in a file at some time; a run keeps the one it began with."""
 
     flow: str
     place: str
@@ -350,5 +350,5 @@ class Revision:
 
 
 def root_of(place: str) -> str:
-    """The directory of a place, by its name."""
+    """The name of a place's directory."""
     return place.partition("/")[0]

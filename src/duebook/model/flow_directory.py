@@ -1,4 +1,4 @@
-"""A directory of flows as the database knows it: which node attends it, and when it was read."""
+"""The state of a flow directory in the database: which node reads it, and when it last did."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["FlowDirectory"]
 
 @dataclass(frozen=True, slots=True)
 class FlowDirectory:
-    """Due times of its flows are decided only while it is attended."""
+    """Due times of its flows are decided only while a node reads it."""
 
     namespace: str
     name: str
     scanned_at: datetime | None
-    """when a node read its files last"""
+    """when a node last read its files"""
     node: str | None
-    """the node that attends it"""
+    """the node in charge of it"""
     is_attended: bool
-    """whether a node does, and has read its files since it took it over"""
+    """whether a node is in charge of it, and has read its files since it took over"""
     returned: tuple[str, ...] = ()
-    """flows of which the last takeover brought back an earlier revision"""
+    """flows whose earlier revision was restored by the last takeover"""
     waiting: int = 0
     """schedules with due times that wait until a node reads it"""
 
@@ -37,7 +37,7 @@ class FlowDirectory:
 
     @property
     def unread(self) -> str | None:
-        """What a person has to know while no node reads it, and what helps; None: one does."""
+        """What to tell people while no node reads it, with the remedy; None if one does."""
         if self.is_attended:
             return None
         since = " yet" if self.scanned_at is None else f" since {format_instant(self.scanned_at)}"

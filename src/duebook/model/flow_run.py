@@ -1,4 +1,4 @@
-"""Where a run of a flow stands, and what is to be done next, as values."""
+"""The state of a flow's run, and what to do next, as values."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ __all__ = [
 ]
 
 StopReason = Literal["flow_cancelled", "flow_timeout"]
-"""of a step that its flow ended, or did not begin any more"""
+"""for a step that its flow stopped or did not begin"""
 SkipReason = (
     Literal["precondition", "upstream_failed", "upstream_skipped", "init_failed"] | StopReason
 )
 MATCHED: Final = "matched"
-"""Why a step failed that printed what its `continue_on.output` looks for."""
+"""Why a step failed whose output matches its `continue_on.output`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepState:
-    """How far a step has come. One that waits for its next attempt is queued."""
+    """The state of a step. One that waits for its next attempt is queued."""
 
     status: RunState
     reason: str | None = None
     exit_code: int | None = None
     matched: bool = False
-    """whether it printed what its `continue_on.output` looks for"""
+    """whether its output matches its `continue_on.output`"""
 
     @property
     def is_active(self) -> bool:
@@ -66,17 +66,17 @@ class Apart:
 
 @dataclass(frozen=True, slots=True)
 class StepEnd:
-    """What later steps can name of one that has ended."""
+    """What later steps can refer to of one that has ended."""
 
     status: RunState
     exit_code: int | None = None
     output: Any = None
-    """text that a command printed, or JSON that a task or a flow returned; Apart: not read"""
+    """text printed by a command, or JSON returned by a task or flow; Apart: not read"""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """All that decides how a run of a flow goes on; a step without a state has not begun."""
+    """Everything that decides how a flow's run continues; a step without a state has not begun."""
 
     begun_at: datetime
     states: Mapping[str, StepState]
@@ -98,27 +98,27 @@ class FlowEnd:
     status: Literal["succeeded", "partial", "failed", "cancelled"]
     reason: str | None = None
     failed: tuple[str, ...] = ()
-    """the steps because of which it failed"""
+    """the steps that made it fail"""
     warnings: tuple[str, ...] = ()
-    """the steps that failed, and were continued over"""
+    """the failed steps after which it continued"""
 
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """What is to be done now; nothing is an answer too."""
+    """What to do now, if anything."""
 
     start: tuple[str, ...] = ()
     skip: tuple[Skip, ...] = ()
     cancel: tuple[str, ...] = ()
-    """active steps that are asked to end, for the reason below"""
+    """active steps that are asked to end, with `cancel_reason`"""
     cancel_reason: StopReason | None = None
     end: FlowEnd | None = None
     wake_at: datetime | None = None
-    """when to ask again, should nothing happen before"""
+    """when to look again, if nothing happens before"""
 
 
 class StepRow(NamedTuple):
-    """A step's run as the books have it."""
+    """A step's run as stored."""
 
     step: str
     run_id: str
@@ -126,11 +126,11 @@ class StepRow(NamedTuple):
     reason: str | None
     exit_code: int | None
     unmet: str | None = None
-    """which condition of it was not met, and how"""
+    """which of its conditions was not met, and how"""
 
 
 def step_state(status: RunStatus, reason: str | None, exit_code: int | None) -> StepState:
-    """What a run says about its step: one that was never to run is a cancelled run."""
+    """The state of a step by its run; a step that was not to run is a cancelled run."""
     state = run_state(status, reason)
     if state == "skipped":
         return StepState(state, reason)
@@ -139,7 +139,7 @@ def step_state(status: RunStatus, reason: str | None, exit_code: int | None) -> 
 
 @dataclass(frozen=True, slots=True)
 class FlowParent:
-    """A run of a flow that wants to be looked at, and those of its steps."""
+    """A run of a flow that is due for a look, with those of its steps."""
 
     run_id: str
     namespace: str
@@ -152,19 +152,19 @@ class FlowParent:
     begun_at: datetime | None
     priority: int
     caller: RunStatus | None = None
-    """how far the run has come of which it is a step"""
+    """the state of the run of the step that called it"""
     ready_at: datetime | None = None
     """when it may begin"""
     failures: int = 0
     options: str | None = None
-    """of the step that called it: retry and timeout, as JSON"""
+    """retry and timeout of the step that called it, as JSON"""
     steps: tuple[StepRow, ...] = ()
     requested_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NewStep:
-    """A step that begins, as its run is kept."""
+    """A step that begins, as its run is stored."""
 
     run_id: str
     step: str
@@ -183,23 +183,23 @@ class FlowMove:
     parent: FlowParent
     start: tuple[NewStep, ...] = ()
     skip: tuple[tuple[str, Skip], ...] = ()
-    """each with the id of the run that says so"""
+    """each with the id of the run that records it"""
     cancel: tuple[str, ...] = ()
-    """runs"""
+    """ids of runs"""
     cancel_reason: StopReason | None = None
     wake: tuple[str, ...] = ()
-    """runs of flows that it called, and that waited for it to begin or to end"""
+    """child runs of flows that waited for it to begin or end"""
     end: FlowEnd | None = None
     error: str | None = None
     output: str | None = None
     """what the flow returns, as JSON"""
     wake_at: datetime | None = None
     again_at: datetime | None = None
-    """when it is run once more, after it ended so"""
+    """when it is run again after this end"""
     forgotten: frozenset[str] | None = None
     """the steps that begin again then; None: all"""
     is_limited: bool = False
-    """whether others of the flow may have to wait for its end"""
+    """whether other runs of the flow may be waiting for its end"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,5 +217,5 @@ class StepContext:
     schedule_id: str | None
     schedule: str | None
     ends: Mapping[str, tuple[StepState, Any]]
-    """of the steps that have ended, and what each returned; Apart where that is large"""
+    """of the steps that have ended, with their outputs; Apart if large"""
     interval: Interval | None = None

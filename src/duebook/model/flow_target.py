@@ -1,4 +1,4 @@
-"""A flow as what a run executes: its name and what it gets as params; knows the JSON form."""
+"""A flow as what a run executes: its name and its params; knows the JSON form."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from duebook.model.secret import show_payload
 __all__ = ["FLOW_QUEUE", "HUMAN_QUEUE", "FlowTarget", "load_flow"]
 
 FLOW_QUEUE: Final = "@flow"
-"""Where runs of flows are: no queue can be called so, and no worker serves it."""
+"""The queue of runs of flows: no user queue can have this name, and no worker serves it."""
 HUMAN_QUEUE: Final = "@human"
-"""Where steps are that wait for a person."""
+"""The queue of steps that wait for a person."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowTarget:
-    """Another flow, with what it gets as params."""
+    """Another flow, with its params."""
 
     name: str
     params: tuple[tuple[str, Any], ...] = ()
     source: str | None = None
-    """the text of a flow that is made up for this call"""
+    """the text of a flow that exists only for this call"""
 
     def masked(self) -> FlowTarget:
-        """As it may be shown: without the values of params whose names say that they are secret."""
+        """As it may be shown: without the values of params with secret names."""
         return replace(self, params=tuple(show_payload(dict(self.params)).items()))
 
     def to_json(self) -> dict[str, Any]:

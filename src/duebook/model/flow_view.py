@@ -1,4 +1,4 @@
-"""A flow as people see it: what it does, where it comes from and how it went last."""
+"""A flow as shown to people: what it does, where it comes from and its last result."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def waiting_for(
     needs: Mapping[str, str],
     nodes: Iterable[LiveNode],
 ) -> str | None:
-    """Why no worker that lives performs a step, as a sentence about it; None when one can."""
+    """Why no live worker can run a step, as a sentence about it; None if one can."""
     told = lacking(namespace, task, needs, nodes)
     return None if told is None else f'step "{step}": {told}'
 
@@ -71,7 +71,7 @@ def waiting_for(
 def lacking(
     namespace: str, task: str | None, needs: Mapping[str, str], nodes: Iterable[LiveNode]
 ) -> str | None:
-    """What no worker that lives has and a run asks for; None when one has it."""
+    """What a run needs that no live worker offers; None if one does."""
     living = [node for node in nodes if node.works]
     if not living:
         return "no worker is running"

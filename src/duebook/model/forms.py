@@ -1,4 +1,4 @@
-"""What is shown as JSON in another way than by its fields."""
+"""JSON forms that differ from the fields of their values."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def is_completed(form: Any) -> bool:
 
 
 def definition_of(form: Mapping[str, Any]) -> dict[str, Any]:
-    """The definition in the form of a whole schedule: its name, and whether it is `enabled`, stay.
+    """The definition in the form of a whole schedule, with its name and `enabled`.
 
-    What is no such form, but a definition, stays as it is.
+    A form that is a definition already stays as it is.
     """
     if not is_whole(form):
         return dict(form)
@@ -50,6 +50,6 @@ def limits_form(queue: Queue) -> dict[str, Any]:
 
 
 def token_scope(token: AccessToken) -> dict[str, Any]:
-    """What a token may do, where and until when."""
+    """What a token may do, in which namespaces and until when."""
     form = encode(token)
     return {key: form[key] for key in ("role", "namespaces", "expires_at")}

@@ -1,4 +1,4 @@
-"""Frequencies as other schedulers write them: a unit, a number and a start, read as a trigger."""
+"""Frequencies of other schedulers: a unit, a number and a start, converted to a trigger."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MOST: Final = 1_000_000
 
 
 def frequency_fields(unit: object, number: object, start: object) -> dict[str, Any]:
-    """The fields `trigger` and `start_at` that a frequency means; raises InvalidTrigger.
+    """The fields `trigger` and `start_at` for a frequency; raises InvalidTrigger.
 
-    The first due time is `start`; those that follow are counted from it, so that none drifts.
+    The first due time is `start`; later ones are counted from it, so that none drifts.
     """
     units = (*_LENGTHS, *_RULES)
     name = unit.upper() if isinstance(unit, str) else ""

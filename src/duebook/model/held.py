@@ -1,4 +1,4 @@
-"""Missed due times that wait for an operator, and what became of a choice about them, as values."""
+"""Missed due times that wait for an operator, and the result of a decision, as values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DecisionKind = Literal["approve", "reject"]
 class HeldRange:
     """Missed due times of a schedule, from first to last, that wait for an operator.
 
-    They are those of the definition that was in use then, whatever was changed since.
+    They are those of the definition in force at that time, regardless of later changes.
     """
 
     schedule: Name

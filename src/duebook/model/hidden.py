@@ -1,4 +1,4 @@
-"""What a target hides when it is shown, and how that comes back when it is sent again; pure."""
+"""What a target hides when shown, and how it is restored when the form is sent again; pure."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def load_shown(form: object) -> Target:
 
 
 def keep_hidden(form: object, current: Target | None) -> object:
-    """The form of a target that replaces `current`: what it hides stays as it is.
+    """The form of a target that replaces `current`: hidden values are kept.
 
-    What a request hides stays only with one to the same origin, for these are its secrets.
+    Those of a request are kept only if the new one has the same origin, as they are its secrets.
     """
     known: dict[str, str] = {}
     content: Any = None
@@ -62,7 +62,7 @@ def keep_hidden(form: object, current: Target | None) -> object:
 def _filled(
     form: object, value_of: Callable[[str], str], content_of: Callable[[str, Any], Any]
 ) -> object:
-    """With another value for each that is hidden."""
+    """With another value for each hidden one."""
     if not isinstance(form, dict):
         return form
     filled = dict(form)

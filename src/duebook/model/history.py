@@ -24,13 +24,13 @@ __all__ = ["MOST_KEPT", "History", "Keeps", "NamespaceKeep", "SweptKeep", "leave
 SHORTEST_KEEP: Final = timedelta(hours=1)
 LONGEST_KEEP: Final = timedelta(days=3_650)
 MOST_KEPT: Final = 10_000
-"""Runs of a schedule that keep_last may count."""
+"""Maximum of `keep_last`, in runs of a schedule."""
 
 T = TypeVar("T")
 
 
 def read_keep(key: str, value: Any) -> timedelta:
-    """How long runs are kept; raises Invalid for less than an hour and more than ten years."""
+    """How long runs are kept; raises Invalid for less than an hour or more than ten years."""
     keep = read_length(key, value)
     if not SHORTEST_KEEP <= keep <= LONGEST_KEEP:
         raise Invalid(
@@ -41,13 +41,13 @@ def read_keep(key: str, value: Any) -> timedelta:
 
 
 class NamespaceKeep(NamedTuple):
-    """What is stored about a namespace; `*` is every one without a keep of its own."""
+    """What is stored about a namespace; `*` stands for those without their own setting."""
 
     keep: timedelta | None = None
     forgotten_until: datetime | None = None
-    """up to which due time runs may have been deleted"""
+    """the due time up to which runs may have been deleted"""
     ledger_until: datetime | None = None
-    """as above, of entries of the ledger; only `*` has it"""
+    """the same for entries of the ledger; only `*` has it"""
 
 
 class SweptKeep(NamedTuple):
@@ -64,7 +64,7 @@ class Keeps:
 
     namespaces: Mapping[str, NamespaceKeep] = field(default_factory=dict)
     longest_of_schedules: timedelta = timedelta()
-    """the longest keep that a schedule has"""
+    """the longest retention set by a schedule"""
 
     def own(self, namespace: str) -> NamespaceKeep:
         return self.namespaces.get(namespace, NamespaceKeep())
@@ -74,17 +74,17 @@ class Keeps:
         return self.own(EVERYWHERE).keep or RETENTION
 
     def of(self, namespace: str) -> timedelta:
-        """How long a namespace keeps runs of schedules that do not say it themselves."""
+        """How long a namespace keeps runs of schedules without their own setting."""
         return self.own(namespace).keep or self.default
 
     @property
     def longest(self) -> timedelta:
-        """After that nothing is left of any run; events and the ledger are kept for it."""
+        """The longest time any run is kept; events and the ledger are kept as long."""
         own = (known.keep for known in self.namespaces.values() if known.keep is not None)
         return max([self.default, self.longest_of_schedules, *own])
 
     def swept(self) -> list[SweptKeep]:
-        """Every namespace once; those that keep equally long together, the default first."""
+        """Every namespace once; those with equal retention together, the default first."""
         own: dict[timedelta, list[str]] = defaultdict(list)
         for namespace, known in sorted(self.namespaces.items()):
             if namespace != EVERYWHERE and known.keep is not None:
@@ -100,7 +100,7 @@ class Keeps:
         keep_last: int | None = None,
         forgotten_until: datetime | None = None,
     ) -> History:
-        """Of a schedule in a namespace, with what is stored about it."""
+        """For a schedule in a namespace, with what is stored about it."""
         own, default = self.own(namespace), self.own(EVERYWHERE)
         marks = [forgotten_until, default.ledger_until]
         if keep is None:
@@ -113,15 +113,15 @@ class Keeps:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What is left of a schedule's past."""
+    """What remains of a schedule's past."""
 
     keep: timedelta = RETENTION
     keep_last: int | None = None
     forgotten_until: datetime | None = None
-    """up to which due time its runs and entries may have been deleted"""
+    """the due time up to which its runs and entries may have been deleted"""
 
     def since(self, now: datetime) -> datetime:
-        """From there on every due time that was decided has its run or its entry."""
+        """Since then, every decided due time still has its run or its entry."""
         horizon = now - self.keep
         return horizon if self.forgotten_until is None else max(horizon, self.forgotten_until)
 
@@ -136,9 +136,9 @@ def leaves(
     keep_last: int | None,
     remembered: datetime,
 ) -> set[T]:
-    """What retention leaves of the ended runs of a schedule, each with its end and whether it
-    succeeded: those that ended at `before` or later, of these the newest `keep_last`, and the
-    newest success since `remembered`, for whoever depends on it."""
+    """What retention keeps of a schedule's ended runs, each with its end and whether it succeeded:
+    those that ended at or after `before`, of these the newest `keep_last`, and the newest success
+    since `remembered`, for schedules that depend on it."""
     newest = sorted(ends, key=lambda run: run[0], reverse=True)
     kept = {id_ for at, id_, _ in newest[:keep_last] if at >= before}
     success = next(((at, id_) for at, id_, succeeded in newest if succeeded), None)

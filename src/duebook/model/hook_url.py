@@ -1,5 +1,5 @@
-"""URLs that are secrets themselves, such as those of hooks and pings: of them only scheme and host
-are shown."""
+"""URLs that are themselves secret, such as those of hooks and pings; only their scheme and host are
+shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from duebook.model.secret import HIDDEN
 __all__ = ["check_hook_url", "secret_pieces", "show_url"]
 
 SHORTEST_SECRET: Final = 6
-"""Characters of a part of a URL that is hidden in what a receiver answers."""
+"""Minimum characters of a part of a URL to be hidden in responses of a receiver."""
 
 
 def check_hook_url(part: str, value: object) -> str:
@@ -56,6 +56,6 @@ def show_url(url: str) -> str:
 
 
 def secret_pieces(text: str) -> set[str]:
-    """What must not be repeated of the secret part of a URL: all of it, and its longer pieces."""
+    """Parts that must not be repeated: the whole secret part of the URL, and its longer pieces."""
     pieces = {text, *re.split(r"[/?&=#@:]", text)}
     return {piece for piece in pieces if len(piece) >= SHORTEST_SECRET}

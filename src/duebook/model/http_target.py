@@ -1,4 +1,4 @@
-"""An HTTP request as a target: the value, its JSON form, and what of it may be shown."""
+"""An HTTP request as a target: the value, its JSON form, and its form without secrets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _PUBLIC: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class HttpTarget:
-    """A request and the statuses that mean success; `json` or `body` is what it sends."""
+    """A request and the statuses that mean success; `json` or `body` is its content."""
 
     url: str
     method: str = "GET"
@@ -59,8 +59,8 @@ class HttpTarget:
         return status in self.expect or f"{status // 100}xx" in self.expect
 
     def masked(self) -> HttpTarget:
-        """As it may be shown: without the values of headers that may be secret, and of JSON, a form
-        or the query of the URL whose names say so."""
+        """As it may be shown: without the values of headers that may be secret, and without those
+        of JSON, form and query fields with secret names."""
         return replace(
             self,
             url=show_text(self.url),
@@ -91,12 +91,12 @@ def _shown_header(name: str, value: str) -> str:
 
 
 def is_public_header(name: str) -> bool:
-    """Whether its value is never a secret; all others are hidden wherever they would be shown."""
+    """Whether its value is never secret; all other headers are always shown without values."""
     return name.lower() in _PUBLIC
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port of a URL, which may have templates; empty when it has none."""
+    """Scheme, host and port of a URL, which may have templates; empty if it has none."""
     scheme = _SCHEME.match(url)
     if scheme is None:
         return ""
@@ -107,7 +107,7 @@ def origin_of(url: str) -> str:
             return url[: found.start()]
         end = -1 if tag in endless else url.find(_TAG_ENDS[tag], found.end())
         if end < 0:
-            endless.add(tag)  # it has no end later on, either
+            endless.add(tag)  # nor will it find one later
         place = found.start() + 1 if end < 0 else end + 2
     return url
 

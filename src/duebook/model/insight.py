@@ -1,4 +1,4 @@
-"""What people see at a glance, as values: marks of runs, the load of hours, what is going on."""
+"""Values for an overview: marks of runs, the load of hours, current activity."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class RunMark:
-    """All of a run that a chart shows."""
+    """Everything of a run that a chart shows."""
 
     id: str
     status: RunStatus
     origin: Origin
     attempt: int
     version: int | None
-    """of the definition that made it"""
+    """the version of the definition that created it"""
     at: datetime
-    """when it was due; without a due time, when it was made"""
+    """when it was due; without a due time, when it was created"""
     due_at: datetime | None
     started_at: datetime | None
     finished_at: datetime | None
     planned_at: datetime | None = None
-    """when its jitter let it begin, where that was asked for"""
+    """when its jitter let it begin, if requested"""
 
     @property
     def took(self) -> timedelta | None:
@@ -60,31 +60,31 @@ class RunMark:
 
 @dataclass(frozen=True, slots=True)
 class HourLoad:
-    """The runs that ended in an hour, or those that will be due in it."""
+    """The runs that ended in an hour, or that will be due in it."""
 
     hour: datetime
     runs: int
     failed: int
     busy: timedelta
-    """the time that they took together, or may take"""
+    """their total duration, actual or expected"""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """An active schedule, as far as its due times to come matter."""
+    """An active schedule, as far as its upcoming due times matter."""
 
     id: str
     name: str
     spec: ScheduleSpec
     exceptions: tuple[DueException, ...] = ()
-    """due times to come that were skipped or moved"""
+    """upcoming due times that were skipped or moved"""
     windows: tuple[WindowSpan, ...] = ()
     """maintenance windows that pause it"""
 
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """A due time to come."""
+    """An upcoming due time."""
 
     at: datetime
     schedule: str
@@ -93,12 +93,12 @@ class Coming:
 
 @dataclass(frozen=True, slots=True)
 class Staff:
-    """What the live nodes do for a namespace, without telling who they are; any of them plans."""
+    """What the live nodes do for a namespace, without identifying them; any of them plans."""
 
     lives: bool
     plans: bool
     queues: frozenset[str]
-    """that they serve for the namespace"""
+    """those that they serve for the namespace"""
 
     @staticmethod
     def of(nodes: Sequence[LiveNode], namespace: str) -> Staff:
@@ -111,37 +111,37 @@ class Staff:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What goes on in a namespace."""
+    """The current activity in a namespace."""
 
     now: datetime
     schedules: int
     running: Sequence[Run]
     coming: Sequence[Coming]
     coming_until: datetime
-    """up to when `coming` is all there is"""
+    """up to when `coming` is complete"""
     failed: Sequence[Run]
     failed_steps: Mapping[str, Run]
-    """of those that are runs of flows, the step at which they failed, by their id"""
+    """for runs of flows, the step at which they failed, by run id"""
     failed_count: int
     late: Sequence[Run]
     zones: Mapping[str, str]
-    """the zones in which runs that failed or were late were due, by their id"""
+    """the zones in which failed or late runs were due, by run id"""
     problems: Sequence[Schedule]
     broken: Sequence[str]
-    """files of flows with which something is wrong"""
+    """flow files with problems"""
     stranded: Sequence[StrandedTask]
     unserved: str | None
-    """that no live worker serves the namespace"""
+    """why the namespace has no live worker, if so"""
     staff: Staff
     nodes: Sequence[LiveNode]
-    """those that the viewer sees"""
+    """those that the viewer can see"""
     queues: Sequence[QueueLoad]
     held: Sequence[HeldRange] = ()
     """missed due times that wait for an operator"""
     windows: Sequence[MaintenanceWindow] = ()
-    """maintenance windows that are open, or start soon"""
+    """maintenance windows that are open or start soon"""
     alerts: int = 0
-    """problems that alert rules have found, and that are not over"""
+    """unresolved problems found by alert rules"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,16 +157,16 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class CalendarInsight:
-    """A calendar with those who use it."""
+    """A calendar with its users."""
 
     now: datetime
     calendar: Calendar
     users: int
-    """schedules that use it"""
+    """number of schedules that use it"""
     schedules: Sequence[Schedule]
     """the first of them"""
     calendars: Sequence[str]
-    """others that refer to it"""
+    """other calendars that refer to it"""
     versions: Sequence[Calendar]
     """the newest first"""
 
@@ -176,8 +176,8 @@ TELLING: Final = ("failed", "running")
 
 
 def fold_steps(runs: Sequence[Run]) -> tuple[list[Run], dict[str, Run]]:
-    """Runs without the steps of flows that are among them; of each flow the first step that
-    stands as it does, such as the one at which it failed, and none that began again since."""
+    """Runs without those steps whose flow is among them; and for each such flow its first step with
+    the same status, such as the one at which it failed, unless that has begun again since."""
     flows = {run.id: run.status for run in runs if run.flow and run.parent_run_id is None}
     kept = [run for run in runs if run.parent_run_id not in flows]
     steps: dict[str, Run] = {}

@@ -1,4 +1,4 @@
-"""What is wrong with a definition, field by field."""
+"""The problems of a definition, field by field."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["InvalidSchedule"]
 
 
 class InvalidSchedule(Invalid):
-    """A definition with wrong fields; `problems` maps each field to what is wrong with it."""
+    """A definition with invalid fields; `problems` maps each field to its problem."""
 
     code = "invalid_schedule"
 

@@ -1,7 +1,7 @@
-"""The settings of Kafka that a sink may have: an allow-list, with what may be shown of them.
+"""The settings of Kafka that a sink may have: an allow-list, and which of them are secret.
 
-Left out are those that run a program or library, read files where relays are, write to their log,
-or undo what Duebook promises.
+Settings are left out if they run a program or library, read files where relays are, write to their
+log, or undo what Duebook promises.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 TIMEOUT: Final = "message.timeout.ms"
 TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a setting
 LONGEST: Final = 100_000
-"""Characters: certificates are long."""
+"""Maximum characters, as certificates are long."""
 MOST: Final = 100
 LONGEST_TIMEOUT: Final = 3_600_000
 _SECRET: Final = frozenset(
@@ -40,7 +40,7 @@ _HOW: Final = frozenset(
     | {"enable.ssl.certificate.verification", "ssl.endpoint.identification.algorithm"}
     | {"ssl.cipher.suites"}
 )
-"""Who gets the secrets, and how well they are kept on the way there."""
+"""Settings that decide who gets the secrets, and how well they are protected on the way."""
 _IDENTITY: Final = frozenset(
     {"sasl.username", "ssl.certificate.pem", "sasl.oauthbearer.client.id"}
     | {"sasl.oauthbearer.method", "sasl.oauthbearer.scope", "sasl.oauthbearer.extensions"}
@@ -73,11 +73,11 @@ _CHOICES: Final = {
     "security.protocol": ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"),
     "sasl.oauthbearer.method": ("oidc",),
 }
-"""GSSAPI is left out: it runs kinit, with the values of settings in the text of a shell."""
+"""GSSAPI is left out: it runs kinit, with the values of settings in a shell command."""
 
 
 def check_settings(value: object) -> dict[str, str]:
-    """Settings as they are kept; raises Invalid that names one and says what is right."""
+    """Settings as they are stored; raises Invalid that names one and what is right."""
     if not isinstance(value, dict) or len(value) > MOST:
         raise Invalid(f"sink config {shorten(value)} is not an object of up to {MOST} settings")
     for name, item in value.items():
@@ -97,7 +97,7 @@ def _mechanism(settings: Mapping[Any, Any]) -> str:
 
 
 def asks_for_tokens(settings: Mapping[Any, Any]) -> bool:
-    """Whether brokers want a token of the token endpoint."""
+    """Whether brokers require a token from the token endpoint."""
     return TOKEN_URL in settings and _mechanism(settings) == "OAUTHBEARER"
 
 
@@ -169,7 +169,7 @@ def _word(value: object) -> str:
 
 
 def show_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Without what is secret; certificates are not shown either, for they are long."""
+    """Without secrets, and without certificates, which are long."""
     hidden = {name for name in settings if name not in ALLOWED - _SECRET or name.endswith(".pem")}
     return {name: HIDDEN if name in hidden else text for name, text in settings.items()}
 
@@ -177,7 +177,7 @@ def show_settings(settings: Mapping[str, str]) -> dict[str, str]:
 def kept_settings(
     given: Mapping[Any, Any], servers: object, former: Mapping[str, Any]
 ) -> dict[Any, Any]:
-    """New settings, with what `***` hides of the former ones, if all endpoints stay as they are."""
+    """New settings, with `***` replaced by the former values if all endpoints stay the same."""
     known: Mapping[str, str] = former.get("config") or {}
     kept = {
         name: known.get(name, value) if value == HIDDEN else value for name, value in given.items()
@@ -187,7 +187,7 @@ def kept_settings(
 
 
 def endpoints_of(servers: object, settings: Mapping[Any, Any]) -> tuple[Any, ...]:
-    """Where secrets are sent, and how: what must be unchanged for a hidden one to stay."""
+    """Where secrets are sent, and how; hidden values are kept only if this is unchanged."""
     how = {str(name): _word(settings[name]) for name in settings if name in _HOW}
     if "sasl.mechanism" in how:
         how["sasl.mechanisms"] = how.pop("sasl.mechanism")

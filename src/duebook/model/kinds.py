@@ -1,5 +1,5 @@
-"""What the fields of a definition hold. A kind says how a value is read from JSON, and what a
-surface has to know to ask for one; each surface maps kinds, never single fields."""
+"""The kinds of values in fields of a definition. A kind reads a value from JSON, and has what a
+form or command needs to ask for one; these handle kinds, never single fields."""
 
 from __future__ import annotations
 
@@ -75,23 +75,23 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class InFlow:
-    """How a flow file says a field."""
+    """How a flow file writes a field."""
 
     means: str
-    """what it means there, for the table of keys"""
+    """its meaning there, for the table of keys"""
     key: str | None = None
-    """its key there, where that is another"""
+    """its key there, if different"""
     scheduled: bool = True
     """whether the flow's schedule has it as well"""
     words: Mapping[str, str] | None = None
-    """of a choice: the word there -> the value"""
+    """for a choice: the word there -> the value"""
     unlimited: int | None = None
     """the number that means None"""
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What is said of a field once, beside its type and its default in `ScheduleSpec`."""
+    """The declaration of a field, besides its type and default in `ScheduleSpec`."""
 
     kind: Kind
     help: str
@@ -99,20 +99,20 @@ class Declared:
     example: Any = None
     """as JSON"""
     key: str | None = None
-    """its name in JSON, where that is another"""
+    """its name in JSON, if different"""
     since: str = "0.1"
     """the first version that has it"""
     flow: InFlow | None = None
-    """None: a flow file cannot say it"""
+    """None: not allowed in a flow file"""
     enqueue: bool = False
-    """whether `enqueue` takes it, for a run without a schedule"""
+    """whether `enqueue` accepts it, for a run without a schedule"""
     of_steps: str | None = None
-    """it means nothing for a flow, whose steps have it: what to do instead"""
+    """it has no effect for a flow, as its steps have it: what to do instead"""
 
 
 @dataclass(frozen=True, slots=True)
 class DefinitionField:
-    """A field of a definition: what is declared of it, with its names and its default."""
+    """A field of a definition: its declaration, names and default."""
 
     key: str
     """its name in JSON and in messages"""
@@ -123,7 +123,7 @@ class DefinitionField:
     example: Any
     since: str
     default: Any
-    """None also where a value must be given"""
+    """None also if a value is required"""
     flow: InFlow | None = None
     enqueue: bool = False
     of_steps: str | None = None

@@ -1,7 +1,7 @@
-"""Lists a page at a time: a Listing, and the cursor that says where the next page begins.
+"""Lists in pages: a Listing, and the cursor at which the next page begins.
 
-A cursor is sealed: the place of the last row, which may be a row of another namespace, and a
-fingerprint of what was asked for. Nobody without the key of the database can read or make one.
+A cursor is sealed: it holds the position of the last row, which may be in another namespace, and a
+fingerprint of the query. It cannot be read or created without the key of the database.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["BadCursor", "Found", "Listing", "PagePosition", "read_cursor", "writ
 
 T = TypeVar("T")
 PagePosition = tuple[str | int, ...]
-"""A place in an order: what the rows are ordered by, instants as microseconds since 1970."""
+"""A position in an order: the values it sorts by, with instants as microseconds since 1970."""
 
 LONGEST: Final = 1_000
 NUMBERS: Final = range(-62_135_596_800_000_000, 253_402_214_400_000_001)
@@ -30,15 +30,15 @@ _PLAIN: Final = re.compile(r"[a-z0-9._-]{0,128}")
 
 
 class BadCursor(Invalid):
-    """A cursor that this list did not give."""
+    """A cursor that did not come from this list."""
 
     code = "bad_cursor"
 
 
 class Found(NamedTuple, Generic[T]):
-    """What a store found of a list, and after which place there may be more; None: these are all.
+    """The rows a store found, and the position after which there may be more; None: these are all.
 
-    It may be fewer than were asked for, even none: a request looks at a bounded number of rows.
+    There may be fewer than requested, or none: a request looks at a bounded number of rows.
     """
 
     rows: Sequence[T]
@@ -57,17 +57,17 @@ class Listing(list[T]):
 
 
 def write_cursor(key: bytes, asked: Any, last: PagePosition | None) -> str | None:
-    """The cursor of a page whose last place is `last`; `asked` is what the list was asked for."""
+    """The cursor of a page that ends at `last`; `asked` is the query of the list."""
     if last is None:
         return None
     return seal(key, json.dumps([_fingerprint(asked), *last], separators=(",", ":")))
 
 
 def read_cursor(key: bytes, asked: Any, cursor: str | None, *shapes: str) -> PagePosition | None:
-    """The place that a cursor means; None for none.
+    """The position of a cursor; None without one.
 
-    A shape says of each value of a place whether it is text (s) or a number (i). Raises BadCursor
-    for one that was not given for the same question.
+    A shape has, for each value of a position, s for text or i for a number. Raises BadCursor for a
+    cursor of a different query.
     """
     if cursor is None:
         return None

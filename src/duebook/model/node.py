@@ -1,4 +1,4 @@
-"""Nodes that live, as values: what they do, how long their lease lasts, how their clock goes."""
+"""Live nodes as values: what they do, how long their lease lasts, how accurate their clock is."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ class LiveNode:
         return "worker" in self.roles and self.draining_at is None
 
     def seen_by(self, of: Serving) -> LiveNode:
-        """As those see it who may only look at some namespaces: of a node that serves others too,
-        nobody can tell which tasks and queues are of these."""
+        """As shown to someone who can see only some namespaces: which tasks and queues of a node
+        belong to these is unknown if it serves others too."""
         offered = {name: names for name, names in self.secrets.items() if name in of}
         unserved = {name: sinks for name, sinks in self.unserved.items() if name in of}
         served = self.namespaces.seen_by(of)
@@ -93,7 +93,7 @@ class LiveNode:
 
 
 def why_unserved(nodes: Iterable[LiveNode], namespace: str, sink: str) -> str | None:
-    """Why none of the live relays can serve a sink or channel; None: one can, or none lives."""
+    """Why no live relay can serve a sink or channel; None if one can, or if none is live."""
     relays = [node for node in nodes if "relay" in node.roles]
     reasons = [node.unserved.get(namespace, {}).get(sink) for node in relays]
     return None if None in reasons else next(iter(reasons), None)

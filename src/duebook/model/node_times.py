@@ -1,5 +1,5 @@
-"""How long a node's lease lasts and how long it waits for its runs when it stops, as people give
-both: read and bounded in one place."""
+"""A node's lease and how long it waits for its runs when it stops: the inputs are parsed and
+bounded here."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LEASE: Final = timedelta(seconds=30)
 well below it."""
 LONGEST_LEASE: Final = timedelta(minutes=10)
 LONGEST_PULSE: Final = timedelta(seconds=10)
-"""Between two renewals: a third of the shortest lease. A longer lease changes nothing about how
-soon a node notices what it was not told."""
+"""Longest time between two renewals: a third of the shortest lease. A longer lease does not delay
+when a node notices what it missed."""
 STOP_WITHIN: Final = timedelta(seconds=10)
 LONGEST_STOP: Final = timedelta(days=1)
 
 
 def read_lease(given: str | timedelta) -> timedelta:
-    """Raises Invalid for what is not a duration from 30s to 10m."""
+    """Raises Invalid unless it is a duration from 30s to 10m."""
     lease = _read("lease", given)
     if not LEASE <= lease <= LONGEST_LEASE:
         raise Invalid(
@@ -34,7 +34,7 @@ def read_lease(given: str | timedelta) -> timedelta:
 
 
 def read_stop_within(given: str | timedelta) -> timedelta:
-    """Raises Invalid for what is not a duration of up to a day."""
+    """Raises Invalid unless it is a duration of up to a day."""
     wait = _read("stop_within", given)
     if not timedelta() <= wait <= LONGEST_STOP:
         raise Invalid(

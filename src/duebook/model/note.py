@@ -1,4 +1,4 @@
-"""What somebody is told beside an answer, as a value."""
+"""A note that accompanies a result, as a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pings as definitions: which URL hears how the runs of which schedule end.
+"""Pings as definitions: the URLs that are called when runs of a schedule end.
 
 A service such as Healthchecks expects a request after each success, one to the same URL with /fail
 after a failure, and alerts people when neither comes in time.
@@ -20,7 +20,7 @@ MOST_URLS: Final = 1_000
 
 
 def with_ping(urls: dict[str, str], schedule: str, url: object) -> dict[str, str]:
-    """The URLs by schedule, with another one; raises Invalid and Conflict."""
+    """The URLs by schedule, with one more; raises Invalid and Conflict."""
     changed = urls | {schedule: check_hook_url("ping url", url)}
     if len(changed) > MOST_URLS:
         raise Conflict(f"a namespace can have pings for at most {MOST_URLS:,} schedules")
@@ -28,7 +28,7 @@ def with_ping(urls: dict[str, str], schedule: str, url: object) -> dict[str, str
 
 
 def load_urls(value: Any) -> dict[str, str]:
-    """As they were stored; raises Invalid."""
+    """From their stored form; raises Invalid."""
     return {name: check_hook_url("ping url", url) for name, url in value.items()}
 
 

@@ -1,7 +1,7 @@
-"""What the planner may know and what it answers: Snapshot in, Plan out.
+"""The input and output of the planner: Snapshot in, Plan out.
 
-They are values, and nobody changes them. Those that every tick makes by the thousand are not
-frozen all the same: that would make them four times as slow to make.
+These values are never modified. Those that every tick creates by the thousand are not frozen,
+though, as that would make them four times as slow to create.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Kind = Literal["start", "stop", "restart"]
 DueKind = Annotated[Kind, Shown("What the due time is for; stop and restart are those of flows.")]
 CONTROLS: Final[tuple[Control, ...]] = ("stop", "restart")
 KINDS: Final[tuple[Kind, ...]] = ("start", *CONTROLS)
-"""What due times are for; those of schedules that start no flow all start something."""
+"""The purposes of due times; those of schedules that start no flow all start something."""
 
 
 class Reason(StrEnum):
@@ -111,16 +111,16 @@ class Reason(StrEnum):
 
 
 class Lane(IntEnum):
-    """Which of a schedule's runs go first; the lower lane does. The numbers are stored."""
+    """The order of a schedule's runs; lower lanes go first. The numbers are stored."""
 
     OWN = 0
     """a due time of the schedule itself"""
     EXTRA = 1
-    """work beside those: manual, opened again by a person, or a backfill that has begun"""
+    """other work: manual runs, runs retried by a person, or a backfill that has begun"""
     BACKFILL = 2
-    """a backfill that has not begun: it gives way to everything else"""
+    """a backfill that has not begun, and gives way to everything else"""
     BESIDE = 3
-    """a backfill that runs beside everything else, as many at once as its limit allows"""
+    """a backfill that runs in parallel with everything else, up to its limit"""
 
 
 LANES: Final[dict[str, Lane]] = {
@@ -129,7 +129,7 @@ LANES: Final[dict[str, Lane]] = {
     "manual": Lane.EXTRA,
     "backfill": Lane.BACKFILL,
 }
-"""Where runs of a schedule begin, by origin."""
+"""The lane of a new run, by origin."""
 
 
 @dataclass(slots=True)
@@ -146,18 +146,18 @@ class ActiveRun:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """How far manual and backfill work has put back a schedule's own due times.
+    """By how much manual and backfill work has put back a schedule's own due times.
 
-    They are judged as they would have been without that work, so they have a time of their own:
-    it stands still at `held_at` while such work keeps one waiting, and runs `lag` behind the
-    clock afterwards, until the schedule has been idle long enough to make up for it.
+    They are judged as they would have been without that work, so they have their own time: it
+    stands still at `held_at` while such work keeps one waiting, and runs `lag` behind the clock
+    afterwards, until the schedule has been idle long enough to make up for it.
     """
 
     held_at: datetime | None = None
     lag: timedelta = timedelta()
 
     def own_time(self, now: datetime) -> datetime:
-        """What the time is for the schedule's own due times."""
+        """The current time for the schedule's own due times."""
         return now - self.lag if self.held_at is None else self.held_at
 
 
@@ -174,9 +174,9 @@ class Upstream:
 class DueException:
     """A future due time that was skipped or moved.
 
-    `skip` and `moved_away` take a due time of the trigger out; `moved_here` puts one in. `done`
-    is one that an edit decided while earlier ones still waited. Each is used up by the plan that
-    passes its due time.
+    `skip` and `moved_away` remove a due time of the trigger; `moved_here` adds one. `done` is one
+    that an edit decided while earlier ones still waited. Each is used up by the plan that passes
+    its due time.
     """
 
     due_at: datetime
@@ -193,8 +193,8 @@ class DueException:
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """What a definition was left by the one before it: up to where that counted, and the last due
-    time of its triggers by then, whatever became of it."""
+    """What a definition inherits from the previous one: when that ended, and the last due time of
+    its triggers until then, with any outcome."""
 
     at: datetime
     last_due_at: datetime | None
@@ -202,12 +202,12 @@ class Handover:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A piece of time that a plan has seen, up to and including `until`; it begins where the one
-    before it ends, the first at the watermark.
+    """A piece of time that a plan has seen, up to and including `until`; it begins where the
+    previous one ends, the first at the watermark.
 
-    Whether a due time is live or missed is fixed by the first plan that sees it, at `seen_at`.
-    The due times of a `done` stretch are decided, though earlier ones still wait. A `paused` one
-    was resumed by a node that could not read the definition: `on_resume` is still to decide.
+    Whether a due time is live or missed is fixed by the first plan that sees it, at `seen_at`. The
+    due times of a `done` stretch are decided, though earlier ones still wait. A `paused` one was
+    resumed by a node that could not read the definition: `on_resume` is still to decide.
     """
 
     until: datetime
@@ -217,17 +217,17 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Unattended:
-    """The directory of a flow whose files no node reads, so that nobody knows what they say."""
+    """The directory of a flow that no node reads, so that the current files are unknown."""
 
     directory: str
     since: datetime | None
-    """when a node read them last; None: never"""
+    """when a node last read them; None: never"""
     is_changing: bool = False
-    """whether a node takes it over, or changes its flows, just now"""
+    """whether a node is just taking it over, or changing its flows"""
 
 
 class WindowSpan(NamedTuple):
-    """A maintenance window that pauses the schedule, from `start` up to but without `end`."""
+    """A maintenance window that pauses the schedule, from `start` until before `end`."""
 
     name: str
     start: datetime
@@ -240,7 +240,7 @@ class WindowSpan(NamedTuple):
 
 
 class ShadowSpan(NamedTuple):
-    """Due times from `start` up to but without `end` (None: open) are recorded instead of run."""
+    """Due times from `start` until before `end` (None: open) are recorded instead of run."""
 
     start: datetime
     end: datetime | None
@@ -250,7 +250,7 @@ class ShadowSpan(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """Where a schedule belongs, and who made it."""
+    """Where a schedule belongs, and who created it."""
 
     namespace: str = "default"
     user: str = ""
@@ -261,7 +261,7 @@ NOBODY: Final = Owner()
 
 @dataclass(slots=True)
 class Snapshot:
-    """One schedule as it stands, with the facts its policies need."""
+    """The current state of one schedule, with the facts its policies need."""
 
     schedule_id: str
     name: str
@@ -269,10 +269,10 @@ class Snapshot:
     spec: ScheduleSpec
     status: Status
     watermark: datetime | None
-    """every due time up to it is decided; None counts as new"""
+    """every due time up to it is decided; None for a new schedule"""
     active: tuple[ActiveRun, ...] = ()
-    """the one that counts: a running one, else the first by lane and age; all of them, except for
-    backfills that have not begun, where due times cancel runs"""
+    """the one that counts: a running one, else the first by lane and age; where due times cancel
+    runs, all of them except backfills that have not begun"""
     exceptions: tuple[DueException, ...] = ()
     seen: tuple[Stretch, ...] = ()
     """what plans have seen beyond the watermark and left waiting"""
@@ -285,14 +285,14 @@ class Snapshot:
     delay: Delay | None = None
     """None: its due times are on time"""
     settled_at: datetime | None = None
-    """when the schedule's latest run ended, where there is a backlog"""
+    """when the schedule's latest run ended, if there is a backlog"""
     manual_success: ActiveRun | None = None
-    """the latest run without a due time that succeeded, where a policy asks for it"""
+    """the latest successful run without a due time, if a policy needs it"""
     upstreams: Mapping[str, Upstream] = field(default_factory=dict)
     controlled_until: datetime | None = None
-    """every stop and restart up to it is decided; None: none was, since the schedule began"""
+    """every stop and restart up to it is decided; None: none since the schedule began"""
     unattended: Unattended | None = None
-    """the directory of the flow that it starts, while no node reads that"""
+    """the directory of the flow that it starts, if no node reads it"""
     handover: Handover | None = None
     """None: the definition is the schedule's first"""
     windows: tuple[WindowSpan, ...] = ()
@@ -301,7 +301,7 @@ class Snapshot:
     """when it is in shadow mode, in order; none overlaps another"""
 
     def decided_until(self, now: datetime) -> datetime:
-        """The watermark; a missing one counts as new."""
+        """The watermark; without one, the time from which a new schedule counts."""
         return now if self.watermark is None else self.watermark
 
     def in_shadow(self, due_at: datetime) -> bool:
@@ -318,13 +318,13 @@ class Fire:
     wakes: bool = False
     """settling the run wakes the schedule, because it may wait for that"""
     cancels: tuple[str, ...] = ()
-    """the runs that give way to it"""
+    """the runs that it cancels"""
     ended: Ended | None = None
-    """how the run ends at once, of a target that takes no time"""
+    """how the run ends at once, for a target that takes no time"""
     since: datetime | None = None
-    """the due time before it, where the interval of its data starts; None: it has no interval"""
+    """the previous due time, where the interval of its data starts; None: it has no interval"""
     nominal_at: datetime | None = None
-    """the due time that it stands for, where that is another one: the end of its interval"""
+    """the due time that it stands for, if different: the end of its interval"""
 
     @property
     def interval(self) -> Interval | None:
@@ -347,9 +347,9 @@ class Skip:
     reason: Reason
     facts: Mapping[str, Any] = field(default_factory=dict)
     follows: datetime | None = None
-    """the due time before the first: an entry that ends there, for the same reason, goes on"""
+    """the due time before the first: an entry that ends there, for the same reason, is extended"""
     version: int | None = None
-    """the definition that has these due times, when that is not the one of the plan"""
+    """the definition that has these due times, if it is not the plan's"""
     kind: Kind = "start"
 
     @property
@@ -360,21 +360,21 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Defer:
-    """The due time waits, and with it all that follow; `until`: when to look again at the latest"""
+    """The due time and all later ones wait; `until` is the latest time to look again"""
 
     due_at: datetime
     reason: Reason
     until: datetime
     facts: Mapping[str, Any] = field(default_factory=dict)
     cancels: tuple[str, ...] = ()
-    """the runs that give way to it all the same"""
+    """the runs that it cancels even so"""
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
     """Missed due times from first to last that are set aside until an operator decides.
 
-    They are all that the definition has between the two, but for excluded days.
+    They are all that the definition has between the two, except for excluded days.
     """
 
     due_from: datetime
@@ -387,7 +387,7 @@ Decision = Fire | Skip | Defer | Hold
 
 
 class Command(NamedTuple):
-    """A stop or restart of the flow, which somebody has to carry out."""
+    """A stop or restart of the flow that is to be carried out."""
 
     due_at: datetime
     kind: Control
@@ -395,7 +395,7 @@ class Command(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """The decisions about one schedule, and its state when they are committed."""
+    """The decisions about one schedule, and its state after they are committed."""
 
     schedule_id: str
     version: int
@@ -406,7 +406,7 @@ class Plan:
     wake_at: datetime | None
     used: tuple[DueException, ...] = ()
     said: tuple[DueException, ...] = ()
-    """exceptions that the plan itself makes"""
+    """exceptions that the plan itself creates"""
     seen: tuple[Stretch, ...] = ()
     considered_at: datetime | None = None
     fired: int = 0
@@ -417,7 +417,7 @@ class Plan:
     """up to where stops and restarts are decided; None: as before"""
     command: Command | None = None
     handover: Handover | None = None
-    """of an edit: what it leaves to the new definition"""
+    """for an edit: what it leaves to the new definition"""
 
     def deciding(self, decisions: tuple[Decision, ...]) -> Plan:
         """The same plan with other decisions; `replace` would take several times as long."""

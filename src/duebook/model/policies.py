@@ -1,4 +1,4 @@
-"""The policies of a schedule as Python gives them to a call: for type checkers, not for reading."""
+"""The policies of a schedule as keyword arguments, for type checkers only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Definition", "EnqueuePolicies", "Policies"]
 
-# At run time nobody asks for these, so the names above need not be imported.
+# Not used at run time, so the names above need not be imported.
 if TYPE_CHECKING:
     Length = str | timedelta
     Instant = str | datetime
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Policies(TypedDict, total=False):
-    """What may stand beside a trigger and a target; `ScheduleSpec` says what each means."""
+    """What may be given besides a trigger and a target; `ScheduleSpec` documents each."""
 
     # derived: begin (make derive)
     payload: Mapping[str, Any]
@@ -62,7 +62,7 @@ class Policies(TypedDict, total=False):
 
 
 class Definition(Policies, total=False):
-    """A whole schedule, but for its name."""
+    """A whole schedule, except for its name."""
 
     # derived: begin (make derive)
     trigger: AnyTrigger
@@ -81,7 +81,7 @@ class Definition(Policies, total=False):
 
 
 class EnqueuePolicies(TypedDict, total=False):
-    """What may stand beside a task and its payload when a run of it is enqueued."""
+    """What may be given besides a task and its payload when a run of it is enqueued."""
 
     delay: Length
     unique: Literal["pending", "active", "forever"] | Length

@@ -1,4 +1,4 @@
-"""Queues: how many of their runs may be under way, and how many may begin in a period."""
+"""Queues: how many of their runs may be active, and how many may begin in a period."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST: Final = 1_000_000
 LONGEST: Final = timedelta(days=1)
 UNBOUNDED: Final = 1_000_000_000
 EXACT: Final = 100
-"""Up to so many beginnings per period are kept one by one; beyond that, in so many steps."""
+"""Up to this rate, each start is kept; beyond it, the period is divided into so many steps."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 NamespaceQueue = tuple[str, str]
@@ -89,12 +89,12 @@ class Begun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QueueLimiter:
-    """The limits of a queue, and which runs began lately.
+    """The limits of a queue, and its most recent starts.
 
-    No window of the rate's period, from any instant until just before the instant one period
-    later, has more beginnings than the rate allows. Beginnings are kept one by one up to a rate
-    of 100 per period. Beyond that, those of one hundredth of the period count as the last of
-    them, so that the limiter may open that much later, and never earlier.
+    No window of the rate's period, from any instant until just before the instant one period later,
+    has more starts than the rate allows. Starts are kept one by one up to a rate of 100 per period.
+    Beyond that, those of one hundredth of the period count as the last of them, so that the limiter
+    may open that much later, and never earlier.
     """
 
     queue: Queue
@@ -102,7 +102,7 @@ class QueueLimiter:
     """the oldest first; all of the last period, and some before that in case the period grows"""
 
     def instant(self, now: datetime) -> datetime:
-        """When a run that may begin now begins: never before one that began already."""
+        """When a run that may begin now begins: never before one that has begun already."""
         limited = self.queue.rate is not None and self.begun
         return max(now, self.begun[-1].at) if limited else now
 
@@ -116,7 +116,7 @@ class QueueLimiter:
         return min(most, max(rate.count - sum(b.number for b in self.begun if b.at > since), 0))
 
     def opens_at(self, now: datetime) -> datetime | None:
-        """When the rate lets the next one pass; None when it does so now."""
+        """When the rate lets the next one begin; None if it may begin now."""
         rate = self.queue.rate
         if rate is None or self.room(now, 0) > 0:
             return None
@@ -133,14 +133,14 @@ class QueueLimiter:
         return rate is not None and self.instant(now) - now > rate.per
 
     def set_back(self, now: datetime) -> QueueLimiter:
-        """The limiter after the clock was set back that far: what seems to begin later began just
-        now, so that the queue waits for one period at most."""
+        """The limiter after the clock was set back that far: starts that seem to be in the future
+        count as made now, so that the queue waits for one period at most."""
         return QueueLimiter(
             self.queue, _merged(Begun(min(b.at, now), b.number) for b in self.begun)
         )
 
     def passed(self, now: datetime, number: int) -> QueueLimiter:
-        """The limiter after so many runs have begun."""
+        """The limiter after this many runs have begun."""
         rate = self.queue.rate
         if rate is None or not number:
             return self
@@ -152,7 +152,7 @@ class QueueLimiter:
 
 
 def _merged(begun: Iterable[Begun], step: timedelta = timedelta()) -> tuple[Begun, ...]:
-    """Those of one instant, or within one step of the clock, as the last of them."""
+    """Merge starts of one instant, or within one step of the clock, into the last of them."""
     merged: list[Begun] = []
     for at, number in begun:
         if merged and (merged[-1].at == at or (step and _same(merged[-1].at, at, step))):
@@ -194,7 +194,7 @@ def _checked(key: str, rate: Rate, value: Any) -> Rate:
 def shares(
     free: int, places: Sequence[NamespaceQueue], turn: int
 ) -> list[tuple[NamespaceQueue, int]]:
-    """How many of the free slots each place gets; those that are too few go round by turns."""
+    """How many of the free slots each place gets; the places take turns for the remainder."""
     each, rest = divmod(free, len(places))
     first = turn % len(places)
     in_turn = [*places[first:], *places[:first]]

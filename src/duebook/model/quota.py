@@ -48,7 +48,7 @@ class Quota:
 
 
 DEFAULTS: Final = Quota(EVERYWHERE, schedules=5_000_000, definition_bytes=4_000_000_000)
-"""Of a namespace for which nobody set anything: a million ordinary schedules have 0.3 GB."""
+"""For namespaces without a quota: a million ordinary schedules take 0.3 GB."""
 
 
 @shown("QuotaUse")
@@ -68,7 +68,7 @@ class NamespaceUse:
     quota: Quota
     schedules: Annotated[int, NEVER_SHOWN]
     fires_per_minute: Annotated[float | None, NEVER_SHOWN]
-    """known where it is limited"""
+    """known if it is limited"""
     definition_bytes: Annotated[int, NEVER_SHOWN] = 0
     keep: Annotated[
         str, Shown("How long its runs are kept, unless their schedule says otherwise.")
@@ -91,12 +91,12 @@ class NamespaceUse:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a namespace is held against when something is added to it."""
+    """What additions to a namespace are checked against."""
 
     own: Quota | None
-    """None: it has no quota of its own"""
+    """None: it has no quota"""
     default: Quota
-    """what holds where the own quota says nothing: as set for all namespaces, else DEFAULTS"""
+    """for limits that the namespace's own quota leaves out: those set for all, else DEFAULTS"""
     schedules: int
     definition_bytes: int
 

@@ -1,4 +1,4 @@
-"""Whether everything that is due can run, or a node works, and what is in the way, as values."""
+"""Whether everything that is due can run, or a node works, and what prevents it, as values."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ CHECKS: Final = (
     "schedule",
     "flows",
 )
-"""What is asked, in this order; the code of a Problem is one of them."""
+"""The checks, in order; each is the code of a Problem."""
 NODE_CHECKS: Final = ("database", "schema", "node")
-"""What is asked about one node."""
+"""The checks of a single node."""
 
 
 @shown("ReadinessProblem")
@@ -41,7 +41,7 @@ class Readiness:
     """Whether everything that is due can run, and what prevents it."""
 
     checked_at: Annotated[datetime | None, Shown("null if the database could not be reached.")]
-    """by the books' clock"""
+    """by the database's clock"""
     problems: tuple[Problem, ...] = ()
     asked: Annotated[tuple[str, ...], NEVER_SHOWN] = CHECKS
     notes: Annotated[

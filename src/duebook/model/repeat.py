@@ -1,4 +1,4 @@
-"""How often a step of a flow is executed, and when again: a value and its arithmetic."""
+"""How often, and when, a step of a flow is executed again: a value and its arithmetic."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ if TYPE_CHECKING:
 __all__ = ["REPEAT", "Repeat"]
 
 REPEAT: Final = "repeat"
-"""Why a run waits that is to be executed again, though it did not fail."""
+"""The reason of a waiting run that is to be executed again, though it did not fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
     """Execute a step again while something holds, or until it does.
 
-    That is `condition`, else that its exit code is one of `exit_codes`, else that it succeeded.
+    That is `condition` if given, else that its exit code is one of `exit_codes`, else that it
+    succeeded.
     """
 
     until: bool = False
     interval: timedelta = timedelta()
     limit: int | None = None
-    """of executions, the first included"""
+    """maximum executions, including the first"""
     backoff: float = 1.0
     """the factor by which the interval grows each time, up to `longest`"""
     longest: timedelta = timedelta(days=30)
@@ -35,7 +36,7 @@ class Repeat:
     exit_codes: tuple[int, ...] = ()
 
     def wants_more(self, outcome: Outcome, is_met: bool | None) -> bool:
-        """After an execution; `is_met` says whether the condition holds, where there is one."""
+        """Whether to execute it again; `is_met` is whether the condition holds, if it has one."""
         if outcome.status == "cancelled":
             return False
         if is_met is not None:
@@ -45,7 +46,7 @@ class Repeat:
         return (outcome.status == "succeeded") is not self.until
 
     def after(self, done: int) -> timedelta | None:
-        """How long to wait after so many executions; None when there are to be no more."""
+        """How long to wait after this many executions; None if there are to be no more."""
         if self.limit is not None and done >= self.limit:
             return None
         seconds, most = self.interval.total_seconds(), self.longest.total_seconds()

@@ -1,4 +1,4 @@
-"""When a failed attempt is followed by another: a value and its arithmetic."""
+"""Whether and when a failed attempt is retried: a value and its arithmetic."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_ATTEMPTS: Final = 1_000
 MOST_FAILURES: Final = 100
 LONGEST_DELAY: Final = timedelta(days=30)
 HOPELESS: Final = frozenset({"fenced", "output", "payload", "refused", "template"})
-"""Reasons that another attempt would not change."""
+"""Reasons that a retry would not change."""
 
 
 @dataclass(frozen=True, slots=True)

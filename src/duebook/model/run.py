@@ -1,4 +1,4 @@
-"""Runs, their attempts and how those end, as values."""
+"""Runs, their attempts and outcomes, as values."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ __all__ = [
 RunStatus = Literal["queued", "running", "succeeded", "partial", "failed", "cancelled"]
 """`partial`: a flow continued after a failure, and another step of it succeeded"""
 DONE: Final = ("succeeded", "partial")
-"""Ends that satisfy `depends_on` and `skip_if_successful`."""
+"""Statuses that satisfy `depends_on` and `skip_if_successful`."""
 RunState = Literal[RunStatus, "skipped"]
-"""a status as people see it"""
+"""a status as shown to people"""
 SKIPPED: Final = frozenset({"precondition", "upstream_failed", "upstream_skipped", "init_failed"})
-"""Why steps and flows are cancelled that were not to run at all."""
+"""Reasons of cancelled steps and flows that were not meant to run."""
 _WHY: Final = {
     "precondition": "its condition was not met",
     "upstream_failed": "an earlier step failed",
@@ -63,8 +63,8 @@ Origin = Literal["schedule", "catchup", "backfill", "manual", "enqueue", "flow"]
 
 @shown()
 class Interval(NamedTuple):
-    """From the due time before to the run's own, as the triggers have them: the time whose data the
-    run works on."""
+    """From the previous due time to the run's own, as the triggers yield them: the time whose data
+    the run works on."""
 
     start: datetime
     end: datetime
@@ -74,8 +74,8 @@ class Interval(NamedTuple):
 class Run(NamedTuple):
     """The durable unit of work, with the node and times of its current attempt.
 
-    A tuple, because workers and lists build very many: a frozen dataclass of so many fields takes
-    twelve times as long.
+    A tuple, because workers and lists create very many: a frozen dataclass with this many fields
+    takes twelve times as long.
     """
 
     id: Id
@@ -102,7 +102,7 @@ class Run(NamedTuple):
         dict[str, Any] | None,
         Shown("null: the payload of its schedule.", of=lambda run: show_payload(run.payload)),
     ]
-    """what a person gave for this run"""
+    """the payload given for this run"""
     created_at: datetime
     ready_at: datetime
     claimed_at: datetime | None = None
@@ -117,17 +117,17 @@ class Run(NamedTuple):
     task: str | None = None
     """the task that it executes; None for other targets"""
     output: Annotated[Any, Shown(of=lambda run: run.show_output(run.output))] = None
-    """what its task returned, or the answer to its request"""
+    """what its task returned, or the response to its request"""
     output_ref: str | None = None
-    """where its task put what is too large for the books"""
+    """where its task stored an output that is too large for the database"""
     progress: Annotated[float | None, Shown(least=0, most=1)] = None
-    """of its latest attempt, from 0 to 1, as far as that tells"""
+    """of its latest attempt, from 0 to 1, if reported"""
     progress_text: str | None = None
     beat_at: datetime | None = None
-    """the latest sign of life that its task gave by itself"""
+    """the latest heartbeat sent by its task"""
     parent_run_id: Annotated[Id | None, Shown("For a step: the run of its flow.")] = None
     step: str | None = None
-    """None also once its flow was retried, and began the step again"""
+    """None also if its flow was retried and began the step again"""
     flow: Annotated[str | None, Shown("The flow, for a flow run or a step.")] = None
     output_size: Annotated[
         int | None,
@@ -136,7 +136,7 @@ class Run(NamedTuple):
         ),
     ] = None
     output_secrets: Annotated[list[str] | None, NEVER_SHOWN] = None
-    """what is hidden in its output where people see it"""
+    """what to hide in its output when it is shown"""
     requested_by: Annotated[
         str | None, Shown("Who asked for it; null for a due time.", example="token:deploy")
     ] = None
@@ -164,18 +164,18 @@ class Run(NamedTuple):
         return run_state(self.status, self.reason)
 
     def show_output(self, output: Any) -> Any:
-        """What it returned, without what is secret in it."""
+        """Its output without secrets."""
         return show_payload(output, self.output_secrets or ())
 
     @property
     def why(self) -> str:
-        """Why it is as it is, in words as far as there are any."""
+        """The explanation of its status, in words if there are any."""
         return self.error or _WHY.get(self.reason or "", self.reason or "")
 
 
 @shown()
 class EnqueuedRun(Run):
-    """A run as `enqueue` returns it: with what happened to the call, and a way to wait.
+    """A run as `enqueue` returns it: with the result of the call, and a way to wait.
 
     It equals the Run with the same fields.
     """
@@ -208,7 +208,7 @@ class EnqueuedRun(Run):
 
     @property
     def is_new(self) -> bool:
-        """Whether the call created it; else it is the run that has the key."""
+        """Whether the call created it; otherwise it is the run that has the key."""
         return self._result == "created"
 
     def wait(self, timeout: str | timedelta | float | None = None) -> Run:
@@ -219,7 +219,7 @@ class EnqueuedRun(Run):
 
 
 class Started(Protocol):
-    """What lateness asks of a run, or of the mark of one."""
+    """What is needed of a run, or of its mark, to compute lateness."""
 
     @property
     def origin(self) -> Origin: ...
@@ -234,11 +234,11 @@ class Started(Protocol):
 def lateness(
     run: Started, planned_at: datetime | None = None, begun_at: datetime | None = None
 ) -> timedelta | None:
-    """How long after its due time a run began, or after `planned_at`, which its jitter gave it.
+    """How long after its due time a run began, or after `planned_at`, the time set by its jitter.
 
-    `begun_at` says when it began, if the run itself does not: its node had buffered it.
-    Only what a due time started can be late: None for backfills and runs by hand, and for a later
-    attempt, which begins when the one before it has ended.
+    `begun_at` is when it began, if the run does not include it because its node had buffered it.
+    Only runs started by a due time can be late: None for backfills and manual runs, and for later
+    attempts, which begin after the previous one has ended.
     """
     began = begun_at or run.started_at
     if run.due_at is None or began is None or run.attempt > 1:
@@ -267,17 +267,17 @@ class Claim(NamedTuple):
     token: Token
     spec: ScheduleSpec
     user: str = ""
-    """who made the schedule"""
+    """who created the schedule"""
     step_context: StepContext | None = None
-    """of a step: what it may know of its flow's run"""
+    """for a step: what it may know of its flow's run"""
     secrets: frozenset[str] = frozenset()
-    """of a step: what is secret in the variables of its flow"""
+    """for a step: the secrets in the variables of its flow"""
     begun_at: datetime | None = None
-    """of one that was buffered: when it was begun here, by the books' clock"""
+    """if it was buffered: when it began here, by the database's clock"""
     secret_values: SecretValues | None = None
-    """what its references to secrets stand for, while the attempt lasts"""
+    """the values of its references to secrets, during the attempt"""
     traceparent: str | None = None
-    """of a node that traces: the W3C context of the attempt"""
+    """on a node that traces: the W3C context of the attempt"""
 
     @property
     def started_at(self) -> datetime | None:
@@ -291,7 +291,7 @@ class Claim(NamedTuple):
 
     @property
     def payload(self) -> dict[str, Any]:
-        """What a person gave for this run, else what its definition says."""
+        """The payload given for this run, else that of its definition."""
         return self.spec.payload if self.run.payload is None else self.run.payload
 
 
@@ -303,13 +303,13 @@ class LatestRun:
     id: Annotated[Id, Shown(key="last_run_id")]
     status: Annotated[RunStatus, Shown(key="last_run_status")]
     at: Annotated[datetime, Shown(key="last_run_at")]
-    """when it began; before that, when it was made"""
+    """when it began; before that, when it was created"""
     reason: Annotated[str | None, Shown(key="last_run_reason")] = None
     enqueued_at: Annotated[
         datetime | None,
         Shown("When its latest run was created.", key="last_enqueued_at"),
     ] = None
-    """the last one of all runs of the schedule, which may be a backfill's"""
+    """when any run of the schedule was last created, including backfills"""
 
     @property
     def state(self) -> RunState:
@@ -328,22 +328,22 @@ class Outcome:
     """what it returned, as JSON"""
     output_ref: str | None = None
     output_secrets: tuple[str, ...] = ()
-    """what of its own secrets is in the output, to be hidden where people see that"""
+    """the run's own secrets in the output, to hide when it is shown"""
     kinds: tuple[str, ...] = ()
-    """the names of the exception's class and of those it derives from, for `retry`"""
+    """the names of the exception's class and its base classes, for `retry`"""
     events: tuple[Draft, ...] = ()
-    """what is written to the log if the attempt succeeded"""
+    """events written to the log if the attempt succeeded"""
     call: FlowTarget | None = None
-    """the flow that its run becomes now, rather than to end"""
+    """the flow that the run continues as, instead of ending"""
     asks: str | None = None
-    """what a person is asked, for whom its run waits now, rather than to end"""
+    """the prompt for a person, whom the run waits for instead of ending"""
     repeat: Repeat | None = None
-    """how it is executed again, unless that was often enough"""
+    """how it is executed again, unless the limit is reached"""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an attempt has come, as it says itself; None: only that it lives."""
+    """The progress that an attempt reports; None: only a heartbeat."""
 
     fraction: float | None = None
     text: str | None = None
@@ -379,7 +379,7 @@ class RunDetails(NamedTuple):
 
 
 def overlapped(attempt: Attempt, attempts: Sequence[Attempt], run: Run) -> list[int]:
-    """The numbers of the later attempts that had begun when the task of this one ended."""
+    """The numbers of later attempts that began before the task of this one ended."""
     until = attempt.went_on_until
     if until is None:
         return []

@@ -1,4 +1,4 @@
-"""Schedules as values: the definition a person gives, and the state Duebook keeps.
+"""Schedules as values: the definition that a person gives, and the state that Duebook keeps.
 
 Every field of a definition is declared here, once; `definition.py` reads them.
 """
@@ -49,7 +49,7 @@ OnResume = Literal["skip", "catchup"]
 
 @dataclass(frozen=True, slots=True)
 class ScheduleSpec:
-    """What a person defines: when, what, and by which policies."""
+    """A definition: when to run what, and by which policies."""
 
     triggers: Annotated[
         tuple[Trigger, ...],
@@ -60,7 +60,7 @@ class ScheduleSpec:
             key="trigger",
         ),
     ]
-    """none for a run that was enqueued"""
+    """empty for an enqueued run"""
     target: Annotated[
         Target,
         Declared(
@@ -316,13 +316,13 @@ class ScheduleSpec:
         ),
     ] = ()
     plain: bool = field(init=False, repr=False, compare=False)
-    """whether a due time in time, with nothing active, just fires"""
+    """whether a due time that is on time simply fires when nothing is active"""
     heeds_runs: bool = field(init=False, repr=False, compare=False)
-    """whether it matters to any decision which of its runs are active"""
+    """whether any decision depends on which of its runs are active"""
     instant: bool = field(init=False, repr=False, compare=False)
-    """whether its runs end the moment they begin, so that none is ever in the way of another"""
+    """whether its runs end as soon as they begin, so that none can block another"""
     _shown: dict[str, Any] | None = field(init=False, repr=False, compare=False)
-    """as it was written for people without a payload"""
+    """the cached result of `written`, for definitions without a payload"""
 
     def __post_init__(self) -> None:
         bounded = self.start_at or self.end_at or self.max_runs
@@ -350,7 +350,8 @@ class ScheduleSpec:
         return replace(self, triggers=triggers, stop=stop, restart=restart)
 
     def counting_from(self, instant: datetime | None) -> ScheduleSpec:
-        """With a calendar that rolls nothing over `instant`, up to which all is decided."""
+        """With a calendar that rolls nothing to before `instant`, as everything until then is
+        decided."""
         if self.calendar is None:
             return self
         return replace(self, calendar=self.calendar.counting_from(instant))
@@ -368,14 +369,15 @@ class ScheduleSpec:
 
     @property
     def trigger_text(self) -> str:
-        """When it starts something; or else when it stops or restarts a flow."""
+        """When it starts something; if never, when it stops or restarts a flow."""
         if self.triggers or not self.controlled:
             return ", ".join(trigger.text for trigger in self.triggers)
         ways = [("stop", self.stop), ("restart", self.restart)]
         return ", ".join(f"{verb} {trigger.text}" for verb, found in ways for trigger in found)
 
     def to_json(self, always: Collection[str] = ()) -> dict[str, Any]:
-        """The form that load_spec reads back; at their defaults only `always` these are in it."""
+        """The form that load_spec reads back; defaults are left out, except for those in
+        `always`."""
         triggers = [trigger.to_json() for trigger in self.triggers]
         form: dict[str, Any] = {
             "trigger": triggers[0] if len(triggers) == 1 else triggers,
@@ -388,7 +390,7 @@ class ScheduleSpec:
         return form
 
     def to_shown(self, always: Collection[str] = ()) -> dict[str, Any]:
-        """As to_json, without what is secret."""
+        """Like to_json, without secrets."""
         form = self.to_json(always) | {"target": self.target.masked().to_json()}
         if "payload" in form:
             form["payload"] = show_payload(form["payload"])
@@ -397,7 +399,7 @@ class ScheduleSpec:
         return form
 
     def written(self) -> dict[str, Any]:
-        """As to_shown, for whoever changes nothing in it: made once, unless it has a payload."""
+        """Like to_shown, for read-only use: computed once, unless it has a payload."""
         if self.payload:
             return self.to_shown()
         if self._shown is None:
@@ -405,7 +407,7 @@ class ScheduleSpec:
         return self._shown or {}
 
     def written_as(self, equal: ScheduleSpec) -> ScheduleSpec:
-        """This one, which need not be written again where an equal one was."""
+        """This definition, sharing the written form of an equal one."""
         object.__setattr__(self, "_shown", equal.written())
         return self
 
@@ -432,7 +434,7 @@ def _declared_fields() -> Iterator[DefinitionField]:
 
 
 FIELDS: Final = {found.key: found for found in _declared_fields()}
-"""Every field of a definition by its JSON key. Whatever lists fields is derived from these: the
+"""Every field of a definition by its JSON key. All lists of fields are derived from these: the
 readers here, the options of `add`, the dashboard's form, OpenAPI, the table in the docs."""
 POLICIES: Final = {key: FIELDS[key] for key in FIELDS if key not in ("trigger", "target")}
 
@@ -447,7 +449,7 @@ class Schedule:
     name: Name
     version: Annotated[int, Shown(least=1)]
     spec: Annotated[ScheduleSpec | None, Shown(spread=True, write=ScheduleSpec.written)]
-    """None when this node cannot read it, for a newer one wrote it; `problem` says why"""
+    """None if this node cannot read it, as a newer one wrote it; `problem` explains"""
     status: Status
     created_at: datetime
     created_by: str = ""
@@ -461,7 +463,7 @@ class Schedule:
     updated_at: Annotated[
         datetime | None, Shown("When its definition was last changed.", json=datetime)
     ] = None
-    """None: an older server did not tell"""
+    """None: an older server did not send it"""
     watermark: Annotated[datetime | None, Shown("Every due time up to it is decided.")] = None
     next_due_at: datetime | None = None
     paused_at: datetime | None = None
@@ -477,5 +479,5 @@ class Schedule:
 
     @property
     def last_enqueued_at(self) -> datetime | None:
-        """When the latest of its runs was created, for a due time or by hand."""
+        """When its latest run was created, for a due time or by hand."""
         return self.last_run.enqueued_at if self.last_run else None

@@ -1,6 +1,6 @@
-"""Which values are secrets, by their names; how they are hidden, and kept; pure.
+"""Which values are secrets, by their names; how they are hidden, and kept in edits; pure.
 
-The one list of what is secret: everything that is shown to people asks here.
+The only list of what is secret: everything shown to people goes through here.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = [
 ]
 
 _NAMED: Final = re.compile(r"""(?<![\w.-])(?P<name>[\w.-]++)\\?["']?[ \t]*+[:=][ \t]*+""")
-"""A name in a line of YAML, or of an assignment, up to its value. Each character is looked at
-once: a name begins where no other does, and gives nothing back."""
+"""A name in a line of YAML, or of an assignment, up to its value. Each character is examined once:
+a name begins only at a boundary, and the pattern does not backtrack."""
 _VALUE: Final = re.compile(
     r""""(?:[^"\\]|\\.)*+"?|'[^']*+'?|\{[^{}]*+\}?"""
     r"""|(?:\$\{[^{}]*+\}|[^\s,{}\[\]#|>])(?:\$\{[^{}]*+\}|[^,}\]#])*+"""
@@ -40,9 +40,9 @@ _VALUE: Final = re.compile(
 _OPENS: Final = re.compile(
     r"""(?<![\w.-])(?P<name>[\w.-]++)["']?[ \t]*:[ \t]*(?:[|>][-+0-9]*[ \t]*)?(?:#.*)?$"""
 )
-"""A name whose value comes in the lines after it."""
+"""A name whose value is in the lines after it."""
 _DEFAULT: Final = re.compile(r"(?P<before>[-\s]*(?:default|value|enum|const|examples?):)\s*\S")
-"""What a name may be, in a text of which nobody knows whose that is."""
+"""Keys that may hold a secret in a text whose structure is unknown."""
 LONGEST_LINE: Final = 2_000
 _REFERENCE: Final = re.compile(r"\$\w+|\$\{[^{}]*\}|\{\{[^{}]*\}\}|")
 _BY_REFERENCE: Final = re.compile(
@@ -51,7 +51,7 @@ _BY_REFERENCE: Final = re.compile(
     re.IGNORECASE,
 )
 HIDDEN: Final = "***"
-"""What is shown instead of a value."""
+"""Shown instead of a hidden value."""
 _ENDINGS: Final = (
     "password",
     "passwd",
@@ -71,7 +71,7 @@ _ENDINGS: Final = (
     "cookie",
 )
 _PASS: Final = re.compile(r"(?:.*[^A-Za-z])?(?:pass|PASS)|.*[a-z]Pass", re.DOTALL)
-"""As a word of its own: `DB_PASS`, and not `bypass`."""
+"""As a separate word: `DB_PASS`, but not `bypass`."""
 _LOGIN: Final = re.compile(r"(?P<before>://[^\s/?#@:\"']*:)(?P<value>[^\s/?#@\"']+)(?=@)")
 """The password in a URL such as postgresql://ann:hunter22@db."""
 _QUERY: Final = re.compile(
@@ -83,7 +83,7 @@ _MEMBER: Final = re.compile(
     r"""(?P<before>(?P<q>\\?["'])(?P<name>[\w.-]{1,100})(?P=q)[ \t]*:[ \t]*)"""
     r"""(?P<value>(?P<r>\\?["'])(?P<text>(?:\\[^"']|[^"'\\])*)(?P=r)|[0-9][\w.+-]*)"""
 )
-"""A name and its value in a text that is JSON, or looks like that."""
+"""A name and its value in a text that is JSON, or looks like it."""
 
 
 def is_secret(name: object) -> bool:
@@ -99,17 +99,17 @@ def _sounds_secret(name: str) -> bool:
 
 
 def is_reference(text: str) -> bool:
-    """Whether a text only names where the value comes from, as ${NAME} does."""
+    """Whether a text is only a reference to a value, such as ${NAME}."""
     return _REFERENCE.fullmatch(text.strip("\"' \t")) is not None
 
 
 def is_by_reference(value: object) -> bool:
-    """Whether a text only names secrets that nodes have, as `Bearer {{ secret.NAME }}` does."""
+    """Whether a text only refers to secrets of nodes, such as `Bearer {{ secret.NAME }}`."""
     return isinstance(value, str) and _BY_REFERENCE.fullmatch(value) is not None
 
 
 def show_payload(value: Any, secrets: Iterable[str] = ()) -> Any:
-    """A payload, or an output, as it may be shown; `secrets` are hidden wherever they stand."""
+    """A payload, or an output, as it may be shown; `secrets` are hidden wherever they occur."""
     words = sorted(secrets, key=len, reverse=True)
 
     def show(text: str) -> str:
@@ -121,8 +121,8 @@ def show_payload(value: Any, secrets: Iterable[str] = ()) -> Any:
 
 
 def show_text(text: str) -> str:
-    """A text as it may be shown: passwords in URLs are hidden, and what stands after the name of a
-    secret in a query, a form or JSON."""
+    """A text as it may be shown: hides passwords in URLs, and values with secret names in a query,
+    a form or JSON."""
     if "://" in text:
         text = _LOGIN.sub(_shown_login, text)
     if "=" in text:
@@ -147,7 +147,7 @@ def _shown_member(match: re.Match[str]) -> str:
 
 
 def keep_secrets(value: Any, current: Any) -> Any:
-    """A payload that replaces `current`: what it hides stays as it is."""
+    """A payload that replaces `current`: its hidden values are kept."""
     if isinstance(value, str) and isinstance(current, str):
         return current if HIDDEN in value and value == show_text(current) else value
     if isinstance(value, dict) and isinstance(current, dict):
@@ -163,7 +163,7 @@ def keep_secrets(value: Any, current: Any) -> Any:
 
 
 def fill_secrets(value: Any) -> Any:
-    """A payload that was shown, with a word for each value that it hides."""
+    """A payload that was shown, with a word in place of each hidden value."""
     return _changed(value, lambda item: item == HIDDEN, "hidden", _filled_text)
 
 
@@ -174,7 +174,7 @@ def _filled_text(text: str) -> str:
 def _changed(
     value: Any, concerns: Callable[[Any], bool], word: str, change: Callable[[str], str]
 ) -> Any:
-    """With a word for the secrets that are concerned, at any depth; other texts are changed."""
+    """With `word` for those secrets that `concerns` selects, at any depth; changes other texts."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
@@ -206,18 +206,18 @@ def refuse_hidden(key: str, value: Any) -> None:
 
 
 def _hides(text: str) -> bool:
-    """Whether a text was shown, and something in it hidden."""
+    """Whether a text comes from a form in which something was hidden."""
     return HIDDEN in text and HIDDEN in _secrets_in_text(text)
 
 
 def hide_in_lines(
     lines: list[str], only: Collection[int] | None = None, strict_from: int | None = None
 ) -> list[str]:
-    """The lines of a text such as YAML as they may be shown: values by the names before them.
+    """The lines of a text such as YAML as they may be shown, with values hidden by their names.
 
-    What belongs to such a name, by its indent, is hidden too; a reference such as ${NAME} is no
-    secret. A very long line is cut. `only` says which lines are shown, by their place; the others
-    are empty. From `strict_from` on, where nobody understands the text, more is hidden.
+    Indented lines below such a name are hidden too; a reference such as ${NAME} is not a secret. A
+    very long line is cut. `only` selects the lines to show, by position; the others are empty. From
+    `strict_from` on, where the text could not be parsed, more is hidden.
     """
     shown, hidden_below = list[str](), None
     for number, whole in enumerate(lines):
@@ -250,7 +250,7 @@ def _shown_line(line: str) -> str:
 
 
 def _strictly(line: str, shown: str) -> tuple[str, bool]:
-    """A line of which everything is hidden after the first secret, and whether there is one."""
+    """A line with everything hidden after the first secret, and whether there is one."""
     if shown != line:
         return shown.partition(HIDDEN)[0] + HIDDEN, True
     default = _DEFAULT.match(line)
@@ -258,12 +258,12 @@ def _strictly(line: str, shown: str) -> tuple[str, bool]:
 
 
 def is_hidden_key(name: str) -> bool:
-    """Whether all that stands below a key of YAML is hidden."""
+    """Whether everything below a key of YAML is hidden."""
     return is_secret(name) or name.lower().lstrip("-.0123456789") == "headers"
 
 
 def secrets_in(payload: Any) -> Iterator[str]:
-    """The texts that are hidden, also those below a name that is hidden as a whole."""
+    """The texts that are hidden, including those below a name that is hidden as a whole."""
     for name, item in _named(payload):
         if is_secret(name):
             yield from _texts(item)

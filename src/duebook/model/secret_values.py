@@ -1,6 +1,6 @@
 """The secrets that an attempt has resolved by reference, and how they are hidden; pure.
 
-They live as long as the attempt does: nothing here is stored, shown or sent.
+They exist only during the attempt: nothing here is stored, shown or sent.
 """
 
 from __future__ import annotations
@@ -27,42 +27,42 @@ __all__ = [
 ]
 
 SHORTEST_SECRET: Final = 4
-"""Characters; a shorter value is part of too many words to be hidden."""
+"""Characters; a shorter value occurs in too many words to be hidden."""
 _SHORTEST_ENCODED: Final = 8
 _BEGINNING: Final = 12
-"""Characters of a long value by which a part of it is found that was cut off."""
+"""Characters of a long value that identify a part of it that was cut off."""
 _CUT: Final = "…"
-"""Where a message was shortened."""
+"""Marks where a message was shortened."""
 _TAG: Final = re.compile(r"\{\{[-+]? *secret\.([A-Za-z_][A-Za-z0-9_]*) *[-+]?\}\}")
 _MENTION: Final = re.compile(r"\{\{[-+]?\s*secret\b")
 _UNRESERVED: Final = "/:@!$&'()*+,;=~"
-"""What stays as it is in the path of a URL."""
+"""What stays unchanged in the path of a URL."""
 
 
 def as_reference(name: str) -> str:
-    """How definitions name a secret."""
+    """The reference to a secret in a definition."""
     return f"{{{{ secret.{name} }}}}"
 
 
 def names_in(value: Any) -> set[str]:
-    """The secrets that the texts of a JSON value name."""
+    """The secrets that the texts of a JSON value refer to."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return set(_TAG.findall(text)) if "secret" in text else set()
 
 
 def mentions_secret(value: Any) -> bool:
-    """Whether a text of a JSON value seems to name a secret, rightly or not."""
+    """Whether a text of a JSON value seems to refer to a secret, validly or not."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return _MENTION.search(text) is not None
 
 
 def references_to(names: Iterable[str]) -> dict[str, str]:
-    """In place of the values, where these must not be: each name with its reference."""
+    """For places where values must not appear: each name with its reference."""
     return {name: as_reference(name) for name in names}
 
 
 class SecretValues:
-    """By name. Any thread may add one; its value is hidden from then on."""
+    """Secrets by name. Any thread may add one; its value is hidden from then on."""
 
     __slots__ = ("_lock", "_values", "_words")
 
@@ -90,14 +90,14 @@ class SecretValues:
         return dict(self._values)
 
     def carried_by(self, *texts: str | bytes | None) -> bool:
-        """Whether any of them has a value in it, in any form that is hidden."""
+        """Whether any of them contains a value, in any form that is hidden."""
         found = (
             text.decode(errors="replace") if isinstance(text, bytes) else text for text in texts
         )
         return any(word in text for text in found if text for word in self._words)
 
     def hide(self, text: str) -> str:
-        """The text without the values, also without the beginning of a long one that was cut."""
+        """The text without the values, and without the beginning of a long one that was cut."""
         words = self._words
         for word in words:
             text = text.replace(word, HIDDEN)
@@ -110,7 +110,7 @@ class SecretValues:
         return text
 
     def hide_cut(self, text: str) -> str:
-        """As `hide`, for a text whose end may have been cut off within a value."""
+        """Like `hide`, for a text whose end may have been cut off within a value."""
         text = self.hide(text)
         for beginning in _beginnings(self._words):
             if text.endswith(beginning):
@@ -118,7 +118,7 @@ class SecretValues:
         return text
 
     def hide_json(self, text: str) -> str:
-        """JSON without the values, wherever they stand in it."""
+        """JSON without the values, wherever they occur in it."""
         if not self.carried_by(text):
             return text
         return json.dumps(self._hidden(json.loads(text)), ensure_ascii=False)
@@ -135,14 +135,14 @@ class SecretValues:
 
 
 def _beginnings(words: Iterable[str]) -> Iterator[str]:
-    """The short beginnings of words, which are only looked for where a text was cut."""
+    """The short beginnings of words, searched only where a text was cut."""
     for word in words:
         for size in range(min(len(word) - 1, _BEGINNING), SHORTEST_SECRET - 1, -1):
             yield word[:size]
 
 
 def _without_beginning(text: str, word: str) -> str:
-    """A text without as much of the beginning of a word as is there."""
+    """Hide as much of the beginning of a word as a text contains."""
     pieces, place = list[str](), 0
     while (found := text.find(word[:_BEGINNING], place)) >= 0:
         end, size = found, 0
@@ -154,7 +154,7 @@ def _without_beginning(text: str, word: str) -> str:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """A value and what it often becomes on its way: lines, JSON, Python, URLs and base64."""
+    """A value and its common encodings: lines, JSON, Python, URLs and base64."""
     found = {quote(value, safe=""), quote(value, safe=_UNRESERVED), quote_plus(value)}
     found |= {repr(value)[1:-1], *_encoded(value.encode())}
     for text in (value, *value.splitlines()):
@@ -163,7 +163,7 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _encoded(data: bytes) -> Iterator[str]:
-    """What base64 has of it, wherever it begins: `Basic` joins a user and a password."""
+    """Its base64 at any offset, as `Basic` joins a user and a password."""
     for before in range(3):
         shifted = bytes(before) + data
         first, last = (before * 8 + 5) // 6, len(shifted) * 8 // 6

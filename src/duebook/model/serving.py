@@ -1,4 +1,4 @@
-"""Which namespaces a node serves: it executes their runs, and those of no others."""
+"""Which namespaces a node serves: it executes only their runs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Serving:
         return None if self.names is None else list(self.names)
 
     def seen_by(self, of: Serving) -> Serving:
-        """Without the names of namespaces that somebody does not see, who sees these."""
+        """Without the names of namespaces that a viewer of `of` cannot see."""
         if self.names is None:
             return self
         return Serving(tuple(name for name in self.names if name in of))
@@ -60,12 +60,12 @@ class Serving:
 
 
 class StrandedTask(NamedTuple):
-    """A task for which runs wait, and which no live worker of their namespace knows."""
+    """A task that runs wait for, and that no live worker of their namespace knows."""
 
     namespace: str
     task: str
     elsewhere: bool
-    """whether a worker knows it that does not serve the namespace"""
+    """whether a worker that does not serve the namespace knows it"""
 
     def __str__(self) -> str:
         of = f' of namespace "{self.namespace}"' if self.elsewhere else ""
@@ -85,20 +85,20 @@ NONE: Final = Serving(())
 
 
 def serving_of(names: Iterable[str]) -> Serving:
-    """The value of a JSON list."""
+    """From a JSON list."""
     found = tuple(names)
     return ALL if EVERYWHERE in found else Serving(found)
 
 
 def unserved(namespace: str, workers: Sequence[Serving]) -> str | None:
-    """That none of the live workers serves a namespace; None when one does, or none lives."""
+    """The problem that no live worker serves a namespace; None if one does, or none is live."""
     if not workers or any(namespace in serving for serving in workers):
         return None
     return f'no live node serves namespace "{namespace}"; start one with --serve {namespace}'
 
 
 def read_serving(given: str | Sequence[str], what: str = "serve") -> Serving:
-    """The names that a person gives: a list, or a text with commas; `*` and `all` mean all.
+    """Parse names given by a person: a list, or a text with commas; `*` and `all` mean all.
 
     Raises Invalid for names that no namespace can have.
     """
@@ -116,7 +116,7 @@ def read_serving(given: str | Sequence[str], what: str = "serve") -> Serving:
 def choose_serving(
     given: str | Sequence[str] | None, namespace: str, *, program: bool, named: bool
 ) -> Serving:
-    """What a node serves: what it is told to, if anything.
+    """What a node serves: the given names, if any.
 
     Otherwise a node with a program serves the namespace of its book, and one without the namespace
     that was `named`, or all.

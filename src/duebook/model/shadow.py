@@ -1,4 +1,4 @@
-"""Shadow mode as values: from when it is on or off for which schedules, and what it recorded."""
+"""Shadow mode as values: when it is on or off for which schedules, and what it recorded."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ShadowSwitch:
 
     @property
     def selected(self) -> str:
-        """Which schedules it is about, for people."""
+        """The schedules it selects, as text for people."""
         if self.schedule:
             return f'schedule "{self.schedule}"'
         labels = ", ".join(f"{name}={value}" for name, value in self.labels.items())
@@ -66,7 +66,7 @@ class Compared:
 @shown("ShadowRun")
 @dataclass(frozen=True, slots=True)
 class ShadowRun:
-    """A due time that would have become a run, but for shadow mode."""
+    """A due time that would have become a run without shadow mode."""
 
     schedule: Name
     due_at: datetime
@@ -80,7 +80,7 @@ def shadow_spans(
     switches: Iterable[ShadowSwitch], name: str, labels: Mapping[str, str]
 ) -> tuple[ShadowSpan, ...]:
     """When a schedule is in shadow mode, by switches in their order: of those that select it, the
-    latest before a due time counts."""
+    latest one before a due time counts."""
     found: list[ShadowSpan] = []
     since: datetime | None = None
     for switch in switches:
@@ -95,8 +95,8 @@ def shadow_spans(
 
 
 def superseded(switches: Sequence[ShadowSwitch], since: datetime) -> list[int]:
-    """The places of switches that no due time from `since` on can depend on: a later one, before
-    that, selects all that they do."""
+    """The positions of switches that no longer affect due times from `since` on: a later switch
+    that begins before then selects everything they do."""
     old = [switch for switch in switches if switch.at <= since]
     return [
         place
@@ -106,7 +106,7 @@ def superseded(switches: Sequence[ShadowSwitch], since: datetime) -> list[int]:
 
 
 def in_force(switches: Sequence[ShadowSwitch], now: datetime) -> list[ShadowSwitch]:
-    """Those that say something about due times at `now`."""
+    """Those that affect due times at `now`."""
     over = set(superseded(switches, now))
     begun = [switch for switch in switches if switch.at <= now]
     return [switch for place, switch in enumerate(begun) if place not in over]
@@ -115,8 +115,8 @@ def in_force(switches: Sequence[ShadowSwitch], now: datetime) -> list[ShadowSwit
 def compare(
     ours: Iterable[ShadowRun], theirs: Iterable[tuple[str, datetime]], within: timedelta
 ) -> list[Compared]:
-    """Pair what Duebook would have run with what another scheduler ran: of each schedule in order,
-    where the due time and the other's time are at most `within` apart."""
+    """Match what Duebook would have run with what another scheduler ran: for each schedule in
+    order, due times and the other's times that are at most `within` apart."""
     found: list[Compared] = []
     mine: dict[str, list[datetime]] = {}
     other: dict[str, list[datetime]] = {}

@@ -1,4 +1,4 @@
-"""What a simulation of schedules found, and what spreading them would change, as values."""
+"""The findings of a simulation of schedules, and the effect of spreading them, as values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 INTENDED: Final = frozenset(
     {"excluded", "calendar", "skipped_by_user", "paused", "max_runs", "stopped", "restarted"}
 )
-"""Reasons for which due times do not run because a person wants it so; no gate counts them."""
+"""Reasons of due times that are skipped on purpose; limits do not count them."""
 
 MOST_BREACHES: Final = 10
 """Schedules that are named for each limit."""
@@ -57,14 +57,14 @@ class Outlook:
 
     @property
     def skipped(self) -> int:
-        """Due times that nobody meant to leave out."""
+        """Due times that were left out unintentionally."""
         return sum(number for reason, number in self.skips.items() if reason not in INTENDED)
 
 
 @shown()
 @dataclass(frozen=True, slots=True)
 class BusyMinute:
-    """A minute in which much is going on."""
+    """A minute with much activity."""
 
     at: datetime
     running: Annotated[int, Shown("The most runs at the same time.")]
@@ -75,7 +75,7 @@ class BusyMinute:
 @shown()
 @dataclass(frozen=True, slots=True)
 class Holdup:
-    """A schedule whose runs have the workers, or the places of a queue, that others wait for."""
+    """A schedule whose runs occupy the workers, or the places of a queue, that others wait for."""
 
     schedule: Name
     waited: Annotated[timedelta, Shown("How long others waited for it, in all, in seconds.")]
@@ -134,7 +134,7 @@ class SimulationReport:
 
     @property
     def skipped(self) -> int:
-        """Due times that nobody meant to leave out."""
+        """Due times that were left out unintentionally."""
         return sum(number for reason, number in self.skips.items() if reason not in INTENDED)
 
     def breaches(
@@ -143,7 +143,7 @@ class SimulationReport:
         max_skips: int | None = None,
         max_concurrency: int | None = None,
     ) -> list[str]:
-        """Which of these limits are exceeded, by what; usually none."""
+        """Which of these limits are exceeded, and by what; usually empty."""
         found = []
         if max_late is not None and self.late_most > max_late:
             late = [one for one in self.outlooks if one.late_most > max_late]

@@ -1,4 +1,4 @@
-"""Sinks as definitions: where events are published, what of it may be shown."""
+"""Sinks as definitions: where events are published, and what may be shown of that."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHORTEST_SECRET: Final = 16
 
 
 def load_options(kind: str, options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a sink as they are kept; raises Invalid that names the part."""
+    """The options of a sink in stored form; raises Invalid that names the part."""
     readers = _READERS.get(kind)
     if readers is None:
         raise Invalid(f"sink kind {quoted(kind)} is not one of {', '.join(_READERS)}")
@@ -54,10 +54,10 @@ def _given(kind: str, key: str, options: dict[str, Any]) -> bool:
 def keep_options(
     kind: str, options: Mapping[str, Any], former: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Options that replace `former` ones: what they hide stays as it is.
+    """Options that replace `former` ones; hidden values are kept.
 
-    Secrets stay only with the endpoints that got them so far. The secret of a webhook stays when
-    none is given; a first one is made, and another for another host.
+    Secrets are kept only if the endpoints that received them stay the same. The secret of a webhook
+    is kept when none is given; a new one is created if there was none, and for another host.
     """
     kept = dict(options)
     if kind == "webhook" and kept.get("secret") in (None, HIDDEN):

@@ -1,4 +1,4 @@
-"""A mail server to hand messages to, as a value: from the setting `smtp_url`, or from options."""
+"""A mail server for outgoing messages, as a value: from the setting `smtp_url`, or from options."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FORM: Final = "smtp://user:password@mail.example.com:587?from=duebook@example.c
 
 @dataclass(frozen=True, slots=True)
 class SmtpServer:
-    """Where mail is handed over, how the connection is secured, and who sends it."""
+    """Where mail is sent through, how the connection is secured, and the sender's address."""
 
     host: str
     port: int = 587
@@ -61,7 +61,7 @@ def load_smtp_url(text: str | None) -> SmtpServer | None:
 
 
 def read_smtp_url(text: str, part: str) -> tuple[SmtpServer, dict[str, str]]:
-    """The server, and what else the URL says; its secrets are in no message."""
+    """The server, and the other parts of the URL; its secrets never appear in messages."""
     try:
         parts = urlsplit(text)
         port, host = parts.port, parts.hostname

@@ -1,4 +1,4 @@
-"""What the runs of a schedule say about it: lateness, percentiles of duration, success; pure."""
+"""Statistics of the runs of a schedule: lateness, percentiles of duration, success; pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["MEASURED", "DayFigures", "Figures", "Statistics", "by_day", "figures", "measure"]
 
 MEASURED: Final = 1_000
-"""The newest runs of a schedule, which its statistics are about."""
+"""How many of the newest runs of a schedule its statistics cover."""
 
 
 @shown("RunFigures")
@@ -117,13 +117,13 @@ def figures(marks: Sequence[RunMark]) -> Figures:
 
 
 def _lateness(marks: Sequence[RunMark]) -> list[timedelta]:
-    """How late those runs started that live due times started."""
+    """How late those runs started that were started by live due times."""
     found = (lateness(mark, mark.planned_at) for mark in marks if mark.origin == "schedule")
     return [late for late in found if late is not None]
 
 
 def _at(ordered: Sequence[timedelta], share: float) -> timedelta | None:
-    """The smallest value that so large a share does not exceed."""
+    """The smallest value that at least this share does not exceed."""
     if not ordered:
         return None
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)]

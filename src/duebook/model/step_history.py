@@ -1,4 +1,4 @@
-"""Steps of flows over time, as values: marks of steps, their attempts, and what they printed."""
+"""Steps of flows over time, as values: marks of steps, their attempts, and their output lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["AttemptMark", "StepLine", "StepMark"]
 
 @dataclass(frozen=True, slots=True)
 class StepMark:
-    """All of a step's run that a table of many runs shows."""
+    """Everything of a step's run that a table of many runs shows."""
 
     flow_run_id: str
     step: str

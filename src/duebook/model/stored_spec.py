@@ -1,4 +1,4 @@
-"""Reads stored definitions; equal texts are read once, whichever schedule they belong to."""
+"""Reads stored definitions; equal texts are parsed once, whichever schedule they belong to."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["read_stored"]
 
 MOST_KNOWN: Final = 2_000
 LONGEST_KNOWN: Final = 2_000
-"""Characters of a text that is kept: together they are some megabytes at most."""
+"""Maximum characters of a cached text, so that all together take some megabytes at most."""
 
 
 def read_stored(text: str, name: str) -> ScheduleSpec:
-    """As `read_spec`, quicker for a text that was read lately. What the caller gets is its own,
-    so that nobody who changes a payload changes that of others."""
+    """Like `read_spec`, but quicker for a text that was read recently. The caller gets its own
+    copy, so that changing a payload does not affect others."""
     known = _known(text) if len(text) <= LONGEST_KNOWN else None
     if known is None:
         return read_spec(text, name)
@@ -35,9 +35,10 @@ def read_stored(text: str, name: str) -> ScheduleSpec:
 
 @lru_cache(MOST_KNOWN)
 def _known(text: str) -> tuple[Mapping[str, Any], ScheduleSpec] | None:
-    """The fields of a definition that means the same for every schedule: it is read without a name.
+    """The fields of a definition that means the same for every schedule, as it is read without a
+    name.
 
-    None for one that needs the name, that is wrong, or whose target holds what could be changed.
+    None for one that needs the name, that is invalid, or whose target holds mutable values.
     """
     try:
         fields, spec = read_fields_and_spec(text, None)

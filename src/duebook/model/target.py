@@ -40,7 +40,7 @@ T = TypeVar("T")
 _KINDS: Final = frozenset({"task", "command", "shell", "http", "event", "flow", "celery"})
 _TASK_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}")
 LONGEST_TEXT: Final = 100_000
-"""Characters of a shell's text, an argument or a variable; the kernel takes no longer ones."""
+"""Characters of a shell's text, an argument or a variable; the kernel's limit."""
 LONGEST_NAME: Final = 255
 MOST_ARGUMENTS: Final = 1_000
 MOST_VARIABLES: Final = 1_000
@@ -110,7 +110,7 @@ def worker_task(target: object) -> str | None:
 
 
 def payload_variables(keys: Iterable[str]) -> dict[str, str]:
-    """The variable in which a command finds each value of a payload.
+    """The variable that passes each value of a payload to a command.
 
     Raises Invalid when two keys would share one.
     """
@@ -179,7 +179,7 @@ _LOADERS: Final[dict[str, Callable[[object], Target]]] = {
     "http": load_http,
     "event": load_event,
 }
-"""Targets that are told by one value."""
+"""Targets that are given by a single value."""
 
 
 def _argv(value: object) -> tuple[str, ...]:

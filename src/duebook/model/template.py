@@ -1,7 +1,7 @@
 """Schedule templates as values: named defaults that a schedule starts from.
 
-A template keeps the JSON form of some fields of a definition. H in a cron expression stays as it
-is written, for each schedule hashes its own name.
+A template stores the JSON form of some fields of a definition. H in a cron expression is left as
+written, because each schedule hashes its own name.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 ANY_SCHEDULE: Final = "*"
-"""What H hashes while defaults are checked; no schedule has this name, so none waits for itself."""
+"""What H hashes while defaults are checked; not a valid name, so no `depends_on` can match it."""
 
 _STAND_INS: Final[dict[str, Any]] = {"trigger": "@daily", "target": "any"}
 
@@ -50,30 +50,31 @@ class ScheduleTemplate:
 
 
 def defaults_shown(defaults: dict[str, Any]) -> dict[str, Any]:
-    """The defaults of a template, without what is secret in them."""
+    """The defaults of a template, without secrets."""
     form = dict(defaults)
     if "payload" in form:
         form["payload"] = show_payload(form["payload"])
     if "target" in form:
         try:
             form["target"] = load_shown(form["target"]).to_json()
-        except Invalid:  # a newer node wrote it: nobody here knows what is secret
+        except Invalid:  # written by a newer node: what is secret in it is unknown
             form["target"] = HIDDEN
     return form
 
 
 def given_fields(defaults: dict[str, Any]) -> dict[str, Any]:
-    """The fields that are given, with `cron` and its zone as the trigger; None gives nothing."""
+    """The given fields, with `cron` and its zone as the trigger; None counts as not given."""
     return load_changes({}, {key: value for key, value in defaults.items() if value is not None})
 
 
 def complete(given: dict[str, Any]) -> dict[str, Any]:
-    """A whole definition, so that what is given can be checked like one."""
+    """A whole definition, so that the given part can be checked like one."""
     return _STAND_INS | given
 
 
 def defaults_form(given: dict[str, Any], spec: ScheduleSpec) -> dict[str, Any]:
-    """The JSON form of what is given, as `spec` has read it; also of what is as it would be."""
+    """The JSON form of the given fields as `spec` has read them; includes those at their
+    default."""
     form = spec.to_json(always=given)
     if "trigger" in given:
         form["trigger"] = _unhashed(given["trigger"], form["trigger"])
@@ -81,7 +82,7 @@ def defaults_form(given: dict[str, Any], spec: ScheduleSpec) -> dict[str, Any]:
 
 
 def _unhashed(given: Any, form: Any) -> Any:
-    """A trigger, or a list of them, without a key that nobody gave."""
+    """A trigger, or a list of them, without a key that was not given."""
     if isinstance(form, list):
         return [_unhashed(*pair) for pair in zip(given, form, strict=True)]
     item = given[0] if isinstance(given, list | tuple) else given

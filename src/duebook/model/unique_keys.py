@@ -1,4 +1,4 @@
-"""Keys of enqueued runs: until when a run keeps its key, and what becomes of a call whose key is
+"""Keys of enqueued runs: how long a run keeps its key, and what happens to a call whose key is
 taken. Pure: the run that has the key, and the time, are arguments."""
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ __all__ = [
 ]
 
 Until = Literal["pending", "active", "forever", "time"]
-"""Until when a run keeps its key: it starts, it ends, always, or until a time."""
+"""How long a run keeps its key: until it starts, until it ends, forever, or for a time."""
 KeyResult = Literal["created", "existing", "payload_ignored", "payload_replaced"]
 MAX_WAIT_FACTOR: Final = 10
-"""The longest wait of a debounced run, unless it is given, in lengths of its debounce."""
+"""The default of a debounced run's longest wait, as a multiple of its debounce."""
 _WORDS: Final = ("pending", "active", "forever")
 _NOTHING: Final = timedelta()
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRule:
-    """What a call says about its key."""
+    """The options of a call that concern its key."""
 
     until: Until = "forever"
     length: timedelta | None = None
-    """of `time`: how long after the run was created"""
+    """for `time`: how long after the run was created"""
     debounce: timedelta | None = None
     max_wait: timedelta | None = None
     throttle: timedelta | None = None
@@ -58,7 +58,7 @@ class KeyRule:
         return self.debounce is not None or self.throttle is not None
 
     def free_at(self, now: datetime) -> datetime | None:
-        """When the key of a run that is created now is free again, if that is a matter of time."""
+        """When the key of a run that is created now becomes free, if that depends on time alone."""
         return None if self.length is None else now + self.length
 
     def delay(self, given: timedelta) -> timedelta:
@@ -91,28 +91,28 @@ class Takes(NamedTuple):
 
 
 class Stays(NamedTuple):
-    """The run that has the key stays as it is."""
+    """The run that has the key stays unchanged."""
 
     result: KeyResult
 
 
 class Replaces(NamedTuple):
-    """The run that has the key gets the newer payload, and is ready at another time."""
+    """The run that has the key gets the newer payload, and another time to be ready."""
 
     ready_at: datetime
     result: KeyResult
 
 
 def is_pending(run: Run) -> bool:
-    """Whether no worker has ever claimed it. A claim counts, also into a worker's buffer: a run
-    that was handed back, or is retried, is not pending again."""
+    """Whether no worker has ever claimed it. A claim into a worker's buffer counts: a run that was
+    handed back, or is retried, does not become pending again."""
     return run.status == "queued" and run.attempt == 0
 
 
 def meet(
     rule: KeyRule, delay: timedelta, payload: Mapping[str, Any], holder: Holder, now: datetime
 ) -> Takes | Stays | Replaces:
-    """What becomes of a call that finds its key with a run."""
+    """The result of a call whose key already has a run."""
     if not holder.has_key(now):
         return Takes(max(now + rule.delay(delay), _spaced(rule, holder.run, now)))
     is_same = dict(payload) == (holder.run.payload or {})
@@ -126,7 +126,7 @@ def _spaced(rule: KeyRule, last: Run, now: datetime) -> datetime:
     """When the next run may be ready by `throttle`, which counts from the start of the last."""
     if rule.throttle is None:
         return now
-    if last.attempt == 0:  # it never started, and was itself ready when it was allowed
+    if last.attempt == 0:  # it never started, and its own ready time was allowed already
         return last.ready_at
     return (last.claimed_at or max(now, last.ready_at)) + rule.throttle
 
@@ -161,11 +161,11 @@ KEY_OPTIONS: Final = {
     "max_wait": read_positive_length,
     "throttle": read_positive_length,
 }
-"""The options of `enqueue` that say something about its key, with their readers."""
+"""The options of `enqueue` that concern its key, with their readers."""
 
 
 def load_key_rule(key: str | None, given: Mapping[str, Any], delay: timedelta) -> KeyRule:
-    """The rule of options that their readers have read; raises Invalid for those that cannot be
+    """The rule for options that their readers have parsed; raises Invalid for those that cannot be
     combined."""
     if not given:
         return FOREVER

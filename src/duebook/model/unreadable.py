@@ -1,4 +1,4 @@
-"""Definitions that this node cannot read: what can be kept of them, and what to say about them."""
+"""Definitions that this node cannot read: what can be kept of them, and how to report them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _LONGEST: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """A schedule whose definition this node cannot read, with what it can."""
+    """A schedule whose definition this node cannot read, with its readable parts."""
 
     snapshot: Snapshot
-    """its definition has the fields that can be read, and the others at their defaults"""
+    """its definition has the readable fields, and the others at their defaults"""
     form: dict[str, Any]
-    """the fields that can be read, as JSON"""
+    """the readable fields, as JSON"""
     problems: dict[str, str]
-    """what is wrong with each of the others; "" is the definition as a whole"""
+    """the problem of each of the others; "" is the definition as a whole"""
 
     @property
     def problem(self) -> str:
@@ -48,7 +48,7 @@ class Salvaged:
 
     @property
     def knows_times(self) -> bool:
-        """Whether everything that decides when it is due can be read."""
+        """Whether everything that decides when it is due is readable."""
         return not any(key in _TIMING or not is_field(key) for key in self.problems)
 
 
@@ -58,18 +58,18 @@ def is_field(name: str) -> bool:
 
 
 def blank_spec() -> ScheduleSpec:
-    """Stands for a definition of which nothing can be read."""
+    """Stands for a definition without any readable field."""
     return ScheduleSpec((), _STAND_IN)
 
 
 def read_spec(text: str, name: str) -> ScheduleSpec:
-    """A stored definition; raises InvalidSchedule for whatever is wrong with it."""
+    """A stored definition; raises InvalidSchedule with everything that is wrong with it."""
     return read_fields_and_spec(text, name)[1]
 
 
 def read_fields_and_spec(text: str, name: str | None) -> tuple[dict[str, Any], ScheduleSpec]:
-    """As `read_spec`, with the fields that were given; without a name, an H that would hash it is
-    wrong."""
+    """Like `read_spec`, with the fields that were given; without a name, an H that would hash it is
+    a problem."""
     try:
         values, problems = read_fields(_object(text), name)
         if problems:
@@ -77,13 +77,13 @@ def read_fields_and_spec(text: str, name: str | None) -> tuple[dict[str, Any], S
         return values, ScheduleSpec(**values)
     except Invalid:
         raise
-    except Exception as error:  # a damaged row must never stop the reading of the others
+    except Exception as error:  # a damaged row must not prevent others from being read
         raise InvalidSchedule({"": _damaged(error)}) from error
 
 
 def salvage(text: str | None, name: str) -> tuple[ScheduleSpec, dict[str, Any], dict[str, str]]:
-    """Of a definition that `read_spec` refuses: what can be read, as a definition and as JSON, and
-    what is wrong with the rest."""
+    """The readable part of a definition that `read_spec` rejects, as a definition and as JSON, and
+    the problems of the rest."""
     if text is None:
         return blank_spec(), {}, missing_definition().problems
     try:
@@ -104,7 +104,7 @@ def missing_definition() -> InvalidSchedule:
 
 
 def describe_unreadable(problems: dict[str, str]) -> str:
-    """One sentence for people: what cannot be read, and what helps."""
+    """One sentence for people: what cannot be read, and the remedy."""
     told = shorten("; ".join(problems.values()), _LONGEST)
     if "" in problems or {"trigger", "target"} <= problems.keys():
         return f"the definition cannot be read: {told}; replace it with: duebook update"

@@ -1,4 +1,4 @@
-"""Maintenance windows as values: from when until when, and which schedules they pause."""
+"""Maintenance windows as values: when they begin and end, and which schedules they pause."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MaintenanceWindow:
     namespace: Name
     name: str
     labels: dict[str, str]
-    """none: every schedule of the namespace"""
+    """empty: every schedule of the namespace"""
     start_at: datetime
     end_at: Annotated[datetime, Shown("The first instant after it.")]
     created_at: datetime

@@ -12,7 +12,7 @@ from duebook.model.plan import Kind
 __all__ = ["YEAR", "MovedDueTime", "MovedSchedule", "ZonesDiff"]
 
 YEAR: Final = timedelta(days=366)
-"""How far ahead due times are compared, unless somebody says otherwise."""
+"""How far ahead due times are compared by default."""
 
 
 @shown("MovedDueTime")
@@ -28,7 +28,7 @@ class MovedDueTime:
 @shown("MovedSchedule")
 @dataclass(frozen=True, slots=True)
 class MovedSchedule:
-    """A schedule some of whose due times move."""
+    """A schedule with due times that move."""
 
     schedule: Annotated[str, Shown("In a namespace other than default as namespace/name.")]
     tz: str
