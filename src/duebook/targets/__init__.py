@@ -1,1 +1,1 @@
-"""What a run executes; targets know one run at a time and may touch the world outside."""
+"""What a run executes; targets know one run at a time, and may have side effects outside."""

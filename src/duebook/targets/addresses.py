@@ -1,7 +1,8 @@
-"""Which addresses a request may go to: a pure decision on a resolved address, by tables of its own.
+"""Decides which addresses a request may go to: a pure decision on a resolved address, by own
+tables.
 
-Names are never judged, as a name may mean another address a moment later. The tables follow the
-IANA registries of special addresses; Python's `is_global` differs from version to version.
+Names are not checked, as a name may resolve to another address a moment later. The tables follow
+the IANA registries of special addresses; Python's `is_global` differs from version to version.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _V6: Final = [
 ]
 _V6_GLOBAL: Final = IPv6Network("2000::/3")
 _V6_CARRIES_V4: Final = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
-"""IPv4-mapped, and NAT64 with the well-known prefix, by which IPv6-only networks reach the rest."""
+"""IPv4-mapped, and NAT64 with the well-known prefix, which IPv6-only networks use for IPv4."""
 
 
 def refusal(address: str | Address, allowed: tuple[Network, ...] = ()) -> str | None:
@@ -75,7 +76,7 @@ def refusal(address: str | Address, allowed: tuple[Network, ...] = ()) -> str | 
 
 
 def _plain(address: Address) -> Address:
-    """The IPv4 address that an IPv6 one stands for, where it does; zones say nothing here."""
+    """The IPv4 address inside an IPv6 one, if there is one; the zone does not matter here."""
     if isinstance(address, IPv6Address):
         if any(address in network for network in _V6_CARRIES_V4):
             return IPv4Address(int(address) & 0xFFFF_FFFF)

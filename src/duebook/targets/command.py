@@ -1,4 +1,4 @@
-"""Performs command targets: what is executed, with which environment, and how it ended."""
+"""Executes command targets: which program, with which environment, and how it ended."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 __all__ = ["GRACE", "LONGEST_VARIABLE", "environment", "outcome_of", "perform_command", "size_of"]
 
 LONGEST_VARIABLE: Final = 130_000
-"""Bytes; longer ones are left out: the kernel refuses to start a program with them."""
+"""Bytes; longer ones are left out, as the kernel would refuse to start a program with them."""
 GRACE: Final = 5.0
 """Seconds between asking a command to end and killing it, unless its target says otherwise."""
 MOST_NAMED: Final = 5
-"""Variables that a hint names."""
+"""Maximum number of variables that a hint names."""
 _VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 
 
@@ -45,7 +45,7 @@ def perform_command(
     output: Callable[[Literal["stdout", "stderr"], bytes], None],
     refs: OutputRefs,
 ) -> Outcome:
-    """Run the command to its end; its whole family of processes ends with it."""
+    """Run the command to its end; all its descendants end with it."""
     target = claim.spec.target
     assert isinstance(target, CommandTarget)  # noqa: S101 - the performer has looked
     argv = target.argv if target.shell is None else ("/bin/sh", "-c", target.shell)
@@ -70,7 +70,7 @@ def perform_command(
 def _with_hint(
     outcome: Outcome, claim: Claim, argv: Sequence[str], inherited: Mapping[str, str]
 ) -> Outcome:
-    """A command that failed, and whose text names variables of the node that it did not get."""
+    """Adds a hint if a command failed whose text uses variables of the node that it did not get."""
     if outcome.reason != "exit_code":
         return outcome
     given = environment(claim, inherited)
@@ -89,12 +89,12 @@ def _with_hint(
 
 
 def outcome_of(ended: Exit) -> Outcome:
-    """What the end of a process means for its run."""
+    """The outcome of a run, from the end of its process."""
     if ended.error is not None:
         return Outcome("failed", "not_started", ended.error)
     if ended.stopped == "timeout":
         return Outcome("failed", "timeout", "it took longer than its timeout", ended.code)
-    if ended.stopped is not None:  # however it took that, it did not come to its own end
+    if ended.stopped is not None:  # it was stopped, however it reacted to that
         return Outcome("cancelled", ended.stopped, None, ended.code)
     if ended.signal is not None:
         name = _signal_name(ended.signal)
@@ -112,7 +112,7 @@ def _signal_name(number: int) -> str:
 
 
 def environment(claim: Claim, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The variables of the node that commands get, the target's, and what the run is about.
+    """The variables of the node that commands get, the target's, and those about the run.
 
     Payload values arrive as variables and are never pasted into a command.
     """

@@ -1,7 +1,7 @@
-"""What commands get of their node: some of its variables, and the user that they run as.
+"""What commands get from their node: some of its variables, and the user that they run as.
 
-A node has secrets in its environment, such as PGPASSWORD, that are none of its commands'. So they
-inherit the variables that a program needs to find its way, and those that the settings name.
+A node has secrets in its environment, such as PGPASSWORD, that are not meant for its commands. So
+they inherit only the variables that programs usually need, and those that the settings name.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ INHERITED: Final = (
     *("LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "XDG_*"),
     *("VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"),
 )
-"""Names of variables, or their beginnings."""
+"""Names of variables, or their prefixes."""
 _INTERPRETER: Final = ("PYTHON*", "LD_*", "DYLD_*", "MALLOC_*", "COVERAGE_*")
-"""What an interpreter and its libraries read before the first line of a program."""
+"""Read by an interpreter and its libraries before the first line of a program."""
 _NAMED_ONLY: Final = (
     *("DUEBOOK_DATABASE_URL", "DUEBOOK_LISTEN_URL", "DUEBOOK_SMTP_URL", "DUEBOOK_TOKEN"),
 )
-"""No pattern passes these on."""
+"""Variables that patterns do not pass on."""
 _OF_THE_USER: Final = ("TMPDIR", "XDG_*")
-"""Directories of the node's user, which another cannot use."""
+"""Directories of the node's user, which other users cannot use."""
 _PATTERN: Final = re.compile(r"\*|[A-Za-z_][A-Za-z0-9_]*\*?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class CommandUser:
-    """Somebody else than the node, as whom it lets commands run."""
+    """The user that commands run as, other than the node's."""
 
     name: str
     uid: int
@@ -58,18 +58,18 @@ class CommandUser:
 
     @property
     def variables(self) -> dict[str, str]:
-        """As a log-in sets them."""
+        """Set as in a login."""
         return {"HOME": self.home, "USER": self.name, "LOGNAME": self.name, "SHELL": self.shell}
 
 
 @dataclass(frozen=True, slots=True)
 class CommandSetup:
-    """What all commands of a node have in common."""
+    """Common to all commands of a node."""
 
     inherited: Mapping[str, str]
     """the variables of the node that they get"""
     user: CommandUser | None = None
-    """None: that of the node"""
+    """None: the user of the node"""
 
 
 def command_setup(
@@ -77,7 +77,7 @@ def command_setup(
     run_as: str | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> CommandSetup:
-    """As the settings `pass_env` and `run_as` say; raises Invalid for values that are wrong."""
+    """From the settings `pass_env` and `run_as`; raises Invalid for wrong values."""
     patterns = read_pass_env(pass_env)
     user = find_user(run_as) if run_as else None
     inherited = inherited_variables(environ, patterns)
@@ -92,7 +92,7 @@ def command_setup(
 
 
 def read_pass_env(value: str | Sequence[str]) -> tuple[str, ...]:
-    """Names, beginnings such as `AWS_*`, or `*` for all, from a list or separated by commas."""
+    """Names, prefixes such as `AWS_*`, or `*` for all, from a list or separated by commas."""
     words = value.split(",") if isinstance(value, str) else value
     found = tuple(word.strip() for word in words if not isinstance(word, str) or word.strip())
     for word in found:
@@ -115,10 +115,10 @@ def inherited_variables(environ: Mapping[str, str], pass_env: Sequence[str] = ()
 
 
 def early_variables(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What a process of Duebook's own is started with.
+    """The variables with which one of Duebook's own processes is started.
 
-    Others of the same user can read the variables that a process was started with, until it says
-    no; it gets the rest from its node, later.
+    Other processes of the same user can read these until the process forbids it; it gets the rest
+    from its node, later.
     """
     allowed = (*INHERITED, *_INTERPRETER)
     return {name: value for name, value in environ.items() if _matches(name, allowed)}
@@ -132,8 +132,8 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def find_user(name: str) -> CommandUser:
-    """Raises Invalid for a user that does not exist, that is no wall against commands, or whom
-    this process cannot become."""
+    """Raises Invalid for a user that does not exist, that would not protect the node from commands,
+    or that this process cannot become."""
     import pwd
 
     try:

@@ -1,4 +1,4 @@
-"""What a task is told, and what it may tell: the `ctx` of a run. Knows no store and no thread."""
+"""What a task can read and report: the `ctx` of a run. Knows no store and no thread."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ MOST_PUBLISHED: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class DueSchedule:
-    """The schedule that a run belongs to; all None for a run that was enqueued."""
+    """The schedule that a run belongs to; all None for an enqueued run."""
 
     id: str | None
     name: str | None
     due_at: datetime | None
-    """None for a run by hand"""
+    """None for a manual run"""
 
 
 class Reports(Protocol):
-    """Where what a task tells goes."""
+    """Receives what a task reports."""
 
     def line(self, stream: Literal["stdout", "stderr"], text: str) -> None: ...
 
@@ -51,25 +51,25 @@ class Reports(Protocol):
         """A secret of the node that executes the run; raises SecretFailed."""
 
     def shown(self, text: str) -> str:
-        """What the task prints, as others may see it."""
+        """What the task prints, without secrets."""
 
     @property
     def published(self) -> list[Draft]:
-        """What the task wants to have written with its success."""
+        """Events to be stored together with the task's success."""
 
     @property
     def settles(self) -> bool:
-        """Whether the task has put the end of the run on the books itself."""
+        """Whether the task has settled the run itself."""
 
     def settle_in(self, connection: Any, outcome: Outcome) -> None:
-        """Put the end of the run on the books in the caller's transaction."""
+        """Settle the run in the caller's transaction."""
 
     def settled(self) -> Outcome:
-        """How the run ended by that; waits for the books."""
+        """The outcome that this recorded; reads the database."""
 
 
 class TaskStop:
-    """A request to stop that the task sees or feels; any thread may make it."""
+    """A request to stop, which the task can poll or get as an exception; any thread may make it."""
 
     __slots__ = ("_then", "reason", "seen")
     _lock: Final = threading.Lock()
@@ -91,7 +91,7 @@ class TaskStop:
             then()
 
     def when_set(self, then: Callable[[], None]) -> None:
-        """Call `then` when it is set, at once when it is; in the thread that sets it."""
+        """Call `then` when it is set, or now if it is already; in the thread that sets it."""
         with self._lock:
             self._then = then
             late = self.reason is not None
@@ -122,7 +122,7 @@ class Context:
         """proof that this attempt is the current one"""
         self.payload: Final = payload
         self.user: Final = user
-        """who made the schedule"""
+        """the creator of the schedule"""
         self.traceparent: Final = traceparent
         """the W3C trace context of the attempt; None unless the node traces"""
         self._stop = stop
@@ -140,15 +140,15 @@ class Context:
 
     @property
     def interval(self) -> Interval | None:
-        """From the due time before to this one, as the triggers have them: `start` and `end`.
+        """From the previous due time to this one, as the triggers yield them: `start` and `end`.
 
-        None for runs without a due time, one-offs, and the first due time of all.
+        None for runs without a due time, one-offs, and the very first due time.
         """
         return self.run.interval
 
     @property
     def requested_by(self) -> str | None:
-        """Who asked for the run, such as `token:deploy`; None for a due time."""
+        """Who requested the run, such as `token:deploy`; None for a due time."""
         return self.run.requested_by
 
     @property

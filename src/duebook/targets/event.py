@@ -1,4 +1,4 @@
-"""Makes events of due times and runs: templates rendered, nothing written."""
+"""Creates events of due times and runs: renders templates, writes nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ __all__ = ["end_at_once", "new_run", "perform_event"]
 def end_at_once(
     snapshot: Snapshot, fire: Fire, now: datetime, payload: dict[str, Any] | None = None
 ) -> Ended:
-    """The run of a due time, or one by hand, and its event; a template may fail only this one."""
+    """The ended run of a due time, or a manual one, with its event; a bad template fails only
+    this."""
     run_id, target = new_id(), snapshot.spec.target
     assert isinstance(target, EventTarget)  # noqa: S101 - only these take no time
     due_at = None if fire.origin == "manual" else fire.due_at
@@ -52,7 +53,7 @@ def end_at_once(
     claim = Claim(run, Token(run_id, 1, ""), snapshot.spec, snapshot.owner.user)
     try:
         return Ended(run_id, make_draft(claim))
-    except Invalid as error:  # a template, or what became of it
+    except Invalid as error:  # a template, or its result
         return Ended(run_id, None, hiding_run(claim)(str(error)))
 
 
@@ -64,7 +65,7 @@ def _draft(snapshot: Snapshot, target: EventTarget, data: str, meta: dict[str, A
 
 
 def make_draft(claim: Claim) -> Draft:
-    """The event of a run whose target is one. The values of a step are in it, and never read as
+    """The event of a run with an event target. The values of a step are inserted, and never read as
     templates. Raises TemplateFailed and Invalid."""
     run = claim.run
     spec = rendered(claim).spec if claim.step_context is None else claim.spec
@@ -85,7 +86,7 @@ def make_draft(claim: Claim) -> Draft:
 
 
 def perform_event(claim: Claim) -> Outcome:
-    """A step of a flow, or a run that was queued all the same: opened again, or planned by an
+    """A step of a flow, or a run that was queued after all: retried manually, or planned by an
     older node."""
     try:
         return Outcome("succeeded", events=(make_draft(claim),))

@@ -1,8 +1,8 @@
-"""The language of templates: which texts are templates, what they may say, and their bounds.
+"""The language of templates: which texts are templates, what they may contain, and their limits.
 
-minijinja evaluates them, within its fuel. Fuel counts instructions and not bytes (a text times a
-million is one), so only what cannot grow is let through to it: tags are read here first, without
-`*`, `~` and calls, and every filter is one of ours, which counts what it makes.
+minijinja evaluates them within a fuel limit. Fuel counts instructions, not bytes (a text times a
+million is one), so it only gets what cannot grow: tags are parsed here first, without `*`, `~` and
+calls, and every filter is one of ours, which counts its output.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["TemplateFailed", "check_template", "evaluate", "is_template", "render"]
 
 _NAMED: Final = f"{string.ascii_letters}{string.digits}_."
-"""What a name and its attributes are made of."""
+"""The characters of a name and its attributes."""
 FUEL: Final = 10_000
 LONGEST_TAG: Final = 500
 LONGEST_WITH_LOOP: Final = 2_000
-"""A loop repeats what stands in it as often as its fuel lasts, so it must not stand in a book."""
+"""A loop repeats its body as often as its fuel lasts, so a long text must not be inside one."""
 
 _OPEN: Final = re.compile(r"\{\{|\{%")
 _END: Final = {"{{": "}}", "{%": "%}"}
@@ -50,12 +50,13 @@ _TESTS: Final = frozenset(
     | {"odd", "sequence", "startingwith", "string", "undefined"}
 )
 _SECRET: Final = re.compile(r"\{\{[-+]? *secret\.[A-Za-z_][A-Za-z0-9_]{0,99} *[-+]?\}\}")
-"""As `names_in` of model/secret_values.py finds it, also in JSON: with spaces, and no line ends."""
+"""As `names_in` of model/secret_values.py finds it, also in JSON: spaces, but no line ends."""
 _PLAIN_BRACES: Final = 'to print braces, write {{ "{{" }}'
 
 
 class _Current(threading.local):
-    """What a thread renders: how much it may still make, and what becomes of its values."""
+    """The state of rendering in a thread: how much it may still produce, and how it writes
+    values."""
 
     budget: Budget
     write: Callable[[Any], str]
@@ -69,9 +70,9 @@ def is_template(text: str) -> bool:
 
 
 def check_template(text: str, known: Mapping[str, frozenset[str] | None]) -> None:
-    """Refuse what could not be rendered in any run.
+    """Reject what no run could render.
 
-    `known` are the names there are: with those of their parts, or None where these differ from run
+    `known` are the available names, with the names of their parts, or None if these differ from run
     to run. Raises TemplateFailed.
     """
     _check_tags(text)
@@ -93,7 +94,7 @@ def check_template(text: str, known: Mapping[str, frozenset[str] | None]) -> Non
 
 
 def _check_secrets(text: str, allowed: bool) -> None:
-    """Secrets are put in as they are, so that their values can be found and hidden again."""
+    """Secrets are inserted unchanged, so that their values can be found and hidden again."""
     for tag in _tags(text):
         former = ""
         for kind, word in _tokens(tag):
@@ -113,7 +114,7 @@ def _check_secrets(text: str, allowed: bool) -> None:
 
 
 def render(text: str, context: Mapping[str, Any]) -> str:
-    """The text with its tags filled in; one without tags is returned as it is.
+    """The text with its tags filled in; one without tags is returned unchanged.
 
     Raises TemplateFailed.
     """
@@ -133,7 +134,7 @@ def render(text: str, context: Mapping[str, Any]) -> str:
 
 
 def _null_path(text: str, context: Mapping[str, Any]) -> str | None:
-    """The first tag that is only a path, in quotes, whose value is null."""
+    """The first tag that is only a path and has the value null, in quotes."""
     for tag in _tags(text):
         path = tag.strip("{} -")
         value: Any = context
@@ -145,7 +146,7 @@ def _null_path(text: str, context: Mapping[str, Any]) -> str | None:
 
 
 def evaluate(text: str, context: Mapping[str, Any]) -> Any:
-    """As `render`, but a text that is one expression and no more keeps the type of its value."""
+    """Like `render`, but a text that is a single expression keeps the type of its value."""
     tags = list(_tags(text)) if is_template(text) else []
     if len(tags) != 1 or tags[0] != text.strip() or not tags[0].startswith("{{"):
         return render(text, context)
@@ -183,7 +184,7 @@ def _written(value: Any) -> str:
 
 @cache
 def _environment() -> Environment:
-    """One for all threads, as it takes longer to make than a template to render."""
+    """One for all threads, as creating it takes longer than rendering a template."""
     from minijinja import Environment
 
     return Environment(
@@ -193,7 +194,7 @@ def _environment() -> Environment:
         debug=False,
         keep_trailing_newline=True,
         auto_escape_callback=lambda _: None,
-        comment_start_string="{%#",  # which no tag may contain: `${#name}` is a shell's
+        comment_start_string="{%#",  # no tag may contain it: `${#name}` belongs to shells
         comment_end_string="#%}",
         finalizer=_written,
         filters={
@@ -209,7 +210,7 @@ def _template_error() -> type[TemplateError]:
 
 
 def _json(value: Any) -> str:
-    """As JSON; raises TemplateFailed for what is none, such as the methods of Python's objects."""
+    """As JSON; raises TemplateFailed for other values, such as methods of Python objects."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError):
@@ -217,7 +218,7 @@ def _json(value: Any) -> str:
 
 
 def _told(text: str, error: TemplateError) -> TemplateFailed:
-    """What minijinja says, with the part that it is about."""
+    """The message of minijinja, with the part that it is about."""
     part = ""
     if error.range is not None:
         start, end = error.range
@@ -225,7 +226,7 @@ def _told(text: str, error: TemplateError) -> TemplateFailed:
             piece.decode(errors="replace")
             for piece in (text.encode()[:start], text.encode()[start:end])
         )
-        if part[:1] in (".", "["):  # an attribute of what stands before
+        if part[:1] in (".", "["):  # an attribute of the previous part
             part = before[len(before.rstrip(_NAMED)) :] + part
         part = part.strip()
     if error.kind == "UndefinedError":
@@ -267,7 +268,7 @@ def _unreadable(text: str, start: int, place: int) -> TemplateFailed:
 
 
 def _check_tags(text: str) -> None:
-    """Raises TemplateFailed; nothing that did not pass here reaches minijinja, at any time."""
+    """Raises TemplateFailed; minijinja only ever gets what has passed this check."""
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise TemplateFailed("it contains an unpaired surrogate")
     for tag in _tags(text):
@@ -281,7 +282,7 @@ def _check_tags(text: str) -> None:
 
 
 def _tokens(tag: str) -> list[tuple[str, str]]:
-    """(kind, text) of what stands between the ends of a tag."""
+    """(kind, text) of the tokens between the ends of a tag."""
     inner = tag[2:].lstrip("-+")
     found = [(str(token.lastgroup), token[0]) for token in _TOKEN.finditer(inner)]
     tokens = [(kind, word) for kind, word in found if kind not in ("space", "end")]

@@ -1,4 +1,4 @@
-"""The filters of templates: small pure functions, each bounded in what it takes and makes."""
+"""The filters of templates: small pure functions, each with limits on its input and output."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 __all__ = ["FILTERS", "MOST_OUTPUT", "Budget", "TemplateFailed", "counted"]
 
 MOST_OUTPUT: Final = 1_000_000
-"""Characters that a template may become."""
+"""Maximum characters of a rendered template."""
 _DIRECTIVE: Final = re.compile(r"%(?:[YmdHMSjUWVGuwaAbByIpzZ%])|[^%]")
 
 
 class TemplateFailed(Invalid):
-    """A template that cannot be read, or has no value in this run."""
+    """A template that cannot be parsed, or has no value in this run."""
 
     code = "template"
 
 
 class Budget:
-    """How much a template may still make, all steps on the way to its output counted."""
+    """How much a template may still produce, including all intermediate results."""
 
     def __init__(self) -> None:
         self._left = 4 * MOST_OUTPUT
@@ -44,7 +44,7 @@ class Budget:
 def counted(
     name: str, work: Callable[..., Any], budget: Callable[[], Budget]
 ) -> Callable[..., Any]:
-    """A filter that spends what it makes, and complains by its name."""
+    """A filter that spends the size of its output, and names itself in errors."""
 
     @wraps(work)
     def filtered(value: Any, *options: Any, **named: Any) -> Any:
@@ -97,7 +97,7 @@ def _join(value: Any, between: str = "") -> str:
 
 
 def _refuse_large(size: int) -> None:
-    """Before it is made: a product of two sizes is quickly more than a machine has."""
+    """Checked before it is created: a product of two sizes quickly exceeds a machine's memory."""
     if size > MOST_OUTPUT:
         raise Invalid(f"it would produce more than {MOST_OUTPUT:,} characters")
 
@@ -127,7 +127,7 @@ def _urlencode(value: Any) -> str:
 
 
 def _time(value: str, form: str = "%Y-%m-%d", tz: str = "UTC") -> str:
-    """An instant in words of strftime, in a zone."""
+    """An instant formatted by strftime, in a zone."""
     if len(form) > 100 or "".join(_DIRECTIVE.findall(form)) != form:
         raise Invalid(f'"{shorten(form)}" is not a format such as %Y-%m-%d %H:%M')
     return local_datetime(parse_instant(value), tz).strftime(form)

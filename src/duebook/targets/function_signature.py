@@ -1,4 +1,4 @@
-"""Reads the signature of a function: which names and JSON types its payload has; calls nothing.
+"""Reads the signature of a function: the names and JSON types of its payload; calls nothing.
 
 A signature has a JSON form, so that a process without the function can check payloads, too.
 """
@@ -34,18 +34,18 @@ __all__ = ["FunctionSignature", "fits"]
 _LISTS: Final = (list, Sequence, Iterable)
 _OBJECTS: Final = (dict, Mapping)
 _SAMPLES: Final[tuple[Any, ...]] = (None, True, 1, 1.5, "", [], {})
-"""One of each kind of value that JSON has."""
+"""One of each kind of JSON value."""
 _KINDS: Final = {type(sample): type(sample).__name__ for sample in _SAMPLES}
 Shape = dict[str, Any]
-"""What values a type has, as JSON: {"kinds": names of Python's types}, {"list": Shape of an item},
+"""The values of a type, as JSON: {"kinds": names of Python's types}, {"list": Shape of an item},
 {"dict": Shape of a value}, {"any": Shapes} or {"one": values}."""
 _ANYTHING: Final[Shape] = {"kinds": list(_KINDS.values())}
 _INSTEAD: Final = "a str, number, bool, list or dict"
 
 
 class FunctionSignature:
-    """The parameters that a payload may fill; the first one is the context when it is named
-    `ctx` or has that type.
+    """The parameters that a payload may fill; the first one is the context if it is named `ctx` or
+    has that type.
 
     Raises Invalid for functions that no payload could call.
     """
@@ -70,7 +70,7 @@ class FunctionSignature:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """All that `check` needs; `load` reads it."""
+        """Everything that `check` needs; `load` reads it."""
         return {
             "context": self.takes_context,
             "open": self._open,
@@ -81,7 +81,7 @@ class FunctionSignature:
 
     @classmethod
     def load(cls, form: Mapping[str, Any]) -> Self:
-        """The signature of a function that is elsewhere."""
+        """The signature of a function in another process."""
         found = cls(lambda: None)
         found.takes_context, found._open = form["context"], form["open"]
         found.names, found._required = tuple(form["names"]), tuple(form["required"])
@@ -117,7 +117,7 @@ class FunctionSignature:
     ) -> None:
         """Raises Invalid that names what is missing, unknown or of another type.
 
-        Of values that are still `is_open` only the name is judged.
+        Of values that are still `is_open`, only the name is checked.
         """
         for name in self._required:
             if name not in payload:
@@ -140,7 +140,7 @@ class FunctionSignature:
 
 
 def _hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The types of parameters, but for names that only a type checker knows."""
+    """The types of parameters, except names that only a type checker knows."""
     try:
         return get_type_hints(function, include_extras=True)
     except Exception:
@@ -154,7 +154,7 @@ def _hints_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _is_in_json(hint: Any) -> bool:
-    """Whether any value of JSON is of a type."""
+    """Whether any JSON value is of this type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _is_in_json(arguments[0])
@@ -181,7 +181,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def _has(shape: Shape, value: Any) -> bool:
-    """Whether a value of JSON has a shape."""
+    """Whether a JSON value has a shape."""
     ((word, told),) = shape.items()
     match word:
         case "list":
@@ -198,7 +198,7 @@ def _has(shape: Shape, value: Any) -> bool:
 
 
 def _kind_of(value: Any) -> str | None:
-    """The kind of value that it is in JSON; None: it has no place there."""
+    """The kind of a value in JSON; None if JSON cannot hold it."""
     if (kind := _KINDS.get(type(value))) is not None:
         return kind
     return next((name for known, name in _KINDS.items() if isinstance(value, known)), None)
@@ -231,5 +231,5 @@ def _fits_plainly(value: Any, kind: Any) -> bool:
         return isinstance(value, dict)
     try:
         return isinstance(value, kind) if isinstance(kind, type) else True
-    except TypeError:  # a protocol, which cannot be asked
+    except TypeError:  # a protocol that does not support isinstance
         return True

@@ -1,7 +1,7 @@
-"""Hides what is secret in whatever a run prints, answers or fails with; pure.
+"""Hides secrets in whatever a run prints, returns or fails with; pure.
 
-The one place that knows which secrets a run has: in its environment, its payload, its request and,
-if it is a step, its flow.
+The only place that knows which secrets a run has: in its environment, its payload, its request and,
+for a step, its flow.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ __all__ = [
 ]
 
 SHORTEST_VALUE: Final = 8
-"""Characters of any variable of a command; shorter ones are in too many words."""
+"""Characters of any variable of a command; shorter values occur in too many words."""
 SHORTEST_SECRET: Final = 4
-"""Characters of what is secret by its name."""
+"""Characters of values with secret names."""
 _SCHEMES: Final = frozenset({"apikey", "basic", "bearer", "digest", "token"})
 
 
 def hiding(secrets: Iterable[str]) -> Callable[[str], str]:
-    """What replaces every secret in a text, the longest first."""
+    """Replaces every secret in a text, the longest first."""
     words = sorted(set(secrets), key=len, reverse=True)
     if not words:
         return str
@@ -53,15 +53,15 @@ def hiding(secrets: Iterable[str]) -> Callable[[str], str]:
 
 
 def hiding_run(claim: Claim) -> Callable[[str], str]:
-    """Hides what a run must not tell, line by line as it is printed."""
+    """Hides the secrets of a run, line by line as it prints."""
     hide, values = hiding(run_secrets(claim)), claim.secret_values
     return hide if values is None else lambda text: hide(values.hide(text))
 
 
 def run_secrets(claim: Claim) -> set[str]:
-    """The secrets of a run: those by their names, and the values of a command's variables.
+    """The secrets of a run: values with secret names, and the variables of a command.
 
-    The variables of a step are those of its flow, with names and outputs that are no secrets.
+    The variables of a step are those of its flow, including names and outputs that are not secret.
     """
     target = claim.spec.target
     found = {*claim.secrets, *secrets_in(claim.payload)}
@@ -84,12 +84,12 @@ def run_secrets(claim: Claim) -> set[str]:
 
 
 def variable_secrets(variables: Iterable[tuple[str, str]]) -> set[str]:
-    """What is secret in variables, by their names or as a part of their values."""
+    """The secrets in variables: values with secret names, and parts of other values."""
     return set(_lines(secrets_in(dict(variables)), SHORTEST_SECRET))
 
 
 def _of_request(target: HttpTarget) -> Iterator[str]:
-    """The words of its headers, and what the rest of it hides: a server may echo them."""
+    """The words of its headers, and secrets in the rest of it: a server may echo them."""
     for name, value in target.headers:
         if not is_public_header(name):
             yield from (value, *(w for w in value.split() if w.lower() not in _SCHEMES))
@@ -97,14 +97,14 @@ def _of_request(target: HttpTarget) -> Iterator[str]:
 
 
 def hiding_payload(payload: Any) -> Callable[[str], str]:
-    """Hides the secrets of a payload where templates put them."""
+    """Hides the secrets of a payload in texts where templates have inserted them."""
     return hiding(_lines(secrets_in(payload), SHORTEST_SECRET))
 
 
 def hidden_outcome(claim: Claim, outcome: Outcome) -> Outcome:
-    """How a run ended, as its error may be read.
+    """The outcome of a run with secrets hidden in its error.
 
-    Its output stays, for others work with that; it is told what people must not see in it.
+    The output is unchanged, because others work with it, but lists what to hide when it is shown.
     """
     if claim.secret_values is not None:
         outcome = _without_values(outcome, claim.secret_values)
@@ -120,7 +120,7 @@ def hidden_outcome(claim: Claim, outcome: Outcome) -> Outcome:
 
 
 def _without_values(outcome: Outcome, values: SecretValues) -> Outcome:
-    """Secrets by reference are in nothing that is stored: not in an output, either."""
+    """Secrets given by reference are never stored, not even in an output."""
     if not values:
         return outcome
     error, ref, output = outcome.error, outcome.output_ref, outcome.output
@@ -143,12 +143,12 @@ def _without_values_in(event: Draft, values: SecretValues) -> Draft:
 
 
 def _as_json(text: str) -> str:
-    """As an output has it."""
+    """As it is written in an output."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def hide_in(form: Any, hide: Callable[[str], str]) -> Any:
-    """JSON with every text hidden that has to be."""
+    """JSON with secrets hidden in every text."""
     if isinstance(form, str):
         return hide(form)
     if isinstance(form, dict):
@@ -157,7 +157,7 @@ def hide_in(form: Any, hide: Callable[[str], str]) -> Any:
 
 
 def _lines(values: Iterable[str], shortest: int) -> Iterator[str]:
-    """Each value with its lines, and as JSON writes it; short ones are in too many words."""
+    """Each value with its lines, and in its JSON form; short ones occur in too many words."""
     for value in values:
         for line in {value, *value.splitlines(), json.dumps(value)[1:-1]}:
             if len(line) >= shortest and line != HIDDEN and not is_reference(line):

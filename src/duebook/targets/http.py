@@ -1,7 +1,7 @@
-"""Performs http targets: one request with its redirects, and how it ended.
+"""Executes http targets: one request with its redirects, and how it ended.
 
-No proxy, cookie or password of the machine is used, certificates are verified, and what an answer
-may cost is bounded.
+It uses no proxy, cookie or password of the machine, verifies certificates, and limits what a
+response may cost.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 __all__ = ["Failed", "perform_http", "read_url", "send", "verified"]
 
 DEFAULT_TIMEOUT: Final = 60.0
-"""Seconds for a request whose schedule has no timeout."""
+"""Timeout in seconds for a request whose schedule has none."""
 LONGEST_TIMEOUT: Final = 864_000.0
-"""Ten days: a poll cannot wait for much longer."""
+"""Ten days, about the longest time that a poll can wait."""
 MOST_REDIRECTS: Final = 5
 MOST_READ: Final = 1_000_000
-"""Bytes of an answer that are read; the connection is closed then."""
+"""Bytes of a response that are read before the connection is closed."""
 OUTPUT_REF: Final = "Duebook-Output-Ref"
-"""The header of an answer that says where its result is."""
+"""The header of a response that tells where its result is."""
 _OURS: Final = (
     *("accept-encoding", "connection", "content-length", "duebook-", "idempotency-key"),
     "traceparent",
@@ -53,7 +53,7 @@ _OURS: Final = (
 
 
 class Failed(Exception):
-    """The exchange came to no answer; `reason` is that of the outcome."""
+    """The exchange ended without a response; `reason` is that of the outcome."""
 
     def __init__(self, reason: str, error: str) -> None:
         super().__init__(error)
@@ -69,9 +69,9 @@ def perform_http(
     resolver: Resolver = resolve,
     tls: ssl.SSLContext | None = None,
 ) -> Outcome:
-    """Send the request of a claim whose templates are rendered, and judge the answer.
+    """Send the request of a claim with rendered templates, and judge the response.
 
-    Addresses that are not public are refused unless a network in `allowed` has them.
+    Addresses that are not public are refused unless they are in an `allowed` network.
     """
     target = claim.spec.target
     assert isinstance(target, HttpTarget)  # noqa: S101 - the performer has looked
@@ -104,7 +104,7 @@ def perform_http(
 
 
 def _with_ref(outcome: Outcome, answer: HttpResponse, hide: Callable[[str], str]) -> Outcome:
-    """With the reference to a result that the answer names, as a task returns one."""
+    """With the reference to a result in the response's header, if any, as for tasks."""
     ref = hide(str(answer.headers.get(OUTPUT_REF, "")).strip())
     if len(ref) > LONGEST_REF:
         told = f"header {OUTPUT_REF} has more than {LONGEST_REF:,} characters"
@@ -121,7 +121,7 @@ def verified() -> ssl.SSLContext:
 def _exchange(
     pool: httpcore2.ConnectionPool, target: HttpTarget, claim: Claim, note: Callable[[str], None]
 ) -> HttpResponse:
-    """Follow redirects to an answer; one whose status is expected is the answer."""
+    """Follow redirects to a response; a redirect with an expected status is not followed."""
     request = _request(target, claim)
     for _ in range(MOST_REDIRECTS + 1):
         answer = send(pool, request)
@@ -140,7 +140,7 @@ def _request(target: HttpTarget, claim: Claim) -> httpx2.Request:
     headers = {
         "User-Agent": f"duebook/{__version__}",
         "Accept": "*/*",
-        "Accept-Encoding": "identity",  # what is read is what is counted
+        "Accept-Encoding": "identity",  # so that the bytes read are the bytes counted
     }
     content: bytes | None = None
     if target.json is not None:
@@ -206,7 +206,7 @@ def send(pool: httpcore2.ConnectionPool, request: httpx2.Request) -> HttpRespons
 
 
 def _read(answer: httpcore2.Response) -> tuple[bytes, bool]:
-    """The body within the bound, and whether that was all."""
+    """The body within the limit, and whether that was all."""
     body = bytearray()
     try:
         for piece in answer.iter_stream():
@@ -221,8 +221,8 @@ def _read(answer: httpcore2.Response) -> tuple[bytes, bool]:
 def _redirected(
     request: httpx2.Request, status: int, place: str, secrets: SecretValues | None = None
 ) -> httpx2.Request:
-    """The request that a redirect asks for; another host gets no header that may be secret, and
-    nothing that a reference to a secret has brought into the request."""
+    """The request after a redirect; another host gets no header that may be secret, and nothing
+    that a reference to a secret has added to the request."""
     former = request.url
     try:
         url = read_url(str(former.join(place)))

@@ -1,4 +1,4 @@
-"""What the answer to a request leaves behind: lines in the log, and the output of its run."""
+"""The traces of the response to a request: lines in the log, and the output of its run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_SHOWN", "HttpResponse"]
 
 MOST_SHOWN: Final = 10_000
-"""Characters of a body that go into the log."""
+"""Maximum characters of a body in the log."""
 _ROOM: Final = MOST_OUTPUT - 100
 """For the body in an output, beside the status."""
 _CHARSET: Final = re.compile(r'charset="?([a-z0-9_-]+)')
@@ -31,7 +31,7 @@ _WESTERN: Final = frozenset({"iso-8859-1", "latin1", "us-ascii", "windows-1252"}
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """What came back, as far as it was read."""
+    """A response, as far as it was read."""
 
     url: httpx2.URL
     status: int
@@ -54,7 +54,7 @@ class HttpResponse:
         return str(self.headers.get("content-type", "")).lower()
 
     def show(self, hide: Callable[[str], str], output: Output, note: Callable[[str], None]) -> None:
-        """Put the body into the log, within a bound."""
+        """Write the body to the log, within a limit."""
         size = counted(len(self.body), "byte") + ("" if self.whole else " and more")
         if not self._is_text:
             note(f"the body is not shown: {size}, not plain text")
@@ -73,7 +73,7 @@ class HttpResponse:
     def kept(self, hide: Callable[[str], str]) -> str:
         """The output of the run, as JSON: the status, and the body as `json` or `text`.
 
-        Of a body that is too large the beginning is kept, as text, and `cut` says so.
+        Of a body that is too large the beginning is kept, as text, marked with `cut`.
         """
         form: dict[str, Any] = {"status": self.status}
         text, parsed = self._read(hide) if self._is_text else ("", ())
@@ -86,9 +86,9 @@ class HttpResponse:
         return json.dumps(form, ensure_ascii=False)
 
     def _read(self, hide: Callable[[str], str]) -> tuple[str, tuple[Any, ...]]:
-        """The body without secrets; and its value, when it is JSON and says so.
+        """The body without secrets; and its value, if it is declared and valid JSON.
 
-        JSON may write a secret in many ways, so its texts are looked through one by one.
+        JSON can encode a secret in many ways, so its texts are examined one by one.
         """
         match = _CHARSET.search(self._kind)
         western = match is not None and match[1] in _WESTERN
@@ -99,7 +99,7 @@ class HttpResponse:
             value = json.loads(text, parse_constant=_refuse)
             hidden = _hidden(value, hide)
             _size(hidden)
-        except (ValueError, RecursionError):  # the sender is wrong about it
+        except (ValueError, RecursionError):  # the sender declared it wrongly
             return text, ()
         return text if hidden == value else json.dumps(hidden, ensure_ascii=False), (hidden,)
 
@@ -119,12 +119,12 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _size(value: Any) -> int:
-    """In bytes of JSON; raises ValueError for halves of characters."""
+    """In bytes of JSON; raises ValueError for lone surrogates."""
     return len(json.dumps(value, ensure_ascii=False).encode())
 
 
 def _within(text: str) -> str:
-    """As much of a text as fits when it is JSON, where a character may need six bytes."""
+    """As much of a text as fits in JSON, where a character may need six bytes."""
     text = text[:_ROOM]
     while (size := _size(text)) > _ROOM:
         text = text[: len(text) * _ROOM // size]

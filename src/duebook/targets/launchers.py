@@ -1,4 +1,4 @@
-"""How the command lines of programs begin that start another program, or run a text."""
+"""The options of programs that start another program, or run a text."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Meaning = Literal["text", "attached text", "deciding", "valued", "flag", "unknow
 
 
 class Launcher(NamedTuple):
-    """What is known of the options of such a program."""
+    """The known options of such a program."""
 
     deciding: frozenset[str] = frozenset()
-    """options whose value, the next word, says what runs"""
+    """options whose value, the next word, determines what runs"""
     valued: frozenset[str] = frozenset()
-    """other options that have one"""
+    """other options with a value"""
     flags: str = ""
-    """letters of options that have none"""
+    """letters of options without a value"""
     long_flags: frozenset[str] = frozenset()
     attached: str = ""
     """letters of options whose value, if any, is in the same word"""
@@ -29,14 +29,14 @@ class Launcher(NamedTuple):
     """words between the options and the program"""
     fixed_places: bool = True
     runs_scripts: bool = False
-    """what follows the options is a script, or else is read from the input"""
+    """after the options comes a script; without one, it is read from the input"""
     is_text_first: bool = False
     """that script is itself the text"""
     ends_options: bool = True
-    """whether what follows a text are arguments, whatever they begin with"""
+    """whether words after a text are arguments, whatever their first character"""
     is_shell: bool = False
     all_decide: bool = False
-    """whether every word may say what runs"""
+    """whether every word may determine what runs"""
     joins: bool = False
     """whether a shell reads the program and its arguments as one text"""
     subcommands: frozenset[str] = frozenset()
@@ -45,7 +45,7 @@ class Launcher(NamedTuple):
         return word.startswith(("-", "+")) and (word != "-" or "-" in self.long_flags)
 
     def means(self, option: str) -> Meaning:
-        """What an option does with the next word, as far as it is known."""
+        """The effect of an option on the next word, if known."""
         for words, meaning in self._exact():
             if option in words:
                 return meaning
@@ -85,7 +85,7 @@ class Launcher(NamedTuple):
 
 
 def launcher_of(name: str) -> Launcher | None:
-    """What is known of a program by its name; None when its arguments are data."""
+    """The launcher of this name; None for a program whose arguments are data."""
     return _PYTHON_LAUNCHER if _PYTHON.fullmatch(name) else _LAUNCHERS.get(name)
 
 

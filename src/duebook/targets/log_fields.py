@@ -1,4 +1,4 @@
-"""Which run a line of the log is about: fields for logs that programs read."""
+"""Which run a log line is about: fields for structured logs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAME: Final = "duebook_run"
 
 
 def about(claim: Claim) -> dict[str, Claim]:
-    """What a call of a logger gets as `extra`."""
+    """The `extra` of a logger call."""
     return {_NAME: claim}
 
 

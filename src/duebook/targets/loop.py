@@ -1,4 +1,4 @@
-"""Performs async tasks: one event loop in a thread of its own, to which batches are handed."""
+"""Executes async tasks: one event loop in its own thread, which receives batches."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MANY: Final = 10
-"""Runs that take longer to begin than a turn of a thread."""
+"""Runs that take longer to start than a thread's turn lasts."""
 
 
 class ClosingReports(Protocol):
-    """Reports with a log that must be closed once it was opened, which may wait for the books."""
+    """Reports with a log that must be closed once opened, which may wait for the database."""
 
     @property
     def opened(self) -> bool: ...
@@ -68,7 +68,7 @@ class ClosingReports(Protocol):
 
 
 class AsyncRun:
-    """One run in the loop, and whom to tell of its end."""
+    """One run in the loop, with the callback for its end."""
 
     __slots__ = ("claim", "ended", "over", "reports", "stop", "task")
 
@@ -89,7 +89,7 @@ class AsyncRun:
         """whether the function has ended: then nothing is left to cancel"""
 
     async def perform(self, closers: ThreadPoolExecutor) -> None:
-        """Its end is told even if its log cannot be written: the log is not worth the run."""
+        """Reports its end even if its log cannot be written: the run matters more."""
         try:
             with Printing(self.reports):
                 if self.claim.traceparent is None:
@@ -97,7 +97,7 @@ class AsyncRun:
                 else:
                     with entered(self.claim.traceparent):
                         value = await begin_task(self.task, self.claim, self.stop, self.reports)
-        except BaseException as error:  # also a cancellation
+        except BaseException as error:  # including a cancellation
             self.over = True
             outcome = failed(self.stop, error, self.reports)
         else:
@@ -119,14 +119,14 @@ class AsyncRun:
 
 
 async def _apart(closers: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-    """What waits for the books, in a thread."""
+    """Run what waits for the database in a thread."""
     return await asyncio.get_running_loop().run_in_executor(closers, work)
 
 
 class EventLoop:
-    """Started with the first batch. A run is no thread, and a batch is one wake-up of the loop.
+    """Started with the first batch. A run needs no thread, and a batch wakes the loop once.
 
-    Logs are closed in threads apart: those of asyncio.to_thread belong to the tasks.
+    Logs are closed in separate threads, as those of asyncio.to_thread belong to the tasks.
     """
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ class EventLoop:
         self._running: set[asyncio.Task[None]] = set()
 
     def begin(self, runs: Sequence[AsyncRun]) -> None:
-        """From any thread; the loop need not be woken by its own."""
+        """From any thread; the loop's own thread need not wake it."""
         loop = self._started()
         if threading.current_thread() is self._thread:
             loop.call_soon(self._begin, runs)
@@ -187,10 +187,10 @@ class EventLoop:
 
 
 class ShortTurns:
-    """While anybody is in it, a thread that waits for the interpreter gets it sooner.
+    """While this is entered, a thread that waits for the interpreter gets it sooner.
 
-    The event loop begins a thousand runs without a pause. Meanwhile the threads that claim and
-    settle hear from the database, and would wait 5 ms for each answer.
+    The event loop starts a thousand runs without a pause. Meanwhile the threads that claim and
+    settle receive answers of the database, and would wait 5 ms for their turn with each.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -217,7 +217,7 @@ SHORT_TURNS: Final = ShortTurns(0.001)
 
 
 class _Cancel:
-    """Called by any thread when a run was asked to end; its function feels a cancellation."""
+    """Called from any thread when a run was asked to stop; cancels its function."""
 
     __slots__ = ("_loop", "_run", "_task")
 
@@ -241,14 +241,14 @@ class _Cancel:
 if sys.version_info >= (3, 12):
 
     def _eager_tasks(works: Sequence[Work], loop: Loop) -> Iterator[asyncio.Task[None]]:
-        """Each runs to its first wait at once: what never waits is never scheduled."""
+        """Each task runs to its first wait at once: one that never waits is never scheduled."""
         for work in works:
             yield asyncio.Task(work, loop=loop, eager_start=True)
 
 else:
 
     def _eager_tasks(works: Sequence[Work], loop: Loop) -> Iterator[asyncio.Task[None]]:
-        """As above: a new task asks its loop for its first step, and gets it from us instead."""
+        """As above: intercepts the first step that each new task schedules, and runs it here."""
         steps: list[tuple[Callable[[], object], Context]] = []
 
         def call_soon(step: Callable[[], object], *, context: Context) -> None:

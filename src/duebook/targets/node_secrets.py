@@ -1,7 +1,7 @@
 """Fetches the secrets that a node offers, for the namespaces that may have them.
 
-Variables and files are read anew each time. What a command printed is kept for five minutes, in
-memory only. No value of a run ever reaches a source.
+Variables and files are read each time. The output of a command is cached for five minutes, only in
+memory. No value of a run ever reaches a source.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ __all__ = ["NodeSecrets", "SecretFailed", "offered_names"]
 log = logging.getLogger(__name__)
 
 KEPT: Final = 300.0
-"""Seconds that what a command printed is used again."""
+"""Seconds for which the output of a command is cached."""
 FAILURE_KEPT: Final = 5.0
-"""Seconds in which a command that failed is not tried again."""
+"""Seconds until a failed command is tried again."""
 LONGEST_COMMAND: Final = 10.0
-"""Seconds that a command may take."""
+"""Timeout of a command in seconds."""
 MOST_BYTES: Final = 65_536
 _OTHERS_READ: Final = stat.S_IROTH
 
 
 class SecretFailed(Invalid):
-    """A secret that a run names and this node cannot give it; never has its value in it."""
+    """A secret that a run needs and this node cannot provide; never contains its value."""
 
     code = "secret"
 
 
 class _Unusable(Exception):
-    """What is wrong with a source, and what to do about it."""
+    """What is wrong with a source, and the remedy."""
 
 
 def offered_names(sources: Sources, served: Serving) -> dict[str, list[str]]:
@@ -82,7 +82,7 @@ class NodeSecrets:
 
     def get(self, namespace: str, name: str) -> str:
         """The value of a secret for a run of that namespace; raises SecretFailed, and Unavailable
-        when nothing can be started here."""
+        if no command can be started here."""
         source = self._sources.get(namespace, {}).get(name)
         if source is None:
             raise SecretFailed(
@@ -133,7 +133,7 @@ class NodeSecrets:
                 raise _Unusable(f"{path}: {error.strerror}") from None
 
     def _from_command(self, source: SecretSource) -> tuple[str | _Unusable, float]:
-        """What it printed, or what is wrong; and for how long that holds."""
+        """Its output, or what is wrong; and how long to cache that."""
         program = shorten(source.place[0])
         try:
             return _text(self._printed_by(source), program), KEPT

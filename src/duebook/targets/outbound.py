@@ -1,6 +1,5 @@
-"""Connections of one request: each wait ends with the run's stop or its time, and the address that
-is connected to is the one that was judged. The only place that opens sockets to the world outside.
-"""
+"""Connections of one request: each wait ends when the run is stopped or its time is over, and only
+addresses that were checked are connected to. The only place that opens sockets to other hosts."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ __all__ = ["Interrupted", "OutboundConnections", "Refused", "resolve"]
 T = TypeVar("T")
 
 CONNECT_WITHIN: Final = 10.0
-"""Seconds for each address of a host."""
+"""Timeout in seconds for each address of a host."""
 
 
 class Interrupted(Exception):
@@ -47,25 +46,26 @@ class Interrupted(Exception):
 
 
 class Refused(Exception):
-    """A host none of whose addresses may be connected to."""
+    """A host without any address that may be connected to."""
 
 
 def resolve(host: str, port: int) -> list[Endpoint]:
-    """The addresses of a host, as the machine finds them; raises OSError."""
+    """The addresses of a host, as the machine resolves it; raises OSError."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [(int(family), address) for family, _, _, _, address in found]
 
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """How long anything may still take."""
+    """How much time is left."""
 
     stop: Stop
     deadline: float
     """by time.monotonic()"""
 
     def wait(self, fd: int, events: int, within: float = math.inf) -> bool:
-        """Until `fd` is ready; False when it is not after `within` seconds. Raises Interrupted."""
+        """Wait until `fd` is ready; False if it is not after `within` seconds. Raises
+        Interrupted."""
         left = self.check()
         poll = select.poll()
         poll.register(fd, events)
@@ -77,7 +77,7 @@ class TimeLeft:
         return bool(ready)
 
     def check(self) -> float:
-        """The seconds that are left; raises Interrupted when none are."""
+        """The seconds that are left; raises Interrupted if there are none."""
         if self.stop.reason is not None:
             raise Interrupted(self.stop.reason)
         left = self.deadline - time.monotonic()
@@ -87,7 +87,7 @@ class TimeLeft:
 
 
 class OutboundConnections(httpcore2.NetworkBackend):
-    """Connects to judged addresses only; for the one request that `stop` and `deadline` are of."""
+    """Connects only to checked addresses, for one request with its `stop` and `deadline`."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class OutboundConnections(httpcore2.NetworkBackend):
         raise Refused("; ".join(refused))
 
     def _resolve(self, host: str, port: int) -> list[Endpoint]:
-        """In a thread, as nothing else can leave a resolver that does not answer."""
+        """In a thread, as there is no other way to abandon a resolver that does not answer."""
         answers: list[list[Endpoint] | OSError] = []
         here, there = socket.socketpair()
 
@@ -158,7 +158,7 @@ class OutboundConnections(httpcore2.NetworkBackend):
 
 
 class _Stream(httpcore2.NetworkStream):
-    """A socket that never blocks by itself."""
+    """A non-blocking socket."""
 
     def __init__(self, sock: socket.socket, time_left: TimeLeft) -> None:
         self._sock = sock
@@ -185,7 +185,7 @@ class _Stream(httpcore2.NetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ARG002
     ) -> httpcore2.NetworkStream:
-        """Raises ssl.SSLError as it is: it says what is wrong with a certificate."""
+        """Raises ssl.SSLError unchanged, as it tells what is wrong with a certificate."""
         with contextlib.ExitStack() as undo:
             undo.enter_context(self._sock)
             try:
@@ -205,9 +205,9 @@ class _Stream(httpcore2.NetworkStream):
         self._sock.close()
 
     def _repeat(self, work: Callable[[], T], events: int) -> T:
-        """Do `work` as soon as it can be done without waiting.
+        """Do `work` as soon as it needs no waiting.
 
-        A peer that always has something to say must not keep us longer than one that is silent.
+        A peer that always has data must not keep us longer than a silent one.
         """
         while True:
             self._time_left.check()

@@ -1,4 +1,4 @@
-"""How the end of a Python function becomes an Outcome: what it returned, or what it raised."""
+"""Converts the end of a Python function to an Outcome: what it returned or raised."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_OUTPUT: Final = 65_536
 LONGEST_ERROR: Final = 2_000
 LONGEST_REF: Final = 10_000
 MOST_CODE: Final = 2**31 - 1
-"""The books keep exit codes as integers of 32 bits."""
+"""The database stores exit codes as integers of 32 bits."""
 _SUCCEEDED: Final = Outcome("succeeded")
 _TIMEOUT: Final = "it took longer than its timeout"
 
@@ -44,7 +44,7 @@ class Cancelled(DuebookError):
 
 
 class Unfit(Exception):
-    """The payload is nothing to call the function with: that will not change by trying again."""
+    """The function cannot be called with the payload, and a retry would not change that."""
 
     def __init__(self, reason: str, why: str) -> None:
         super().__init__(why)
@@ -64,7 +64,7 @@ class Output:
 
 
 def returned(value: Any) -> Outcome:
-    """A result is kept when it is JSON of bounded size; otherwise the run fails and says so."""
+    """A result is stored if it is JSON of bounded size; otherwise the run fails with the reason."""
     if value is None:
         return _SUCCEEDED
     ref = None
@@ -88,19 +88,19 @@ def returned(value: Any) -> Outcome:
 def _awaitable(value: Any) -> str:
     kind = type(value).__name__
     if inspect.iscoroutine(value):
-        value.close()  # or Python warns that nobody awaited it
+        value.close()  # or Python warns that it was never awaited
     return f"it returned a {kind} that was never awaited; declare the task with async def"
 
 
 def with_published(outcome: Outcome, published: list[Draft]) -> Outcome:
-    """A success with what its task published."""
+    """A success with the events that its task published."""
     if not published or outcome.status != "succeeded":
         return outcome
     return replace(outcome, events=tuple(published))
 
 
 def raised(error: BaseException) -> Outcome:
-    """What an exception that ended a task means; `stopped` comes first."""
+    """The outcome of an exception that ended a task; call `stopped` first."""
     if isinstance(error, SystemExit):
         code = error.code
         if code is None or code == 0:
@@ -121,7 +121,7 @@ def _message(value: object) -> str:
 
 
 def _kinds(error: BaseException) -> tuple[str, ...]:
-    """The class of an exception and those it derives from; of a group also what all in it are."""
+    """The class of an exception and its bases; for a group also those common to all in it."""
     own = tuple(base.__name__ for base in type(error).__mro__ if issubclass(base, BaseException))
     if not isinstance(error, BaseExceptionGroup):
         return own
@@ -131,9 +131,9 @@ def _kinds(error: BaseException) -> tuple[str, ...]:
 
 
 def stopped(stop: TaskStop, error: BaseException | None) -> Outcome | None:
-    """How an attempt that was asked to end ended; None when that has nothing to do with it.
+    """The outcome of an attempt that was asked to stop; None if it did not end because of that.
 
-    One that never noticed, and came to its own end, counts as what it is.
+    If it never noticed, and came to its own end, that end counts.
     """
     if stop.reason is None or not (stop.seen or isinstance(error, Cancelled)):
         return None
@@ -143,7 +143,7 @@ def stopped(stop: TaskStop, error: BaseException | None) -> Outcome | None:
 
 
 def failed(stop: TaskStop, error: BaseException, reports: Reports) -> Outcome:
-    """How an attempt ended whose function raised; the log tells where."""
+    """The outcome of an attempt whose function raised; writes the traceback to the log."""
     if isinstance(error, Unfit):
         return error.outcome
     outcome = stopped(stop, error) or raised(error)
@@ -153,7 +153,7 @@ def failed(stop: TaskStop, error: BaseException, reports: Reports) -> Outcome:
 
 
 def _traceback(error: BaseException) -> str:
-    """For the log of the run, without the frames of Duebook that called the task."""
+    """For the log of the run, without Duebook's own frames."""
     trace = error.__traceback__
     while trace is not None and "duebook" in trace.tb_frame.f_globals.get("__name__", "").split(
         "."

@@ -1,6 +1,6 @@
 """Files in which commands leave a reference to their output: named for each attempt, read once.
 
-Nothing is created for a command that leaves none but the directory, once for each node.
+For a command that leaves none, only the directory is created, once for each node.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class OutputRefs(Closing):
         return directory
 
     def outcome(self, outcome: Outcome, path: str) -> Outcome:
-        """How an attempt ended, with the reference that it left; the file is deleted.
+        """The outcome of an attempt, with the reference that it left; the file is deleted.
 
-        An attempt that did not succeed has none. One that left what is no reference fails.
+        An attempt that did not succeed has none. One that left an invalid reference fails.
         """
         try:
             data = self._read(path)
-        except FileNotFoundError:  # as most
+        except FileNotFoundError:  # the usual case
             return outcome
         except OSError as error:
             return _refused(outcome, f"cannot be read: {error.strerror or error}")
@@ -79,7 +79,7 @@ class OutputRefs(Closing):
         return replace(outcome, output_ref=text or None)
 
     def _read(self, path: str) -> bytes:
-        """A command may run as another user, and must not make the node read for it."""
+        """A command may run as another user, and must not make the node read other files for it."""
         try:
             file = os.open(path, _HOW)
             try:

@@ -1,4 +1,4 @@
-"""Sends a request of Duebook's own, under the same guard as http targets; follows no redirect."""
+"""Sends Duebook's own requests, with the same checks as http targets; follows no redirect."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TIMEOUT: Final = 30.0
 
 
 class Poster:
-    """Posts to addresses that are public, or in `allowed`; `stop` breaks off what is under way."""
+    """Posts to addresses that are public, or in `allowed`; `stop` interrupts a request."""
 
     def __init__(
         self,
@@ -42,27 +42,28 @@ class Poster:
         self._stop.set("shutdown")
 
     def __call__(self, url: str, headers: dict[str, str], body: bytes) -> int:
-        """The status of the answer; raises Unavailable when there is none."""
+        """The status of the response; raises Unavailable if there is none."""
         return self.fetch(url, headers, body)[0]
 
     def refuse(self, servers: str) -> None:
         """Raises Invalid when one of `HOST:PORT,HOST:PORT` has an address that is not allowed.
 
-        For programs that connect by themselves: a name may mean another address a moment later.
+        For programs that connect by themselves: a name may resolve to another address a moment
+        later.
         """
         for server in filter(None, (part.strip() for part in servers.split(","))):
             host, port = _host_of(server)
             try:
                 found = self._resolver(host, port)
             except OSError:
-                continue  # it is told when the connection fails
+                continue  # reported when the connection fails
             for _, address in found:
                 if why := refusal(address[0].partition("%")[0], self._allowed):
                     told = f"no connection to {shorten(host)}: {address[0]} is {why}"
                     raise Invalid(f"{told}; the setting http_allow can allow it")
 
     def fetch(self, url: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
-        """The status and the body of the answer; raises Unavailable when there is none."""
+        """The status and body of the response; raises Unavailable if there is none."""
         ours = {
             "User-Agent": f"duebook/{__version__}",
             "Accept": "*/*",

@@ -1,7 +1,7 @@
-"""Gives what a task prints to the log of its run as well: stands in for sys.stdout and sys.stderr,
-and asks a context variable whose words they are.
+"""Copies what a task prints to the log of its run: replaces sys.stdout and sys.stderr, and finds
+the run in a context variable.
 
-So it follows a task through the event loop and asyncio.to_thread, and not into threads that the
+So it follows a task through the event loop and asyncio.to_thread, but not into threads that the
 task starts itself, into programs, or below Python's streams.
 """
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["Printing", "aside", "claim_at_work", "keeping_prints"]
 
 LONGEST_PART: Final = 16_384
-"""Characters without a line end that are kept back for one."""
+"""Characters without a line end that are held back for one."""
 
 
 class Printing:
-    """While it is entered, what its context prints is told to the reports of a run."""
+    """While this is entered, what its context prints goes to the reports of a run."""
 
     __slots__ = ("_former", "_parts", "_reports")
     _lock: Final = threading.Lock()
@@ -39,13 +39,13 @@ class Printing:
     def __init__(self, reports: Reports) -> None:
         self._reports: Reports | None = reports
         self._parts: dict[Stream, str] = {}
-        """what has no line end yet"""
+        """text without a line end so far"""
 
     def __enter__(self) -> None:
         self._former: Token[Printing | None] = _current.set(self)
 
     def __exit__(self, *_: object) -> None:
-        """What goes on in the background after the end of its run prints for nobody."""
+        """After the end of the run, prints of background work belong to no run."""
         _current.reset(self._former)
         with self._lock:
             reports, self._reports = self._reports, None
@@ -56,11 +56,11 @@ class Printing:
 
     @property
     def claim(self) -> Claim | None:
-        """Whose words they are, while it is at work."""
+        """The run that prints, while it is active."""
         return getattr(self._reports, "claim", None)
 
     def shown(self, text: str) -> str:
-        """As it may be passed on to where the node prints."""
+        """The text for the node's own output, without secrets."""
         reports = self._reports
         return text if reports is None else reports.shown(text)
 
@@ -83,15 +83,15 @@ _current: ContextVar[Printing | None] = ContextVar("duebook_printing", default=N
 
 
 def claim_at_work() -> Claim | None:
-    """The run whose task calls this, if one does."""
+    """The run whose task calls this, if any."""
     printing = _current.get()
     return None if printing is None else printing.claim
 
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """While a log is written, what is printed goes elsewhere: Python may call the finalizer of
-    anything at any time, and one that prints must not wait for the lock that its thread holds."""
+    """Divert prints while a log is written: Python may call the finalizer of anything at any time,
+    and one that prints must not wait for the lock that its own thread holds."""
     former = _current.set(None)
     try:
         yield
@@ -100,7 +100,7 @@ def aside() -> Iterator[None]:
 
 
 class _Routed:
-    """A text stream that tells the run at work what is written, and passes it on."""
+    """A text stream that reports what is written to the run at work, and passes it on."""
 
     def __init__(self, stream: TextIO, name: Stream) -> None:
         self._stream = stream
@@ -109,7 +109,7 @@ class _Routed:
     def write(self, text: str) -> int:
         printing, shown = _current.get(), text
         if printing is not None and isinstance(text, str):
-            former = _current.set(None)  # as `aside`, which costs more
+            former = _current.set(None)  # like `aside`, which costs more
             try:
                 printing.add(self._name, text)
                 shown = printing.shown(text)
@@ -128,7 +128,7 @@ class _Routed:
 
 @contextmanager
 def keeping_prints() -> Iterator[None]:
-    """Stand in for this process's streams, also in handlers of logging that have them already."""
+    """Replace this process's streams, also in logging handlers that already hold them."""
     streams = sys.stdout, sys.stderr
     routed: Any = _Routed(streams[0], "stdout"), _Routed(streams[1], "stderr")
     _replace(streams, routed)

@@ -1,4 +1,4 @@
-"""Follows one started command to its end; knows its pipes, its time and who may stop it."""
+"""Follows one started command to its end; knows its pipes, its timeout and who may stop it."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ __all__ = ["Exit", "Stop", "read_exit", "read_piece", "supervise"]
 
 _CHUNK = 65_536
 _PIPE_HOLDS = 1_048_576  # the most that Linux grants without privileges
-_MARGIN = 6.0  # seconds a supervisor may take beyond the grace; it gives up on survivors after 5
+_MARGIN = 6.0  # extra seconds for a supervisor beyond the grace; it gives up on survivors after 5
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
     """How a command ended: by itself (`code`), by a signal, or not at all (`error`).
 
-    `stopped` says that it was ended before it came to an end by itself, and why: "timeout", the
-    reason given to `Stop`, "killed" (by `Process.kill()`), "lease" (the node's lease ran out) or
-    "spawner" (closed or lost).
-    `survivors` counts processes that could not be killed, such as those of another user.
+    `stopped` is set if it was ended before it came to an end by itself, with the reason: "timeout",
+    the reason given to `Stop`, "killed" (by `Process.kill()`), "lease" (the node's lease ran out)
+    or "spawner" (closed or lost). `survivors` counts processes that could not be killed, such as
+    those of another user.
     """
 
     code: int | None = None
@@ -51,7 +51,7 @@ class Exit:
 
 
 class Stop(Closing):
-    """A request to stop with its reason, which any thread may make and a selector can wait for."""
+    """A request to stop with its reason; any thread may make it, and a selector can wait for it."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -99,7 +99,7 @@ def supervise(
     clock: Callable[[], float] = time.monotonic,
     stop_signal: int = signal.SIGTERM,
 ) -> Exit:
-    """Follow `process` until it and all its family have ended, and close it.
+    """Follow `process` until it and all its descendants have ended, and close it.
 
     `output` is called in this thread with what the command writes, as it comes, in pieces of at
     most 64 KiB; while it works, the command waits on a full pipe. The command is stopped (by
@@ -165,7 +165,7 @@ class _Watch:
         return max(0, math.ceil((self._deadline - self._clock()) * 1000))
 
     def _pass_on(self, name: Stream, fd: int) -> int | None:
-        """How many bytes there were: 0 when the stream has ended, None when none are there yet."""
+        """How many bytes there were: 0 if the stream has ended, None if there are none yet."""
         piece = read_piece(fd)
         if piece:
             self._output(name, piece)
@@ -178,7 +178,7 @@ class _Watch:
             self._deadline = self._clock() + max(0.0, self._grace) + _MARGIN
 
     def _escalate(self) -> bool:
-        """Stop, then kill, then give up (False): a supervisor that is stuck holds no thread."""
+        """Stop, then kill, then give up (False): a stuck supervisor must not hold a thread."""
         if self._reason is None:
             self._ask("timeout")
         elif not self._killed:
@@ -195,9 +195,9 @@ class _Watch:
         return read_exit(self._process.read_status(), self._reason)
 
     def _drain(self, name: Stream, fd: int) -> None:
-        """What the command wrote is in the pipe by now.
+        """Read what the command wrote, all of which is in the pipe by now.
 
-        Not until the pipe's end: the command may have handed it to a process outside its family.
+        Not until the pipe's end: a process outside the command's family may still hold it.
         """
         if not (size := self._pass_on(name, fd)):
             return
@@ -214,7 +214,7 @@ def _capacity(pipe: int) -> int:
 
 
 def read_piece(fd: int) -> bytes | None:
-    """What is in a pipe by now: nothing when it has ended, None when nothing is there yet."""
+    """What is in a pipe by now: empty if it has ended, None if there is nothing yet."""
     try:
         return os.read(fd, _CHUNK)
     except BlockingIOError:

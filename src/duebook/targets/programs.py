@@ -1,8 +1,8 @@
 """Finds where a value would choose the program that a command line starts; pure.
 
-A command line begins with what runs; the rest are arguments, which are data. Programs such as
-`env`, `sudo` and `timeout` start another one, shells and interpreters run a text or a script: after
-these, more words say what runs.
+A command line starts with the program; the rest are arguments, which are data. Programs such as
+`env`, `sudo` and `timeout` start another one, and shells and interpreters run a text or a script:
+after these, more words determine what runs.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _STEERING: Final = re.compile(
     r"|WGETRC|PSQLRC|PGSERVICEFILE|PGSYSCONFDIR|MYSQL_HOME|DOCKER_CONFIG|KUBECONFIG"
     r"|AWS_(CONFIG|SHARED_CREDENTIALS)_FILE|CLOUDSDK_.*|GNUPGHOME|KRB5_CONFIG|DUEBOOK_.*|DAG_.*"
 )
-"""Variables by which programs find other programs, libraries, or files that name some; only
-interactive shells read ENV."""
+"""Variables with which programs find other programs, libraries, or files that name some; ENV is
+read only by interactive shells."""
 _DATA: Final = frozenset(
     {"GIT_BRANCH", "GIT_COMMIT", "GIT_HASH", "GIT_REF", "GIT_REPO", "GIT_REPOSITORY", "GIT_SHA"}
     | {"GIT_TAG", "GIT_URL", "NODE_ENV", "NODE_VERSION", "JAVA_VERSION", "PERL_VERSION"}
     | {"PYTHON_VERSION", "RUBY_VERSION"}
 )
-"""Names that look like these, which people choose for data, and no program reads so."""
+"""Similar names that people choose for data, and that no program reads in this way."""
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)\+?=", re.ASCII)
 
 
 DEEPEST: Final = 20
-"""Programs that start each other by the arguments of the one before."""
+"""Maximum depth of programs that start each other by their arguments."""
 MOST_MARKS: Final = 8
 _FIND_STARTS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
@@ -58,9 +58,9 @@ class Word(NamedTuple):
     value: str | None = None
     """the name of a value in it that others can change"""
     leads: bool = False
-    """whether it begins with that value, which may then be an option"""
+    """whether it starts with that value, which may then be an option"""
     splits: bool = False
-    """whether a shell makes several words of the value"""
+    """whether a shell splits the value into several words"""
 
 
 def steers(name: str) -> bool:
@@ -84,11 +84,12 @@ def refuse_words(
     directory: str | None = None,
     piped: str | None = None,
 ) -> bool:
-    """Raises Chosen when a value stands where a command line says what runs.
+    """Raises Chosen if a value is at a place of a command line that determines what runs.
 
-    `refuse_text` judges a text for a shell, and is told whether its arguments have values.
-    `directory` names a value that has chosen the working directory, `piped` one that xargs adds to
-    the line. Returns whether the line says what runs: an interpreter may read that from its input.
+    `refuse_text` checks a text for a shell; its second argument is whether the text's arguments
+    have values. `directory` names a value that has chosen the working directory, `piped` one that
+    xargs adds to the line. Returns whether the line determines what runs: an interpreter may read
+    that from its input.
     """
     return _Line(words, refuse_text, directory, piped).refuse()
 
@@ -110,7 +111,7 @@ class _Line:
         self._piped = piped
         self._depth = depth
         self._is_behind = False
-        """whether the words behind an unknown option are known to have no values"""
+        """whether the words after an unknown option are known to have no values"""
         self._at = 0
 
     def refuse(self) -> bool:
@@ -145,7 +146,8 @@ class _Line:
                 )
 
     def _begins(self, name: str, launcher: Launcher) -> bool:
-        """What some programs have before their options; returns whether all words say what runs."""
+        """What some programs have before their options; returns whether all words determine what
+        runs."""
         if name in ("xargs", "parallel"):
             self._add_input()
         if launcher.all_decide or (name == "runuser" and not self._has("-u", "--user")):
@@ -160,7 +162,7 @@ class _Line:
         return any(word.text in options for word in self._words[self._at : self._at + 12])
 
     def _others(self, name: str) -> None:
-        """A program of which nothing is known may start what follows: find -exec, docker run."""
+        """An unknown program may start what follows: find -exec, docker run."""
         end = self._at
         for place in range(self._at, len(self._words)):
             word = self._words[place]
@@ -175,7 +177,7 @@ class _Line:
                 self._text_behind(launcher, place + 1)
 
     def _found(self, start: int) -> int:
-        """find -exec: the command line up to ; or +, and where that is."""
+        """find -exec: check the command line up to ; or +, and return where it ends."""
         end = start
         while end < len(self._words) and self._words[end].text not in (";", "+"):
             end += 1
@@ -205,7 +207,8 @@ class _Line:
         return word
 
     def _decides(self, word: Word | None, only_if_split: bool = False) -> None:
-        """A word that says what runs; with `only_if_split`, one that would if it became several."""
+        """Check a word that determines what runs; with `only_if_split`, only if it became
+        several."""
         if word is None or word.value is None or (only_if_split and not word.splits):
             return
         name, shown = shorten(word.value), shorten(word.text)
@@ -221,7 +224,7 @@ class _Line:
         )
 
     def _is_found(self, path: str) -> None:
-        """A program or script with a relative path is another one in another directory."""
+        """A relative path leads to another program or script in another directory."""
         if self._directory is not None and "/" in path and not path.startswith(("/", "~")):
             raise Chosen(
                 f'"{shorten(path)}" is relative to a directory that '
@@ -236,12 +239,12 @@ class _Line:
                 self._refuse_text(word.text.partition("=")[2], False)  # of an alias
 
     def _asks(self) -> bool:
-        """command -v only says where a program is."""
+        """command -v only prints where a program is."""
         word = self._peek()
         return word is not None and word.text in ("-v", "-V")
 
     def _add_input(self) -> None:
-        """The words that xargs adds behind its own, or puts where its -I says."""
+        """Add the words that xargs appends, or inserts where its -I option tells."""
         if self._piped is None or self._peek() is None:  # alone it only prints
             return
         marks = {
@@ -257,7 +260,7 @@ class _Line:
         self._piped = None
 
     def _options(self, launcher: Launcher) -> bool:
-        """Goes past the options; returns whether one of them had the text that runs."""
+        """Skips the options; returns whether one of them had the text that runs."""
         has_text = False
         while (word := self._peek()) is not None:
             name = assigned(word.text)
@@ -282,7 +285,7 @@ class _Line:
         return has_text
 
     def _value_of(self, option: str, launcher: Launcher) -> bool:
-        """The next word, if it belongs to an option; returns whether it is the text that runs."""
+        """Skips an option's value, if it has one; returns whether that is the text that runs."""
         meaning = launcher.means(option)
         if meaning == "text":
             self._text(launcher, self._next(), self._at)
@@ -301,7 +304,7 @@ class _Line:
             self._refuse_text(text.text, any(word.value is not None for word in self._words[at:]))
 
     def _refuse_behind(self, option: str) -> None:
-        """Nobody knows which of the words behind an unknown option is the program."""
+        """It is unknown which of the words after an unknown option is the program."""
         if self._is_behind:
             return
         self._is_behind = True
@@ -332,7 +335,7 @@ class _Line:
 
 
 def _replaced(words: Sequence[Word], marks: set[str], value: str | None) -> list[Word]:
-    """The words, with a value wherever a mark stands, but in the option that says the mark."""
+    """The words with a value in place of each mark, except in the option that defines the mark."""
     if value is None:
         return list(words)
     return [
@@ -346,7 +349,7 @@ def _replaced(words: Sequence[Word], marks: set[str], value: str | None) -> list
 
 
 def _mark(before: str, word: str) -> str:
-    """What stands for a line of input after this word of xargs: -I {}, -I{}, -i."""
+    """The placeholder for a line of input that this word of xargs defines: -I {}, -I{}, -i."""
     if before == "-I":
         return word
     if word.startswith(("-I", "-i")):

@@ -1,5 +1,5 @@
-"""What the words of a shell's command mean: which variables it sets, what it runs, and whether a
-value chooses either."""
+"""The meaning of the words of a shell's command: which variables it sets, what it runs, and whether
+a value chooses either."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ MENTION: Final = re.compile(r"\w+|[@*]", re.ASCII)
 _ENDS: Final = frozenset({"fi", "done", "esac", "}"})
 _SETTERS: Final = frozenset({"export", "readonly", "local", "declare", "typeset"})
 _FILLERS: Final = frozenset({"read", "mapfile", "readarray", "getopts", "unset"})
-"""Commands that set the variables they name; some run code that stands in such a name."""
+"""Commands that set the variables they name; some execute code in such a name."""
 _POSITIONS: Final = frozenset("0123456789@*")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 @dataclass(slots=True)
 class Known:
-    """What the readers of one text know of its variables; it only grows."""
+    """What the readers of one text know about its variables; it only grows."""
 
     is_loose: Callable[[str], bool]
     has_positions: bool
     """whether $1 and the like may be values: those of functions, and after `set`"""
     tainted: set[str] = field(default_factory=set)
     integers: set[str] = field(default_factory=set)
-    """variables whose values bash computes"""
+    """variables whose values bash evaluates as arithmetic"""
     fed: str | None = None
     """a value in the input of any command"""
     runs_input: bool = False
-    """whether a shell or interpreter runs the input of the group or function it stands in"""
+    """whether a shell or interpreter runs the input of the group or function that it is in"""
 
     @property
     def size(self) -> int:
@@ -48,23 +48,24 @@ class Known:
 
 
 class Commands:
-    """The commands of one text, in their order."""
+    """The commands of one text, in order."""
 
     def __init__(
         self, known: Known, has_values: bool, refuse_text: Callable[[str, bool], None]
     ) -> None:
-        """`refuse_text` reads what another shell gets from this one, and whether with values."""
+        """`refuse_text` checks the text that this shell passes to another one; its second argument
+        is whether that has values."""
         self._known = known
         self._has_values = has_values
         self._refuse_text = refuse_text
         self.seen: str | None = None
-        """the first value that stands anywhere in the text"""
+        """the first value anywhere in the text"""
         self.reads_input = False
-        """whether a shell or interpreter of this line runs what it gets as its input"""
+        """whether a shell or interpreter of this line runs its input"""
         self.has_input = False
-        """whether the command has an input of its own"""
+        """whether the command has its own input"""
         self._piped: str | None = None
-        """a value in what the command gets as its input"""
+        """a value in the input of the command"""
         self._directory: str | None = None
 
     def see(self, value: str | None) -> None:
@@ -75,7 +76,7 @@ class Commands:
         self._piped = self._piped or value
 
     def end(self, words: list[Word], sign: str) -> None:
-        """A command ends with a sign; what it prints may be the input of the next one."""
+        """A command ends with a sign; its output may be the input of the next one."""
         if sign in ("|", "|&"):
             value = next((word.value for word in words if word.value is not None), None)
             is_group = not words or words[0].text in _ENDS
@@ -87,7 +88,7 @@ class Commands:
             self._piped, self.has_input = None, False
 
     def refuse_subscripts(self, words: list[Word]) -> None:
-        """a[…]=b, and the words of a list, of which some may be [a]=b."""
+        """a[…]=b, and the words of a list, some of which may be [a]=b."""
         for word in words:
             for index in subscripts(word.text):
                 self.refuse_computed(index, word.value if "$" in index else None)
@@ -132,7 +133,7 @@ class Commands:
             self._run(words)
 
     def _print_variables(self, words: list[Word]) -> None:
-        """What printenv prints is a value, as $X is."""
+        """What printenv prints is a value, like $X."""
         value = next((word.text for word in words if self.loose(word.text)), None)
         self.seen = self.seen or (value if words else "printenv")
 

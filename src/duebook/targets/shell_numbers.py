@@ -1,6 +1,6 @@
-"""Numbers in text for a shell: bash runs commands contained in the values it computes with.
+"""Numbers in text for a shell: bash executes commands inside the values that it computes with.
 
-A variable whose value is `a[$(reboot)]` reboots the machine in `$((X + 1))` and `[[ $X -gt 3 ]]`.
+A variable with the value `a[$(reboot)]` reboots the machine in `$((X + 1))` and `[[ $X -gt 3 ]]`.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def parentheses_end(text: str, start: int) -> int:
 
 
 def subscripts(word: str) -> list[str]:
-    """What stands in brackets in a word such as a[0]=b or [0]=b."""
+    """The texts in brackets in a word such as a[0]=b or [0]=b."""
     found = _SUBSCRIPT.match(word)
     return [] if found is None else [found[1]]
 
 
 def number_operands(words: Sequence[Word]) -> Iterator[str]:
-    """Words of `let` and `[[` that bash computes."""
+    """Words of `let` and `[[` that bash evaluates as arithmetic."""
     if words[0].text == "let":
         yield from (word.text for word in words[1:])
     else:

@@ -1,8 +1,8 @@
-"""Reads text for a shell, far enough to see which words are programs, and if a value chooses one;
+"""Parses text for a shell, far enough to see which words are programs, and if a value chooses one;
 `shell_commands.py` knows what the words of a command mean.
 
-It follows POSIX shells and what bash adds: quotes, substitutions, here-documents, `case`, `[[`.
-What it cannot see is what the programs themselves do with their arguments.
+It follows POSIX shells and what bash adds: quotes, substitutions, here-documents, `case`, `[[`. It
+cannot see what the programs themselves do with their arguments.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["refuse_shell_text"]
 
 DEEPEST: Final = 40
-"""Substitutions within each other."""
+"""Maximum depth of nested substitutions."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]|[@*]", re.ASCII)
 _BRACED: Final = re.compile(r"[#!]?([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*])", re.ASCII)
 _BEFORE_COMMANDS: Final = frozenset(
@@ -46,11 +46,11 @@ def refuse_shell_text(text: str, is_loose: Callable[[str], bool], has_values: bo
     `has_values`: its arguments, such as $1, are values that others can change.
     """
     if not has_values and not any(map(is_loose, set(MENTION.findall(text)))):
-        return  # no value is in reach
+        return  # no values can occur
     if _BROKEN_NAME.search(text):
         raise Chosen("a variable name continues after a line break; write it on one line")
     known = Known(is_loose, has_positions=_FUNCTION.search(text) is not None)
-    for _ in range(MOST_PASSES):  # a loop or function may use what is assigned below it
+    for _ in range(MOST_PASSES):  # a loop or function may use what is assigned further down
         size = known.size
         _Reader(text, known, has_values=has_values).read()
         if known.size == size:
@@ -66,7 +66,7 @@ def _refuse_depth(depth: int) -> None:
 
 
 class _Reader:
-    """Reads one text; those of substitutions are read by others, which share what is tainted."""
+    """Reads one text; other readers for its substitutions share what is tainted."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class _Reader:
         self._has_values = has_values
         self._depth = depth
         self._is_list = is_list
-        """whether its words are values, and no commands"""
+        """whether its words are values rather than commands"""
         self._commands = Commands(known, has_values, self._refuse_text)
         self._words: list[Word] = []
         self._is_test = False
@@ -93,9 +93,9 @@ class _Reader:
         self._computed = 0
         """where the last line with $[…] ends"""
         self._cases: list[bool] = []
-        """for each `case` that is open, whether patterns come next"""
+        """for each open `case`, whether patterns come next"""
         self._heres: list[tuple[str, bool]] = []
-        """delimiters of here-documents that begin on this line, and whether they are quoted"""
+        """delimiters of here-documents that start on this line, and whether they are quoted"""
         self._begin()
 
     def _begin(self) -> None:
@@ -106,11 +106,11 @@ class _Reader:
 
     @property
     def seen(self) -> str | None:
-        """The first value that stands anywhere in it."""
+        """The first value anywhere in it."""
         return self._commands.seen
 
     def read(self, until: str = "") -> int:
-        """All commands up to a parenthesis, if that is where the text ends; returns the place."""
+        """All commands up to a parenthesis, if that ends the text; returns the place."""
         while self._at < len(self._text):
             character = self._text[self._at]
             if character == until == ")" and not self._expects_pattern:
@@ -121,7 +121,7 @@ class _Reader:
         return self._at
 
     def read_quoted(self) -> None:
-        """All of it as if it stood in double quotes."""
+        """The whole text as if it were in double quotes."""
         self._quoted("")
 
     def _step(self, character: str) -> None:
@@ -234,7 +234,7 @@ class _Reader:
     # -- numbers
 
     def _arithmetic(self, start: int) -> None:
-        """((…)), in which bash also runs commands that stand in the values of variables."""
+        """((…)), in which bash also executes commands inside the values of variables."""
         end = parentheses_end(self._text, start)
         inside = self._text[start:end]
         if not inside.endswith("))"):
@@ -251,9 +251,9 @@ class _Reader:
     # -- words
 
     def _part(self, character: str) -> None:
-        """What a word has next."""
+        """The next part of a word."""
         if self._text.startswith("\\\n", self._at):
-            self._at += 2  # the line goes on
+            self._at += 2  # the line continues
             return
         self._is_word = True
         if character == "\\":
@@ -338,13 +338,13 @@ class _Reader:
             )
 
     def _nested(self, start: int, is_quoted: bool = False, is_list: bool = False) -> None:
-        """Commands whose output stands here, or a list of values, up to a parenthesis."""
+        """Commands whose output is inserted here, or a list of values, up to a parenthesis."""
         reader = self._inner(self._text, start, is_list)
         self._at = reader.read(")")
         self._take(reader.seen, is_quoted)
 
     def _braced(self, is_quoted: bool) -> None:
-        """${NAME}, and ${NAME:-…} with what stands in it."""
+        """${NAME}, and ${NAME:-…} with its inner text."""
         self._braces += 1
         _refuse_depth(self._depth + self._braces)
         found = _BRACED.match(self._text, self._at + 2)
@@ -376,7 +376,7 @@ class _Reader:
         self._take(value or (None if length else inner), is_quoted)
 
     def _indirect(self, name: str) -> str:
-        """${!NAME}: NAME says which variable it is, and bash runs what stands in its subscript."""
+        """${!NAME}: NAME selects the variable, and bash executes code in its subscript."""
         if self._commands.loose(name) is not None:
             raise Chosen(
                 f'"${{!{shorten(name)}}}" lets "{shorten(name)}" choose a variable, and run '
@@ -387,7 +387,7 @@ class _Reader:
     def _refuse_operator(
         self, name: str, operator: str, value: str | None, inner: str | None
     ) -> None:
-        """What follows the name in ${NAME…}."""
+        """The operator after the name in ${NAME…}."""
         plain = operator
         if operator.startswith("["):
             index, _, plain = operator[1:].partition("]")
@@ -404,7 +404,7 @@ class _Reader:
 
     def _take(self, value: str | None, is_quoted: bool) -> None:
         if value is None:
-            self._literal += "\0"  # something that the file says
+            self._literal += "\0"  # a text from the file itself
             return
         self._commands.see(value)
         self._leads |= not self._literal and self._value is None
@@ -445,5 +445,5 @@ class _Reader:
         self._commands.end(words, sign)
 
     def _refuse_text(self, text: str, has_values: bool) -> None:
-        """Text that another shell gets from this one, and whether values are its arguments."""
+        """Text that this shell passes to another one, and whether its arguments are values."""
         _Reader(text, self._known, self._depth + 1, has_values=has_values).read()

@@ -1,4 +1,4 @@
-"""The node's channels to supervisors: of commands under way, and of those that wait for one.
+"""The node's channels to supervisors: those with active commands, and those that wait for one.
 
 `spawner_process.py` is the other side.
 """
@@ -24,7 +24,7 @@ __all__ = ["Process", "Supervisors", "open_channel", "send_start"]
 
 
 def open_channel(timeout: float) -> tuple[socket.socket, socket.socket]:
-    """The node's end and the supervisor's; `timeout` is for what the node sends."""
+    """The node's end and the supervisor's; `timeout` applies to what the node sends."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     ours.settimeout(timeout)
     return ours, theirs
@@ -33,10 +33,10 @@ def open_channel(timeout: float) -> tuple[socket.socket, socket.socket]:
 def send_start(
     channel: socket.socket, request: bytes, fds: Sequence[int], lease_ends: float
 ) -> bool:
-    """Send a command to a supervisor; False when nobody is there who could start it.
+    """Send a command to a supervisor; False if there is no supervisor to start it.
 
-    Raises Unavailable, and closes the channel, when it is not read: nobody can tell what became of
-    the command.
+    Raises Unavailable, and closes the channel, if it is not read: it is then unknown whether the
+    command was started.
     """
     message = CALL.pack(START, lease_ends, len(request)) + request
     try:
@@ -52,12 +52,12 @@ def send_start(
 
 
 class Supervisors(Closing):
-    """Those of one spawner that wait for a command; safe to use from several threads."""
+    """The supervisors of one spawner that wait for a command; safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[tuple[socket.socket, float]] = []
-        """with the time since when; the latest is taken first"""
+        """with the time since when they wait; the latest is taken first"""
         self._closed = False
 
     def take(self) -> socket.socket | None:
@@ -72,7 +72,7 @@ class Supervisors(Closing):
         return None
 
     def end_idle(self, longest: float) -> None:
-        """End those that have waited for so many seconds."""
+        """End those that have waited for this many seconds."""
         before = time.monotonic() - longest
         with self._lock:
             old = [channel for channel, since in self._idle if since <= before]
@@ -98,7 +98,7 @@ class Process(Closing):
     """A started command: descriptors to read its output and status from, and two ways to end it.
 
     `stdout`, `stderr` and `status` do not block. `supervise()` reads them and closes the whole;
-    closing (or losing) a Process kills what still runs of it. Safe to use from several threads.
+    closing (or losing) a Process kills what is still running. Safe to use from several threads.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Process(Closing):
         self._tell(KILL)
 
     def read_status(self) -> bytes:
-        """How it ended, when `status` can be read; nothing when its supervisor said nothing."""
+        """How it ended, when `status` is readable; empty if its supervisor wrote nothing."""
         with self._lock:
             self._ended = True
             try:
@@ -150,8 +150,8 @@ class Process(Closing):
                 self._let_go()
 
     def _let_go(self) -> None:
-        """Said, and not only shown by closing: a process that was forked off the node meanwhile
-        may hold a copy of the channel; and in such a process it is not said."""
+        """Send it explicitly rather than only closing: a process forked off the node meanwhile may
+        hold a copy of the channel. In such a fork, nothing is sent."""
         if not self._ended and os.getpid() == self._owner:
             _say(self._channel, KILL)
         self._channel.close()

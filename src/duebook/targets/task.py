@@ -41,7 +41,7 @@ __all__ = [
 Isolation = Literal["thread", "process"]
 _ISOLATIONS: Final = get_args(Isolation)
 CHILD: Final = "duebook.targets.task_child"
-"""The program of a process that performs tasks for a node."""
+"""The program of a process that executes tasks for a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,10 @@ class Task:
     is_async: bool
     signature: FunctionSignature
     schedules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """those that are declared with it, by name: each a definition without its target"""
+    """schedules declared with it, by name: each a definition without its target"""
     policies: Mapping[str, Any] = field(default_factory=dict)
     namespaces: Serving = ALL
-    """those whose runs may call it"""
+    """the namespaces whose runs may call it"""
 
     def refuse(self, namespace: str) -> None:
         """Raises Invalid for a namespace whose runs may not call it."""
@@ -77,7 +77,7 @@ class Task:
 
     @property
     def place(self) -> str:
-        """Where its code stands, for people."""
+        """The location of its code, for people."""
         return f"{self.function.__module__}.{self.function.__qualname__}"
 
 
@@ -90,9 +90,9 @@ class Tasks:
         self.any_async = False
         """whether any of them runs in the event loop"""
         self.cooperative: frozenset[str | None] = frozenset()
-        """the names of those that cannot be made to end, but only asked"""
+        """the names of those that can only be asked to stop, not forced"""
         self.process_env: dict[str, str] = {}
-        """what its processes have in their environment beside that of the node"""
+        """additional environment of its processes, besides the node's"""
 
     def add(
         self,
@@ -103,7 +103,8 @@ class Tasks:
         policies: Mapping[str, Any] | None = None,
         namespaces: str | Sequence[str] | None = None,
     ) -> Task:
-        """Raises Invalid for a name that is none or is taken, and for what cannot be called so."""
+        """Raises Invalid for an invalid or taken name, and for a function that cannot be called
+        so."""
         check_function(function)
         target = load_target({"task": function.__name__ if name is None else name})
         if isolation is not None and isolation not in _ISOLATIONS:
@@ -137,7 +138,7 @@ class Tasks:
         return task
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Their names, what they take and for whom they are; `load` reads it."""
+        """Their names, parameters and namespaces; `load` reads it."""
         return [
             {
                 "name": task.name,
@@ -149,7 +150,7 @@ class Tasks:
 
     @classmethod
     def load(cls, forms: Iterable[Mapping[str, Any]]) -> Tasks:
-        """Tasks of a program in another process: their payloads can be checked here, no more."""
+        """Tasks of a program in another process: only their payloads can be checked here."""
         tasks = cls()
         for form in forms:
             signature = FunctionSignature.load(form["takes"])
@@ -175,11 +176,12 @@ class Tasks:
         return self._known[name]
 
     def find(self, name: str | None) -> Task | None:
-        """The task that a run executes; None when it is not declared here, or executes none."""
+        """The task that a run executes; None if it is not declared here, or the run executes
+        none."""
         return self._known.get(name)  # type: ignore[arg-type]
 
     def name_of(self, function: Callable[..., Any]) -> str:
-        """Raises NotFound for a function that is no task."""
+        """Raises NotFound for a function that is not a task."""
         for task in self._known.values():
             if function in (task.function, inspect.unwrap(task.function)):
                 return task.name
@@ -201,9 +203,9 @@ class Tasks:
         payload: Mapping[str, Any],
         is_open: Callable[[Any], bool] = lambda _: False,
     ) -> None:
-        """Raises Invalid for a payload that a task declared here does not take.
+        """Raises Invalid for a payload that a task declared here does not accept.
 
-        What values that are still `is_open` will be, nobody knows yet.
+        Values that are still `is_open` are not known yet.
         """
         if isinstance(target, TaskTarget) and target.name in self._known:
             self._known[target.name].signature.check(payload, is_open)
@@ -215,7 +217,7 @@ class Tasks:
 
     @property
     def package(self) -> str:
-        """The top of the package, or the script, that declares the first task; empty for none."""
+        """The top-level package, or the script, that declares the first task; empty for none."""
         for task in self._known.values():
             return _home(task.function).partition(".")[0]
         return ""
@@ -226,7 +228,7 @@ def _elsewhere() -> None:
 
 
 def check_function(function: object) -> None:
-    """Raises Invalid for what is no function with a body that a call would execute."""
+    """Raises Invalid unless it is a function whose body a call would execute."""
     if not inspect.isfunction(function):
         raise Invalid(f"{shorten(function)} is not a function; use @book.task above a def")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -236,13 +238,13 @@ def check_function(function: object) -> None:
 
 
 def is_task_process() -> bool:
-    """Whether this process performs tasks for a node, and so is none itself."""
+    """Whether this process executes tasks for a node, so that it must not be a node itself."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     return spec is not None and spec.name == CHILD
 
 
 def _home(function: Callable[..., Any]) -> str:
-    """The module of a function; that of a script is named by its file."""
+    """The module of a function; for a script, its file name."""
     module: str | None = function.__module__
     if module != "__main__":
         return module or "main"
@@ -262,7 +264,7 @@ def payload_of(claim: Claim) -> dict[str, Any]:
 
 
 def begin_task(task: Task, claim: Claim, stop: TaskStop, reports: Reports) -> Any:
-    """Call the function with what its signature asks for; an async one answers with a coroutine.
+    """Call the function with the arguments of its signature; an async one returns a coroutine.
 
     Raises Unfit when the payload does not fit, and whatever the function raises.
     """

@@ -1,8 +1,8 @@
-"""A process that performs tasks for a node, one run at a time: `python -m … SOCKET`.
+"""A process that executes tasks for a node, one run at a time: `python -m … SOCKET`.
 
-It imports the program that declares the task, and knows no database by itself. It says whether a
-run has left it as it was, so that another may have it. It ends when the node lets go of the socket;
-the spawner sees to it that nothing of it survives the node.
+It imports the program that declares the task, and knows no database itself. It reports whether a
+run has left it unchanged, so that another run may use it. It ends when the node closes the socket;
+the spawner ensures that nothing of it survives the node.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _LOOKS = 100
 
 
 class Line:
-    """The socket to the node; what is sent arrives in order."""
+    """The socket to the node; messages arrive in order."""
 
     opened = False
     settles = False
@@ -70,7 +70,7 @@ class Line:
         return message, message["stop"]
 
     def _listen(self) -> None:
-        """A run is followed by requests that concern it; without a node nothing is left to do."""
+        """Requests after a run concern that run; without a node there is nothing left to do."""
         with self._socket.makefile("rb") as lines:
             for line in lines:
                 message = json.loads(line)
@@ -89,7 +89,7 @@ class Line:
         with self._lock:
             self._socket.sendall(json.dumps(message).encode() + b"\n")
 
-    # -- what a task tells
+    # -- what a task reports
     def line(self, stream: Literal["stdout", "stderr"], text: str) -> None:
         self.send({"line": [stream, text]})
 
@@ -97,7 +97,7 @@ class Line:
         self.send({"progress": [progress.fraction, progress.text]})
 
     def secret(self, name: str) -> str:
-        """Ask the node for it; it hides the value in whatever comes back."""
+        """Ask the node for it, which hides the value in everything that comes back."""
         with self._asking:
             self.send({"secret": name})
             answer = self._answers.get()
@@ -106,7 +106,7 @@ class Line:
         return str(answer["secret"])
 
     def shown(self, text: str) -> str:
-        """The node hides what is secret."""
+        """Unchanged, as the node hides secrets."""
         return text
 
     def settle_in(self, connection: Any, outcome: Outcome) -> None:  # noqa: ARG002
@@ -118,18 +118,18 @@ class Line:
         raise NotImplementedError('a task with isolation="process" cannot settle')
 
     def close(self) -> None:
-        """The log is the node's."""
+        """Nothing to do, as the node has the log."""
 
 
 def _replace_environment(environ: dict[str, str]) -> None:
-    """The program has that of its node; it was started with less, which others could see."""
+    """Set the node's environment; at its start it had less, which others could see."""
     for name in set(os.environ) - set(environ):
         del os.environ[name]
     os.environ.update(environ)
 
 
 def main(address: str) -> None:
-    """Perform what the node sends, until it lets go."""
+    """Execute what the node sends, until it closes the socket."""
     hide_memory()
     line = Line(address)
     pipes = _pipes()
@@ -150,7 +150,7 @@ def _flush() -> bool:
 
 
 def _pipes() -> list[int]:
-    """What stdout and stderr are below Python; nothing when they were closed."""
+    """The pipes below Python's stdout and stderr; empty if they were closed."""
     try:
         return [os.fstat(fd).st_ino for fd in (1, 2)]
     except OSError:
@@ -158,10 +158,10 @@ def _pipes() -> list[int]:
 
 
 def has_children() -> bool:
-    """Whether a process started here has not ended, or nobody has waited for it.
+    """Whether a process started here is still running, or was not waited for.
 
-    A thread that ends meanwhile leaves its children to another one, so they are looked for anew;
-    where threads end all the time, there may be some. Not every kernel tells.
+    A thread that ends meanwhile passes its children to another one, so the search is repeated;
+    where threads keep ending, it assumes that there are some. Not every kernel tells.
     """
     if not _THREADS.joinpath(str(os.getpid()), "children").exists():
         return False

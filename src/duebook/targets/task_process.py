@@ -1,7 +1,7 @@
-"""Performs tasks in processes of their own, which can be killed; the node's side.
+"""Executes tasks in separate processes, which can be killed; the node's side.
 
-The spawner starts them, so that they end with their node and its lease as commands do. One that
-has done its work, and left nothing behind, is kept for the next run. `task_child.py` is the other
+The spawner starts them, so that they end with their node and its lease as commands do. A process
+that has finished, and left nothing behind, is kept for the next run. `task_child.py` is the other
 side: lines of JSON over a socket in a folder that only this user may enter.
 """
 
@@ -48,16 +48,16 @@ if TYPE_CHECKING:
 __all__ = ["TaskProcesses"]
 
 MARGIN: Final = 6.0
-"""Seconds in which what was killed should be gone."""
+"""Seconds within which a killed process should be gone."""
 BEGIN_WITHIN: Final = 60.0
-"""Seconds in which a process should have imported Duebook and asked for work."""
+"""Seconds within which a process should have imported Duebook and asked for work."""
 LONGEST_IDLE: Final = 300.0
 MOST_PIECES: Final = 64
 _PIECE: Final = 65_536
 
 
 class Child(Closing):
-    """One process; it performs a run at a time."""
+    """One process, which executes one run at a time."""
 
     def __init__(self, spawner: Spawner, path: Path, env: Mapping[str, str]) -> None:
         self._path = path
@@ -69,7 +69,8 @@ class Child(Closing):
             self.listener.listen(1)
             argv = [sys.executable, "-m", CHILD, str(path)]
             self._env = {**os.environ, **env}
-            # the rest follows: what a process begins with, commands of the same user can read
+            # the rest follows later: commands of the same user can read a process's initial
+            # environment
             early = {**spawner.setup.inherited, **early_variables(self._env)}
             self.process: Process = spawner.spawn(argv, early, as_node=True)
         except BaseException:
@@ -85,7 +86,8 @@ class Child(Closing):
         return self.connection
 
     def send(self, message: dict[str, Any]) -> bool:
-        """Whether it was taken in time. Harmless when the process has ended: its status says so."""
+        """Whether it was accepted in time. Harmless if the process has ended, as its status
+        shows."""
         if self.connection is not None:
             try:
                 self.connection.sendall(json.dumps(message).encode() + b"\n")
@@ -96,7 +98,7 @@ class Child(Closing):
         return True
 
     def receive(self) -> list[dict[str, Any]] | None:
-        """The messages that came; None when there will be no more."""
+        """The messages received; None if there will be no more."""
         assert self.connection is not None  # noqa: S101 - somebody waited for it
         try:
             piece = self.connection.recv(_PIECE)
@@ -130,14 +132,14 @@ class TaskProcesses(Closing):
         self._most_idle = os.cpu_count() or 1
         self._lock = threading.Lock()
         self._idle: list[tuple[Child, float]] = []
-        """with the time since when; the latest is taken first"""
+        """with the time since when they are idle; the latest is taken first"""
         self._folder: Path | None = None
         self._started = 0
 
     def perform(
         self, task: Task, claim: Claim, stop: Stop, printed: Printed, reports: Reports
     ) -> Outcome:
-        """Have a run performed, and wait for its end; raises Unavailable without a spawner."""
+        """Have a run executed, and wait for its end; raises Unavailable without a spawner."""
         try:
             message = _message(task, claim)
         except Unfit as unfit:
@@ -165,7 +167,7 @@ class TaskProcesses(Closing):
             shutil.rmtree(folder, ignore_errors=True)
 
     def tidy(self) -> None:
-        """End the processes that have been idle for long."""
+        """End processes that have been idle for long."""
         before = time.monotonic() - LONGEST_IDLE
         with self._lock:
             old = [child for child, since in self._idle if since < before]
@@ -203,7 +205,8 @@ class TaskProcesses(Closing):
 
 
 def _is_quiet(child: Child) -> bool:
-    """Whether an idle process still lives; what it printed meanwhile belongs to no run."""
+    """Whether an idle process is alive; drops what it printed meanwhile, which belongs to no
+    run."""
     for _ in range(MOST_PIECES):
         if not (read_piece(child.process.stdout) or read_piece(child.process.stderr)):
             break
@@ -298,7 +301,7 @@ class _Attempt:
 
     def _hear(self, selector: selectors.BaseSelector) -> None:
         messages = self._child.receive()
-        if messages is None:  # it is ending; its status will say how
+        if messages is None:  # it is ending; its status will tell how
             selector.unregister(self._child.connection)  # type: ignore[arg-type]
             return
         for message in messages:
@@ -318,7 +321,7 @@ class _Attempt:
                 self.is_reusable = self._reason is None and message["reusable"]
 
     def _answer(self, name: str) -> dict[str, Any]:
-        """What the node says to a task that asks for a secret."""
+        """The answer to a task that asks for a secret."""
         try:
             return {"secret": self._reports.secret(name)}
         except (SecretFailed, Unavailable) as error:
@@ -333,14 +336,15 @@ class _Attempt:
             selector.unregister(self._child.process.stderr)
 
     def _pass_on(self, stream: Literal["stdout", "stderr"], fd: int) -> int | None:
-        """How many bytes there were: 0 when the stream has ended, None when none are there yet."""
+        """How many bytes there were: 0 if the stream has ended, None if there are none yet."""
         piece = read_piece(fd)
         if piece:
             self._printed(stream, piece)
         return None if piece is None else len(piece)
 
     def _drain(self) -> None:
-        """What the function printed is in the pipes by now; others may print without an end."""
+        """Read what the function printed, which is in the pipes by now; others may print
+        endlessly."""
         for _ in range(MOST_PIECES):
             out = self._pass_on("stdout", self._child.process.stdout)
             err = self._pass_on("stderr", self._child.process.stderr)
@@ -348,7 +352,7 @@ class _Attempt:
                 break
 
     def _read_status(self, _: selectors.BaseSelector) -> None:
-        """It ended in the midst of the run."""
+        """The process ended in the middle of the run."""
         self._drain()
         ended = read_exit(self._child.process.read_status(), self._reason)
         self._outcome = self._ended(ended)
@@ -373,7 +377,7 @@ class _Attempt:
             self._deadline = time.monotonic() + GRACE
 
     def _escalate(self) -> None:
-        """Ask, then kill, then give up: a process that is stuck holds no thread."""
+        """Ask, then kill, then give up: a stuck process must not hold a thread."""
         if self._child.connection is None and self._reason is None:
             self._child.process.kill()
             self._outcome = Outcome("failed", "not_started", "its process did not start in time")

@@ -1,7 +1,7 @@
-"""Templates in definitions: where they may stand, what they may name, and a run's own values.
+"""Templates in definitions: where they are allowed, what they may refer to, and a run's own values.
 
-Checked when a schedule is made and rendered when it runs, with the same values for each attempt but
-for `now`. What a person gives as the payload of one run is data, and never a template.
+They are checked when a schedule is created and rendered when it runs, with the same values for each
+attempt except `now`. The payload that a person gives for one run is data, never a template.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from duebook.model.target import Target
 
     Change = Callable[[str, str], Any]
-    """what becomes of the text at a place"""
+    """changes the text at a place"""
 
 __all__ = [
     "TemplateFailed",
@@ -63,7 +63,7 @@ _NAMES: Final[dict[str, frozenset[str] | None]] = {
 }
 _IN_PAYLOAD: Final = {name: parts for name, parts in _NAMES.items() if name != "payload"}
 _IN_ORIGIN: Final = _IN_PAYLOAD
-"""Whoever may give a run its payload must not choose who gets the headers."""
+"""Anyone who may give a run its payload must not choose who gets the headers."""
 _TEXTS: Final = HttpTarget | EventTarget | CeleryTarget
 """Targets of which any part may be a template."""
 _SECRET: Final[dict[str, frozenset[str] | None]] = {"secret": None}
@@ -74,20 +74,20 @@ _IN_ARGV: Final = (
 
 
 class _Changes(NamedTuple):
-    """What becomes of the texts of a target, by where they stand."""
+    """How to change the texts of a target, by their place."""
 
     text: Change
     value: Change
-    """what stands in JSON may keep its type"""
+    """for JSON, where a value may keep its type"""
     private_text: Change
-    """where secrets may stand, too"""
+    """for places where secrets are allowed, too"""
     private_value: Change
     variable: Change
-    """a variable in which a secret stands; others are not templates"""
+    """for variables with a secret; others are not templates"""
 
 
 def check_templates(spec: ScheduleSpec) -> dict[str, str]:
-    """What is wrong with the templates of a definition, by field; empty when nothing is."""
+    """The problems of the templates of a definition, by field; empty if there are none."""
     problems: dict[str, str] = {}
     stored = isinstance(spec.target, EventTarget | FlowTarget)
     in_payload = _IN_PAYLOAD if stored else _IN_PAYLOAD | _SECRET
@@ -118,7 +118,7 @@ def _checking(known: Mapping[str, frozenset[str] | None]) -> Change:
 
 
 def _check_fixed(target: Target) -> None:
-    """No value decides which program runs, and no payload where a request goes."""
+    """Values must not decide which program runs, nor payloads where a request goes."""
     if isinstance(target, CommandTarget) and target.argv and is_template(target.argv[0]):
         raise TemplateFailed(
             f'command[0] "{shorten(target.argv[0])}" is a template; the program must be fixed'
@@ -149,7 +149,7 @@ def _check_command(target: CommandTarget) -> None:
 
 
 def _check_secrets(target: CommandTarget) -> None:
-    """No secret where others can read it, or where it would choose what runs."""
+    """Secrets must not be where others can read them, or where they would choose what runs."""
     for part, text in (("shell", target.shell), ("cwd", target.cwd)):
         if text is not None and mentions_secret(text):
             raise TemplateFailed(
@@ -176,12 +176,12 @@ def spec_secrets(spec: ScheduleSpec, with_payload: bool = True) -> set[str]:
 
 
 def secret_names(claim: Claim) -> set[str]:
-    """The names of the secrets that a run needs. What a person gave it as a payload is data."""
+    """The names of the secrets that a run needs. A payload given for this run is data."""
     return spec_secrets(claim.spec, with_payload=claim.run.payload is None)
 
 
 def with_references(claim: Claim) -> Claim:
-    """The claim with references to its secrets in place of values, for people to look at."""
+    """The claim with references to its secrets in place of values, for display."""
     values = SecretValues()
     for name, reference in references_to(secret_names(claim)).items():
         values.add(name, reference)
@@ -193,7 +193,7 @@ def _is_payload(variable: str) -> bool:
 
 
 def _context(claim: Claim) -> dict[str, Any]:
-    """What templates can name, all but the payload; times are those of the books' clock."""
+    """What templates can refer to, except the payload; times are those of the database."""
     run = claim.run
     due_at = format_instant(run.due_at or run.created_at)
     return {
@@ -215,7 +215,7 @@ def _context(claim: Claim) -> dict[str, Any]:
 
 
 def interval_texts(interval: Interval | None) -> dict[str, str | None]:
-    """As templates and commands have it; null where a run has none."""
+    """In the form for templates and commands; null for a run without one."""
     if interval is None:
         return {"start": None, "end": None}
     return {"start": format_instant(interval.start), "end": format_instant(interval.end)}
@@ -252,7 +252,7 @@ def render_target(target: Target, context: Mapping[str, Any]) -> Target:
 
 
 def refuse_in_arguments(target: Target, shown: Target) -> None:
-    """Raises TemplateFailed when a secret has got into the arguments of a program: `shown` is the
+    """Raises TemplateFailed if a secret has got into the arguments of a program: `shown` is the
     same target with references in place of secrets."""
     if isinstance(target, CommandTarget) and isinstance(shown, CommandTarget):
         for place, (part, other) in enumerate(zip(target.argv, shown.argv, strict=True)):
@@ -270,7 +270,7 @@ def _filling(work: Callable[..., Any], context: Mapping[str, Any]) -> Change:
 
 
 def _has_templates(spec: ScheduleSpec) -> bool:
-    """A quick look: most runs have none."""
+    """A quick check, as most runs have none."""
     target = spec.target
     if isinstance(target, CommandTarget) and (
         any(map(is_template, target.argv)) or names_in(dict(target.env))
@@ -287,7 +287,7 @@ def _at(place: str, work: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _change_target(target: Target, change: _Changes) -> Target:
-    """With each text that may be a template changed."""
+    """Change each text that may be a template."""
     match target:
         case CommandTarget():
             return _change_command(target, change)
@@ -342,14 +342,14 @@ def _change_command(target: CommandTarget, change: _Changes) -> CommandTarget:
 
 
 def _walk(place: str, value: Any, change: Change) -> Any:
-    """A JSON value with its texts changed, however deep; keys stay."""
+    """Change the texts of a JSON value at any depth; keys stay."""
     return _descend(place, value, change) if has_templates(value) else value
 
 
 def has_templates(value: Any) -> bool:
     """Whether any text of a JSON value is a template.
 
-    JSON itself never has a brace after a brace, so this is right but for keys.
+    JSON itself never has a brace after a brace, so this is right except for keys.
     """
     return is_template(json.dumps(value, ensure_ascii=False))
 

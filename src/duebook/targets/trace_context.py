@@ -1,6 +1,6 @@
-"""Where a run is in traces: ids that follow from its id, and the W3C context that its work gets.
+"""The place of a run in traces: ids derived from its id, and the W3C context for its work.
 
-Knows OpenTelemetry only where a program has imported it: nothing here imports it first.
+Uses OpenTelemetry only if a program has imported it: nothing here imports it first.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 __all__ = ["TRACEPARENT", "entered", "link_current_span", "span_id", "trace_id", "traceparent"]
 
 TRACEPARENT: Final = "TRACEPARENT"
-"""The variable that commands get."""
+"""The variable for commands."""
 _API: Final = "opentelemetry.trace"
 
 
 def trace_id(run_id: str) -> int:
-    """The trace of a run that belongs to no other. It is not the id itself, of which some bits
-    are the same in all: samplers take a share by these."""
+    """The trace of a run that has no parent. It differs from the run's id, because some bits of
+    that are the same in all ids, and samplers choose a share by these bits."""
     found = blake2b(run_id.encode(), digest_size=16).digest()
     return int.from_bytes(found, "big") or 1
 
 
 def span_id(run_id: str, part: str = "") -> int:
-    """The span of a run, or of a part of it, which every node can name."""
+    """The span of a run, or of a part of it; every node can compute it."""
     found = blake2b(f"{run_id} {part}".encode(), digest_size=8).digest()
     return int.from_bytes(found, "big") or 1
 
@@ -39,7 +39,7 @@ def traceparent(trace: int, span: int, sampled: bool) -> str:
 
 @contextmanager
 def entered(header: str | None) -> Iterator[None]:
-    """While it lasts, spans that the program begins belong to the attempt."""
+    """While this is entered, spans that the program starts belong to the attempt."""
     if header is None or (api := sys.modules.get(_API)) is None:
         yield
         return

@@ -1,10 +1,10 @@
-"""Starts programs by vfork that end with this process: a list of calls to libc, run by the child.
+"""Starts programs that end with this process by vfork: a list of calls to libc, run by the child.
 
 A fork copies the memory of this process, page by page, for a child that is about to drop it. After
-a vfork the child has the memory of its parent, who waits until it has become another program. No
-Python may run in it. What the standard library offers of this kind (`posix_spawn`, `subprocess`)
-cannot set PR_SET_PDEATHSIG, so libc is asked directly: `makecontext` prepares each call with a
-stack of its own and links it to the next, and `clone` begins with the first.
+a vfork the child has the memory of its parent, which waits until the child has become another
+program. No Python may run in it. The standard library's functions of this kind (`posix_spawn`,
+`subprocess`) cannot set PR_SET_PDEATHSIG, so libc is called directly: `makecontext` prepares each
+call with a separate stack and links it to the next, and `clone` starts with the first.
 
 It imports nothing of Duebook: `spawner_process.py` loads it by its path.
 """
@@ -31,13 +31,13 @@ class _StackOf(ctypes.Structure):
 
 
 class _Context(ctypes.Structure):
-    """ucontext_t: glibc begins it like this on every machine, and fills in the rest itself."""
+    """ucontext_t: in glibc it starts like this on every machine, and glibc fills in the rest."""
 
     _fields_ = (
         ("flags", ctypes.c_ulong),
         ("link", ctypes.c_void_p),
         ("stack", _StackOf),
-        ("rest", ctypes.c_char * 8_192),  # more than any machine has
+        ("rest", ctypes.c_char * 8_192),  # more than on any machine
     )
 
 
@@ -57,9 +57,9 @@ class VFork:
         self._enter, self._clone = libc.setcontext, libc.clone
         self._save, self._make = libc.getcontext, libc.makecontext
         self._calls: list[_Call] = []
-        self._failed = ctypes.create_string_buffer(1)  # written by a child, whose memory it is too
+        self._failed = ctypes.create_string_buffer(1)  # written by a child that shares this memory
         stack = ctypes.create_string_buffer(_STACK)
-        self._stack = stack  # kept: it is only known by its address, which is that of its end
+        self._stack = stack  # kept alive, as only the address of its end is passed on
         top = ctypes.addressof(stack) + _STACK
         self._top = ctypes.c_void_p(top - top % 16)
 
@@ -71,15 +71,15 @@ class VFork:
         stdout: int,
         stderr: int,
     ) -> None:
-        """What `start()` shall start: the first of `programs` that can be executed.
+        """Prepare what `start()` starts: the first of `programs` that can be executed.
 
-        It will have the signals blocked that are blocked now.
+        It will block the signals that are blocked now.
         """
         libc, number = self._libc, ctypes.c_long
         words, environ = _texts(argv), _texts(variables)
         paths = [ctypes.c_char_p(program) for program in programs]
         zeros = (number(0), number(0), number(0))
-        self._kept = (words, environ, paths)  # libc only knows where they are
+        self._kept = (words, environ, paths)  # kept alive, as libc only has their addresses
         self._link(
             [
                 (libc.setsid,),
@@ -90,18 +90,18 @@ class VFork:
                     (libc.execve, path, ctypes.byref(words), ctypes.byref(environ))
                     for path in paths
                 ),
-                # only reached when none of these became a program
+                # only reached if none of these became a program
                 (libc.memset, ctypes.byref(self._failed), number(1), number(1)),
                 (libc["_exit"], number(127)),
             ]
         )
 
     def start(self) -> int | None:
-        """The process that runs what was prepared, once, as the leader of its own session; None
-        when it could not be executed.
+        """Start what was prepared, once, as the leader of its own session; returns the process, or
+        None if it could not be executed.
 
-        It is killed when this process ends. The caller sees to it that each signal has its default
-        action, or is ignored, and that those of them are blocked which it needs itself.
+        It is killed when this process ends. The caller must ensure that each signal has its default
+        action, or is ignored, and that signals it needs itself are blocked.
         """
         flags = _CLONE_VM | _CLONE_VFORK | signal.SIGCHLD
         first = ctypes.byref(self._calls[0].context)
@@ -133,7 +133,7 @@ def _texts(texts: Sequence[bytes]) -> ctypes.Array[ctypes.c_char_p]:
 
 
 def open_vfork() -> VFork | None:
-    """None where it does not work, as a process finds out whose death would harm nobody."""
+    """None where it does not work, as found out with a process whose death would do no harm."""
     if sys.platform != "linux":
         return None
     pid = os.fork()
