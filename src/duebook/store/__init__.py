@@ -1,1 +1,1 @@
-"""Where the books are kept: one protocol, one store per database; no decisions."""
+"""Stores of the database: one protocol, one store per kind of database; no decisions."""

@@ -1,4 +1,4 @@
-"""The protocol of a store: which transactions the engine and the client may ask for."""
+"""The protocol of a store: the transactions that the engine and the client may request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def refuse_fork(pid: int) -> None:
-    """Connections do not outlive a fork; raises Unavailable in any process but `pid`."""
+    """Raises Unavailable in any process but `pid`, as connections do not survive a fork."""
     if os.getpid() != pid:
         raise Unavailable("a store cannot be used after a fork; open it again in the child process")
 
@@ -33,25 +33,25 @@ class Store(Protocol):
     """A database that holds the books."""
 
     parallel: bool
-    """whether two transactions of one process go faster side by side than in turn"""
+    """whether parallel transactions of one process are faster than consecutive ones"""
     tells_itself: bool
-    """whether `news` has what this process wrote, too"""
+    """whether `news` includes what this process itself wrote"""
     starts_runs: bool
-    """whether what is planned can begin in the same transaction"""
+    """whether planned runs can start in the same transaction"""
     sequences: bool
-    """whether events get their positions later, by a sequencer"""
+    """whether events get their positions later, from a sequencer"""
 
     def transact(self, work: Callable[[Tx], T]) -> T:
         """Run `work` in one writing transaction and return its result once it is durable.
 
-        When `work` raises, nothing of it stays.
+        If `work` raises, the transaction is rolled back.
         """
 
     def read(self, work: Callable[[Tx], T], patient: bool = False) -> T:
         """Run `work` on one consistent view; it must not write.
 
-        Its statements are given up after some seconds; `patient` ones, which look at everything,
-        after a minute.
+        Each statement is aborted after some seconds; with `patient`, for reads of everything, after
+        a minute.
         """
 
     def pulse(
@@ -63,18 +63,18 @@ class Store(Protocol):
         after: Mark | None = None,
         namespaces: Serving = ALL,
     ) -> Pulse:
-        """Prolong a session's lease, and look at everything a node waits for, in one query.
+        """Renew a session's lease, and look at everything a node waits for, in one query.
 
-        With `leads` also the leadership: kept, or taken when the leader's lease has ended. No
-        wake before `after` needs to be found, and no work outside `queues` and `namespaces`.
+        With `leads`, also the leadership: kept, or taken when the leader's lease has ended. No wake
+        before `after` needs to be found, and no work outside `queues` and `namespaces`.
         """
 
     def join(self, connection: object) -> AbstractContextManager[Tx]:
         """A Tx inside the caller's own transaction: what it writes exists iff that commits.
 
         Takes a connection of the database's driver, Django's, or SQLAlchemy's connection or
-        session. Raises Invalid for anything else, for another database, and for one that is in no
-        transaction.
+        session. Raises Invalid for anything else, for another database, and for a connection that
+        has no transaction.
         """
 
     def look_for_work(
@@ -85,37 +85,37 @@ class Store(Protocol):
         namespaces: Serving = ALL,
         parts: QueueParts = WHOLE_QUEUES,
     ) -> Work:
-        """What Tx.claims.list_work says, at the price of one question.
+        """The result of Tx.claims.list_work, for the cost of one query.
 
-        Of queues of which `parts` are given, no others need to be looked at.
+        In queues with `parts`, only these need to be searched.
         """
 
     def look_for_due(self, after: Mark | None = None) -> tuple[datetime | None, datetime]:
-        """What Tx.plans.earliest_wake says, and what time it is, at the price of one question."""
+        """The result of Tx.plans.earliest_wake, and the time, for the cost of one query."""
 
     def news(self, timeout: float) -> News:
-        """What anybody, here or in another process, gave others to do since it was last asked.
+        """What any process, including this one, gave others to do since the last call.
 
-        Waits for it up to `timeout` seconds, and costs no query. Only one thread may ask. Raises
-        Conflict when these are no longer the books that others see.
+        Waits for it up to `timeout` seconds, without queries. Only one thread may call it. Raises
+        Conflict if this is no longer the database that others see.
         """
 
     def wait_for_log(self, seen: int, timeout: float) -> int:
-        """Wait up to `timeout` seconds for the log of events to grow, as others tell.
+        """Wait up to `timeout` seconds for a notification that the event log has grown.
 
-        Takes and returns how often that was told; any number of threads may wait.
+        Takes and returns the number of these notifications; any number of threads may wait.
         """
 
     def wait_for_ends(self, seen: int, timeout: float) -> int:
-        """Wait up to `timeout` seconds for runs to end, as others tell.
+        """Wait up to `timeout` seconds for a notification that runs have ended.
 
-        Takes and returns how often that was told; only one thread may ask.
+        Takes and returns the number of these notifications; only one thread may wait.
         """
 
     def cursor_key(self) -> bytes:
-        """What seals the cursors of lists: the same for everybody who opens these books."""
+        """The key that seals the cursors of lists; the same for all processes on this database."""
 
     def connect(self) -> Any:
-        """A connection of the caller's own to the database of the books, for his own tables."""
+        """A new connection to the database for the caller's own tables."""
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""What goes into transactions about flows and comes out of them."""
+"""Parameters and results of transactions about flows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class FlowWake(NamedTuple):
-    """When runs of flows want to be looked at, and stop and restart schedules."""
+    """When runs of flows, and stop and restart schedules, are due for a look."""
 
     run_at: datetime | None
     control_at: datetime | None
@@ -33,28 +33,28 @@ class FlowWake(NamedTuple):
 
 
 class BrokenFile(NamedTuple):
-    """What is wrong with a file of flows, and the file as it is."""
+    """The problems of a flow file, and its current text."""
 
     problems: list[dict[str, Any]]
     digest: str = ""
     source: str = ""
-    """its text, as far as people may see it"""
+    """its text, without what people may not see"""
 
 
 class BegunWith(NamedTuple):
-    """What a run of a flow began with, and keeps to."""
+    """What a run of a flow started with, and keeps."""
 
     digest: str | None
-    """of its file; none: there was no such flow"""
+    """of its file; None: there was no such flow"""
     params: dict[str, Any]
 
 
 class Begun(NamedTuple):
-    """What became of runs of flows that waited to begin."""
+    """The result for runs of flows that waited to start."""
 
     ids: set[str]
     held: set[str]
-    """others counted what they may not exceed just now"""
+    """those whose limits other transactions were just counting"""
 
 
 class KeptFlow(NamedTuple):
@@ -67,7 +67,7 @@ class KeptFlow(NamedTuple):
 
 
 class WaitingStep(NamedTuple):
-    """A step that not every worker can perform."""
+    """A step that not every worker can run."""
 
     step: str
     task: str | None
@@ -76,13 +76,13 @@ class WaitingStep(NamedTuple):
 
 
 class FlowControl(NamedTuple):
-    """A flow whose restart wants to be gone on with."""
+    """A flow with a restart to continue."""
 
     namespace: str
     name: str
     digest: str
     restarting: bool
-    """whether one is under way"""
+    """whether a restart is in progress"""
 
 
 class FlowCommand(NamedTuple):
@@ -93,6 +93,6 @@ class FlowCommand(NamedTuple):
     namespace: str
     flow: str
     digest: str | None
-    """None: there is no such flow any more"""
+    """None: the flow no longer exists"""
     kind: Control
     due_at: datetime

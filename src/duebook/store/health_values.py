@@ -1,4 +1,4 @@
-"""What transactions tell about the state of a database and its nodes."""
+"""The state of a database and its nodes, as results of transactions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What is in the books."""
+    """The contents of the database."""
 
     now: datetime
     schedules: dict[str, int]
@@ -40,19 +40,19 @@ class Inventory:
     """by status"""
     runs: int
     entries: int
-    """of the ledger"""
+    """number of entries in the ledger"""
     log_lines: int
     nodes: tuple[tuple[str, str, str], ...]
-    """name, roles and version of those that live"""
+    """name, roles and version of the live ones"""
     waits_since: datetime | None
-    """from when on the oldest run that may begin has waited"""
+    """since when the oldest ready run has waited"""
     wake_at: datetime | None
-    """when the first schedule wants to be looked at; in the past: planning lags"""
+    """when the first schedule is due for a look; in the past: planning lags"""
 
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """A schedule that should have been looked at."""
+    """A schedule that should have been planned by now."""
 
     namespace: str
     name: str
@@ -61,64 +61,64 @@ class Overdue:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How much there is to do, at a price that does not grow with the books."""
+    """How much there is to do, at a cost that does not grow with the database."""
 
     now: datetime
     queued: dict[str, int]
-    """by queue, as far as it was counted"""
+    """by queue, as far as counted"""
     running: dict[str, int]
     """by queue"""
     nodes: tuple[LiveNode, ...]
     overdue: Overdue | None
-    """the schedule that should have been looked at first"""
+    """the schedule that is due for a look the longest"""
     broken: int = 0
-    """schedules that cannot be planned, as far as they were counted"""
+    """schedules that cannot be planned, as far as counted"""
     held: dict[str, int] = field(default_factory=dict)
-    """due times that wait for an operator, by namespace, as far as they were counted"""
+    """due times that wait for an operator, by namespace, as far as counted"""
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What tells whether the books are worked on, at a price that does not grow with them."""
+    """Whether nodes work on the database, at a cost that does not grow with it."""
 
     now: datetime
     unfit: str | None
-    """why this Duebook should not use the schema"""
+    """why this version of Duebook should not use the schema"""
     nodes: tuple[LiveNode, ...]
     queues: tuple[str, ...]
     """those with queued runs"""
     waiting: tuple[WaitingPlace, ...]
-    """queues and namespaces with queued runs, as far as they were looked at"""
+    """queues and namespaces with queued runs, as far as searched"""
     unserved: tuple[str, ...]
-    """namespaces with active schedules that none of the live workers serves"""
+    """namespaces with active schedules that no live worker serves"""
     overdue: Overdue | None
     broken: tuple[Broken, ...] = ()
-    """schedules that cannot be planned, up to a number of them"""
+    """schedules that cannot be planned, up to a limit"""
     directories: tuple[FlowDirectory, ...] = ()
     held: tuple[HeldSchedule, ...] = ()
-    """schedules with due times that wait for an operator, up to a number of them"""
+    """schedules with due times that wait for an operator, up to a limit"""
     windows: tuple[OpenWindow, ...] = ()
     switches: tuple[ShadowSwitch, ...] = ()
-    """of shadow mode, in the order in which they count"""
+    """of shadow mode, in the order in which they apply"""
     channels: tuple[ChannelHealth, ...] = ()
-    """of alerts, up to a number of them"""
+    """of alerts, up to a limit"""
     files: tuple[WrongFile, ...] = ()
-    """of flows, up to a number of them"""
+    """of flows, up to a limit"""
 
 
 class WrongFile(NamedTuple):
-    """A file of flows with which something is wrong."""
+    """A flow file with problems."""
 
     namespace: str
     place: str
     problem: Mapping[str, Any]
-    """the first"""
+    """the first problem"""
     in_use: bool
-    """whether an earlier version of it is"""
+    """whether an earlier version of it is used"""
 
 
 class ChannelHealth(NamedTuple):
-    """A channel, and which alerts it did not accept."""
+    """A channel, and the alerts that it did not accept."""
 
     namespace: str
     name: str
@@ -127,11 +127,11 @@ class ChannelHealth(NamedTuple):
     dead: int = 0
     """how many it refused for good"""
     error: str | None = None
-    """why it is tried again; None: it is not"""
+    """why delivery is retried; None: it is not"""
 
 
 class OpenWindow(NamedTuple):
-    """A maintenance window in which it is now."""
+    """A maintenance window that is open now."""
 
     namespace: str
     name: str
@@ -149,9 +149,9 @@ class HeldSchedule(NamedTuple):
 
 
 class WaitingPlace(NamedTuple):
-    """Where runs are queued for workers."""
+    """A queue and namespace with runs that wait for workers."""
 
     queue: str
     namespace: str
     tasks: tuple[str, ...]
-    """those of the first runs there"""
+    """the tasks of the first runs there"""

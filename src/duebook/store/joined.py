@@ -1,4 +1,4 @@
-"""A store inside a transaction that is open: what several use cases do becomes one transaction."""
+"""A store on an open transaction, so that several use cases share it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ T = TypeVar("T")
 
 
 class JoinedStore:
-    """Implements store.base.Store on the transaction of somebody else, who ends it.
+    """Implements store.base.Store on a transaction that the caller ends.
 
-    What `transact` wrote is durable only then. When its work raises, nothing of that work stays,
-    and the transaction goes on. It must be used by one thread, and not after the transaction.
+    What `transact` wrote is durable only then. If its work raises, only that work is undone, and
+    the transaction continues. Use it from one thread, and not after the transaction.
     """
 
     parallel = False
     tells_itself = False
     starts_runs = False
-    sequences = False  # who ends the transaction looks after that
+    sequences = False  # left to the store that ends the transaction
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
@@ -92,4 +92,4 @@ class JoinedStore:
         raise Invalid("a transaction is already open on another connection")
 
     def close(self) -> None:
-        """Whoever opened the store closes it."""
+        """Does nothing: the owner of the store closes it."""

@@ -1,4 +1,4 @@
-"""Numbered SQL files, each applied once and remembered with its checksum; knows no database."""
+"""Numbered SQL files, each applied once and recorded with its checksum; knows no database."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ class Migration:
 
     @property
     def min_compatible(self) -> int:
-        """The oldest Duebook, by the newest migration it knows, that may go on beside this one:
-        what its line `-- min_compatible: N` says, else only one that knows it."""
+        """The oldest Duebook, by the newest migration it knows, that may keep running on this
+        schema: N of its line `-- min_compatible: N`, else only versions that know this
+        migration."""
         match = _LEAST.search(self.sql)
         return int(match[1]) if match else self.number
 
     @property
     def statements(self) -> list[str]:
-        """Its statements; bodies of functions and triggers alone have semicolons inside."""
+        """Its statements; only bodies of functions and triggers have semicolons inside."""
         lines = self.sql.splitlines()
         code = "\n".join(line for line in lines if not line.lstrip().startswith("--"))
         found, held = [], ""
@@ -54,7 +55,7 @@ class Migration:
 
 
 def _is_open(statement: str) -> bool:
-    """Whether it goes on behind a semicolon."""
+    """Whether it continues after a semicolon."""
     if statement.count("$$") % 2:
         return True
     return _BODY.match(statement.lstrip()) is not None and not statement.rstrip().endswith("END")
@@ -75,7 +76,7 @@ def min_compatible(ours: Sequence[Migration]) -> int:
 
 
 def check_applied(have: Mapping[int, str], ours: Sequence[Migration]) -> None:
-    """Raises Conflict when a migration that was applied is another than ours of its number."""
+    """Raises Conflict when an applied migration differs from ours of the same number."""
     for migration in ours:
         if have.get(migration.number, migration.checksum) != migration.checksum:
             raise Conflict(

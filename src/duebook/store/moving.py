@@ -1,8 +1,8 @@
-"""Moves the books of a file to PostgreSQL: in which order, so that breaking off harms nothing.
+"""Copies a database from a file to PostgreSQL, in an order that makes interruptions harmless.
 
-The old books are closed for good before the new ones can be seen. Whoever finds a copy that broke
-off repeats it, or learns from the new books that it was kept. A user's own tables in the file stay
-there, but for those that are to be carried along, in the same transaction.
+The old database is closed for good before the new one becomes visible. If a copy was interrupted,
+the next one repeats it, or finds in the new database that it was committed. A user's own tables
+stay in the file, except for those to be copied too, in the same transaction.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ if TYPE_CHECKING:
 __all__ = ["Copied", "Progress", "copy_books"]
 
 _STAY: Final = ("migrations", "meta", "secrets", "moves", "arrivals", "leases")
-"""What belongs to a database and not to the books in it."""
+"""Tables that belong to one database file, and are not copied."""
 LOOK_EVERY: Final = 0.2
 SAY_EVERY: Final = 5.0
 MOST_BEHIND: Final = timedelta(seconds=5)
-"""How far the new clock may be behind the old one; so long the copy waits for it."""
+"""How far the new clock may be behind the old one; the copy waits until it has caught up."""
 MOST_AHEAD: Final = timedelta(seconds=30)
 PROGRESS: Final = 50_000
-"""Rows of a table after which there is a word on it."""
+"""Rows of a table between two progress reports."""
 MOST_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What is in the new books now."""
+    """The contents of the new database."""
 
     move_id: str
     closed_at: datetime
     rows: dict[str, int]
-    """of each table; empty when an earlier copy had done it"""
+    """of each table; empty if an earlier copy had been completed"""
     tables: dict[str, int] = field(default_factory=dict)
-    """rows of each of the user's own tables that were carried"""
+    """rows of each copied table of the user"""
     left: tuple[OwnObject, ...] = ()
     """what stays behind in the file"""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How the copy tells what it does, and how it waits."""
+    """How the copy reports progress, and how it waits."""
 
     say: Callable[[str], None]
     pause: Callable[[float], object] = time.sleep
@@ -69,14 +69,15 @@ def copy_books(
     progress: Progress,
     with_tables: Sequence[str] = (),
 ) -> Copied:
-    """Let what runs end within `wait`, close the old books, and fill the new ones.
+    """Let active runs end within `wait`, close the old database, and fill the new one.
 
-    The user's own tables `with_tables` come along; all others are left and named. Raises Conflict,
-    and leaves the old books as they were, when they were copied elsewhere, runs do not end, the
-    new books are not empty or their clock is behind, or a table cannot be carried. All of that but
-    the runs is checked before any run is waited for. Raises NotFound and Invalid for a name that
-    is no table of the user's. Any other failure opens the old books again too, but for one while
-    the new ones are committed: then nobody knows, and the copy is to be called again.
+    The user's own tables `with_tables` are copied too; all others are left and reported. Raises
+    Conflict, and leaves the old database as it was, if it was copied elsewhere, runs do not end,
+    the new database is not empty or its clock is behind, or a table cannot be copied. All of that
+    except the runs is checked before waiting for any run. Raises NotFound and Invalid for a name
+    that is not a table of the user's. After any other failure the old database is reopened too,
+    except while the new one is being committed: then the result is unknown, and the copy must be
+    called again.
     """
     move = source.move()
     if move is not None:
@@ -116,7 +117,7 @@ def _check_repeatable(source: Source, move: Move) -> None:
 
 
 def _check_clocks(source: Source, target: Target, progress: Progress) -> None:
-    """Time must not run back for the books, nor far ahead: due times would look missed."""
+    """The time must not run backwards, nor far ahead: due times would look missed."""
     ahead = target.now() - source.now()
     if -ahead > MOST_BEHIND:
         raise Conflict(
@@ -131,7 +132,7 @@ def _check_clocks(source: Source, target: Target, progress: Progress) -> None:
 
 
 def _check_carried(target: Target, names: Sequence[str]) -> None:
-    """An earlier copy is kept, with its tables or without them."""
+    """An earlier copy is kept, with or without these tables."""
     if names and (missing := target.list_missing(names)):
         raise Conflict(
             f"an earlier copy was completed without table {missing[0]}; copy it by other means, or "
@@ -140,8 +141,8 @@ def _check_carried(target: Target, names: Sequence[str]) -> None:
 
 
 def _look_ahead(source: Source, target: Target, names: Sequence[str]) -> tuple[OwnObject, ...]:
-    """Everything that can be refused, before anybody has to wait; it is checked again when it
-    counts. Returns what will stay in the file."""
+    """Check everything that can be refused before any wait; the final step checks it again. Returns
+    what will stay in the file."""
     with source.reading() as reading:
         try:
             _places(reading, target.begin())
@@ -157,7 +158,7 @@ def _look_ahead(source: Source, target: Target, names: Sequence[str]) -> tuple[O
 
 
 def _left(reading: Reading, tables: Sequence[OwnTable]) -> tuple[OwnObject, ...]:
-    """What is not carried, with what of the carried tables is not."""
+    """What is not copied, including parts of copied tables."""
     carried = {table.name for table in tables}
     carried |= {index for table in tables for index in table.index_names}
     found = [one for one in reading.own_objects() if one.name not in carried]
@@ -165,8 +166,8 @@ def _left(reading: Reading, tables: Sequence[OwnTable]) -> tuple[OwnObject, ...]
 
 
 def _places(reading: Reading, columns: dict[str, list[Column]]) -> dict[str, list[Column]]:
-    """The columns of each table of the books that are copied; raises Conflict when one has no
-    place in the new books."""
+    """The copied columns of each table of Duebook; raises Conflict if one does not exist in the new
+    database."""
     have = reading.tables()
     places = {}
     for table in have.keys() - columns.keys() - set(_STAY):
@@ -217,7 +218,7 @@ def _transfer(
     with source.reading() as reading:
         try:
             if with_tables:
-                target.find_own_schema()  # before a transaction that has a search path of its own
+                target.find_own_schema()  # before a transaction that has its own search path
             rows = _fill(reading, move, target, progress)
             tables = reading.own_tables(with_tables)
             carried = _carry(reading, tables, target, progress)
@@ -230,7 +231,7 @@ def _transfer(
             raise
 
         def keep() -> None:
-            """Under the lock of the file: nobody writes to it any more."""
+            """Called under the lock of the file, when nothing can write to it any more."""
             if tables and reading.has_changed():
                 raise _Changed(
                     f"{source.path} was written to while {tables[0].name} was copied; stop "
@@ -248,7 +249,7 @@ def _transfer(
 
 
 class _Changed(Conflict):
-    """Somebody wrote to a table that was read already."""
+    """A table was written to after it had been read."""
 
 
 def _undo(source: Source, move: Move, target: Target) -> None:
@@ -295,13 +296,13 @@ def _batches(
 def _ended(
     batches: Iterator[list[tuple[Any, ...]]], names: list[str], at: int
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """The nodes of the old books ended with those: what they left is taken over at once."""
+    """Nodes of the old database end with this copy, so that their runs are taken over at once."""
     for batch in batches:
         sessions = [dict(zip(names, row, strict=True)) for row in batch]
         for session in sessions:
             if session["ended_at"] is None:
                 session["ended_at"] = at
-                if session["expires_at"] > at:  # it lived
+                if session["expires_at"] > at:  # it was alive
                     session["seen_at"] = at
         yield [tuple(session.values()) for session in sessions]
 

@@ -1,4 +1,4 @@
-"""Opens the books that a URL names; the one place that knows which store is for which."""
+"""Opens the database of a URL; the only place that knows which store belongs to which URL."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["memory_name", "open_beside", "open_store", "open_target", "place_of"
 
 
 def open_store(url: str, listen_url: str | None = None, create: bool = True) -> Store:
-    """The books at `postgresql://…`, in the file of `sqlite:///…` or a path, or in memory, brought
-    up to date.
+    """The database at `postgresql://…`, in the file of `sqlite:///…` or a path, or in memory, with
+    an up-to-date schema.
 
     `listen_url` leads to the same PostgreSQL without a pooler in between; a file needs none.
 
-    Raises Invalid for a URL that names no books, Unavailable when they cannot be reached, and
-    NotFound when there are none and they shall not be created.
+    Raises Invalid for an unusable URL, Unavailable when the database cannot be reached, and
+    NotFound when it does not exist and `create` is false.
     """
     if is_memory(url):
         from duebook.store.sqlite.memory import MemoryStore
@@ -45,7 +45,7 @@ def open_store(url: str, listen_url: str | None = None, create: bool = True) -> 
 
 
 def open_beside(store: Store, url: str, listen_url: str | None = None) -> Store:
-    """Another store on the same database, with connections of its own."""
+    """Another store on the same database, with its own connections."""
     if is_memory(url):
         from duebook.store.sqlite.memory import MemoryStore
 
@@ -69,11 +69,11 @@ def _refuse_missing(path: Path) -> None:
             "database, choose it with --database, or create one here: duebook up"
         ) from None
     except OSError:
-        return  # whoever opens it says what is wrong
+        return  # opening it explains what is wrong
 
 
 def open_target(url: str) -> Target:
-    """A PostgreSQL database that takes over the books of a file; raises as `open_store`."""
+    """A PostgreSQL database that receives the contents of a file; raises like `open_store`."""
     if not is_postgres(url):
         raise Invalid(
             "only copies to PostgreSQL are supported; give the second database as postgresql://…"
@@ -95,7 +95,7 @@ def _driver_needed() -> Iterator[None]:
 
 
 def place_of(url: str) -> str:
-    """Where the books are, for people: no password."""
+    """The address of the database for people, without its password."""
     if is_memory(url):
         return MEMORY + memory_name(url)
     if not is_postgres(url):

@@ -1,4 +1,4 @@
-"""Connections that callers bring along: which kinds there are, and how each executes a statement.
+"""Connections that callers pass in: which kinds there are, and how each executes a statement.
 
 Nothing is opened, committed or rolled back here: the transaction is the caller's.
 """
@@ -25,7 +25,7 @@ _ASYNC: Final = (
 
 
 class Outside(Protocol):
-    """What a transaction of ours asks of a connection."""
+    """What our transactions need of a connection."""
 
     def execute(self, statement: Any, values: Any = None) -> Cursor: ...
 
@@ -33,7 +33,7 @@ class Outside(Protocol):
 
 
 class _Driver:
-    """psycopg2 or sqlite3, whatever rows the caller likes."""
+    """psycopg2 or sqlite3, whatever row type the caller uses."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -56,7 +56,7 @@ class _Driver:
 
 
 class _Psycopg(_Driver):
-    """Rows and instants as ours: those of the caller may be naive, as Django's without USE_TZ."""
+    """With our own rows and instants: the caller's may be naive, as Django's without USE_TZ."""
 
     def _cursor(self) -> Any:
         from psycopg.rows import tuple_row
@@ -87,7 +87,7 @@ def _text(statement: Any) -> str:
 def outside(connection: Any, dialect: str, drivers: tuple[str, ...]) -> tuple[Outside, Any]:
     """How to execute on a connection for `dialect`, and the driver's own connection below it.
 
-    Raises Invalid for what is no connection of these drivers, nor Django's or SQLAlchemy's.
+    Raises Invalid unless it is a connection of these drivers, Django or SQLAlchemy.
     """
     if hasattr(connection, "run_sync"):
         raise Invalid(_ASYNC)

@@ -1,7 +1,7 @@
-"""A user's own tables in a file of the books: their types and values in PostgreSQL; pure.
+"""A user's own tables in a database file: their types and values in PostgreSQL; pure.
 
-SQLite lets any value stand in any column. A value that does not fit the declared type is refused,
-by table, column and row, and never bent.
+SQLite allows any value in any column. A value that does not fit the declared type is rejected, by
+table, column and row, and never converted.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ __all__ = ["OwnColumn", "OwnObject", "OwnTable", "Reference", "checked_rows", "k
 
 @dataclass(frozen=True, slots=True)
 class OwnObject:
-    """Something in the file that is not Duebook's, or a part of it that cannot be carried."""
+    """Something in the file that is not Duebook's, or a part of it that cannot be copied."""
 
     type: str
-    """table, view, trigger, index, virtual table; or what it is of a table"""
+    """table, view, trigger, index, virtual table; or which part of a table"""
     name: str
 
     def __str__(self) -> str:
@@ -42,17 +42,17 @@ class OwnColumn:
     name: str
     declared: str
     kind: str
-    """its type in PostgreSQL; empty while the values have to tell"""
+    """its type in PostgreSQL; empty until determined from the values"""
     not_null: bool = False
     default: str | None = None
-    """as SQL that both databases read alike"""
+    """as SQL that has the same meaning in both databases"""
     counts: bool = False
-    """whether it is the row's number, given by the database"""
+    """whether it is the row's number, assigned by the database"""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A foreign key to another table that is carried, or to the same one."""
+    """A foreign key to another copied table, or to the same one."""
 
     columns: tuple[str, ...]
     parent: str
@@ -70,12 +70,12 @@ class OwnTable:
     primary_key: tuple[str, ...] = ()
     uniques: tuple[tuple[str, ...], ...] = ()
     indexes: tuple[tuple[tuple[str, bool], ...], ...] = ()
-    """columns, and whether each goes down"""
+    """columns, and whether each is descending"""
     index_names: tuple[str, ...] = ()
-    """what the indexes are called in the file"""
+    """the names of the indexes in the file"""
     references: tuple[Reference, ...] = ()
     left: tuple[OwnObject, ...] = field(default=())
-    """what of it cannot be carried"""
+    """what of it cannot be copied"""
 
 
 _KINDS: Final = (
@@ -96,11 +96,11 @@ _KINDS: Final = (
     ("DATE", "date"),
     ("TIME", "time"),
 )
-"""What a declared type contains, in the order in which that is looked for."""
+"""Substrings of declared types, in the order in which they are tried."""
 
 
 def kind_of(declared: str) -> str:
-    """The type in PostgreSQL for one declared in SQLite; empty when the values have to tell."""
+    """The type in PostgreSQL for one declared in SQLite; empty if the values decide."""
     word = declared.upper()
     if not word.strip() or word.strip() == "ANY":
         return ""
@@ -108,7 +108,7 @@ def kind_of(declared: str) -> str:
 
 
 def settled(column: OwnColumn, values: Iterable[Any]) -> str:
-    """The type of a column whose declared type leaves it open, by the values that it has."""
+    """The type of a column whose declared type leaves it open, determined by its values."""
     if re.search("TIMESTAMP|DATETIME", column.declared.upper()):
         zoned = {_is_zoned(value) for value in values if value is not None}
         return "timestamp with time zone" if zoned == {True} else "timestamp"
@@ -152,7 +152,7 @@ def _numeric(value: Any) -> Decimal:
 def _text(value: Any) -> str:
     if not isinstance(value, str) or "\0" in value:
         raise ValueError
-    value.encode()  # raises a ValueError for what was no UTF-8
+    value.encode()  # raises a ValueError for text that was not UTF-8
     return value
 
 
@@ -204,7 +204,7 @@ _READERS: Final[dict[str, Callable[[Any], Any]]] = {
 def checked_rows(
     table: OwnTable, batches: Iterable[Sequence[tuple[Any, ...]]]
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """Rows as PostgreSQL takes them: a name for the row comes first in each and is left out.
+    """Rows as PostgreSQL takes them: the name of the row comes first in each, and is dropped.
 
     Raises Conflict for the first value that does not fit.
     """

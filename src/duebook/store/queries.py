@@ -1,6 +1,6 @@
 """Reads files of named SQL: `-- name: verb_noun`, a line on its purpose, then one statement.
 
-What several statements of a file share is a block `-- part: noun`; they have it as `{noun}`.
+A text common to several statements is a block `-- part: noun`; they include it as `{noun}`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _PART: Final = re.compile(r"(?<!')\{(\w+)\}")
 
 
 def load_queries(path: Path) -> dict[str, str]:
-    """Name to statement, without its comments; a name that stands twice is a ValueError, and a part
-    that stands nowhere a KeyError."""
+    """Name to statement, without comments; a duplicate name raises ValueError, and an unknown part
+    KeyError."""
     found = _HEAD.split(path.read_text("utf-8"))[1:]
     blocks = list(zip(found[::3], found[1::3], found[2::3], strict=True))
     if len({name for _, name, _ in blocks}) < len(blocks):
@@ -39,9 +39,9 @@ def load_queries(path: Path) -> dict[str, str]:
 
 
 def positional(sql: str) -> tuple[str, Callable[[Mapping[str, object]], tuple[object, ...]]]:
-    """A statement with `?` for its names, and what picks their values from a mapping.
+    """A statement with `?` for its names, and a function that picks their values from a mapping.
 
-    Drivers bind batches by position a good deal faster than by name.
+    Drivers bind batches considerably faster by position than by name.
     """
     names = _PARAMETER.findall(sql)
     pick = itemgetter(*names) if len(names) > 1 else lambda values: tuple(values[n] for n in names)
@@ -49,7 +49,7 @@ def positional(sql: str) -> tuple[str, Callable[[Mapping[str, object]], tuple[ob
 
 
 def repeated(sql: str, rows: int) -> str:
-    """An INSERT of one row, without brackets inside it, as one of so many rows."""
+    """An INSERT of one row, without parentheses inside it, as one of this many rows."""
     return _VALUES.sub(lambda row: ", ".join([row[0]] * rows), sql, count=1)
 
 
@@ -65,5 +65,5 @@ def numbered(sql: str) -> str:
 
 
 def names_of(sql: str) -> list[str]:
-    """The parameters of a statement, in its order, each once."""
+    """The parameters of a statement, in order, each once."""
     return list(dict.fromkeys(_PARAMETER.findall(sql)))

@@ -1,4 +1,4 @@
-"""What goes into transactions and comes out of them, where the model has no word of its own."""
+"""Parameters and results of transactions that are not part of the model."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ Labels = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """What a node says about itself when it begins."""
+    """The description of a node when it starts."""
 
     id: str
     node: str
@@ -83,7 +83,7 @@ class SessionInfo:
     namespaces: Serving = ALL
     """those whose runs its worker may claim"""
     machine: str = ""
-    """in which its pid means something, as machine.ProcessId; empty when nobody can tell"""
+    """where its pid is valid, as machine.ProcessId; empty if unknown"""
     process_started: int = 0
     secrets: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """the names of those that it offers, by namespace"""
@@ -93,17 +93,17 @@ class Abilities(NamedTuple):
     """What the live workers can do."""
 
     served: list[Serving]
-    """the namespaces of each, without repetition"""
+    """the namespaces of each, without duplicates"""
     known: list[tuple[Serving, list[str]]]
-    """the tasks of those that know some, and the namespaces that they serve"""
+    """the tasks of workers that know some, with the namespaces that they serve"""
 
     def tasks_of(self, namespace: str) -> set[str]:
-        """Those that any of them knows which serves the namespace."""
+        """Those known to any of them that serves the namespace."""
         return {task for serving, tasks in self.known if namespace in serving for task in tasks}
 
 
 class Neighbour(NamedTuple):
-    """A session of a process on the same machine, which has not ended on the books."""
+    """A session of a process on the same machine that has not ended in the database."""
 
     session_id: str
     pid: int
@@ -126,7 +126,7 @@ class NewSchedule:
 
 
 class Edit(NamedTuple):
-    """Another definition of a schedule, with the state that its plan says."""
+    """A new definition of a schedule, with the state from its plan."""
 
     schedule: Schedule
     spec: ScheduleSpec
@@ -137,79 +137,79 @@ class Edit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OwnRun:
-    """What the books say a session is working on."""
+    """A run that a session is working on, according to the database."""
 
     token: Token
     cancel_reason: str | None
-    """why it was asked to end; None: it was not"""
+    """why it was asked to stop; None: it was not"""
 
 
 class News(Flag):
-    """What somebody gave others to do; a hint, for whoever misses it looks by himself later."""
+    """Kinds of new work for others; only hints: a process that misses one looks by itself later."""
 
     WAKE = auto()
-    """a schedule wants to be looked at, perhaps earlier than was known"""
+    """a schedule is due for a look, perhaps earlier than was known"""
     WORK = auto()
     """runs are ready"""
     CANCEL = auto()
-    """a run under way shall end"""
+    """an active run should end"""
     LEAD = auto()
-    """nobody leads"""
+    """there is no leader"""
     EVENTS = auto()
     """events wait for their position"""
     LOG = auto()
     """the log has become longer"""
     SINKS = auto()
-    """somebody else reads the log, or otherwise than before"""
+    """readers of the log, or their settings, have changed"""
     FLOW = auto()
-    """a run of a flow wants to be looked at"""
+    """a run of a flow is due for a look"""
     LOOK = auto()
-    """nobody tells anything here for now: only a pulse shows what there is to do"""
+    """no notifications arrive here for now: only a pulse shows what there is to do"""
     ENDS = auto()
     """runs have ended"""
     AWAITED = auto()
-    """somebody waits for runs to end, and wants to be told"""
+    """a process waits for runs to end, and needs notifications"""
     DRAIN = auto()
-    """a node shall take on nothing more, or shall again"""
+    """a node should start no more runs, or may again"""
 
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """What a node learns when it renews its lease: at rest it asks nothing else."""
+    """What a node learns when it renews its lease; at rest it sends no other queries."""
 
     now: datetime
     alive: bool
-    """False: the session was declared dead, and renewed nothing"""
+    """False: the session was declared dead, and was not renewed"""
     term: int | None
-    """of this node's leadership; None when another leads, or nobody was asked"""
+    """of this node's leadership; None if another leads, or it did not ask"""
     lead_until: datetime | None
-    """when the leader's lease ends, unless it renews it"""
+    """when the leader's lease ends, unless it is renewed"""
     wake_at: datetime | None
-    """when the next schedule wants to be looked at"""
+    """when the next schedule is due for a look"""
     queued: bool
-    """whether any run waits in the queues and namespaces of the node, be it ready or not"""
+    """whether any run waits in the queues and namespaces of the node, ready or not"""
     ready_at: datetime | None
-    """when a run that waits for its time gets ready"""
+    """when a run that waits for its time becomes ready"""
     expiry: datetime | None
-    """when the next run that nobody has begun expires"""
+    """when the next unstarted run expires"""
     deaths: bool
-    """whether somebody's lease ran out, or left runs behind"""
+    """whether a lease has expired, or runs were left behind"""
     own: tuple[OwnRun, ...]
-    """what the books say this node is working on"""
+    """what this node is working on, according to the database"""
     behind: timedelta = timedelta()
-    """as Tx.behind"""
+    """like Tx.behind"""
     unstamped: bool = False
     """whether events wait for their position"""
     sinks: tuple[Consumer, ...] = ()
     """where events are published, by namespace and name"""
     flow_at: datetime | None = None
-    """when the next run of a flow, or its stop or restart, wants to be looked at"""
+    """when the next run of a flow, or its stop or restart, is due for a look"""
     neighbours: tuple[Neighbour, ...] = ()
     """the other sessions of the node's machine"""
     drain: Drain | None = None
-    """that the node was asked to take on nothing more"""
+    """the request to start no more runs, if any"""
     alerts: bool = False
-    """whether an evaluator or a channel of alerts may have something to do that nobody does"""
+    """whether alert evaluators or channels without an owner may have something to do"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,15 +217,15 @@ class Work:
     """What a worker may claim now, and when to look again."""
 
     places: tuple[tuple[str, str], ...]
-    """queues and namespaces with runs that may begin"""
+    """queues and namespaces with runs that may start"""
     next_at: datetime | None
-    """when more may: a run gets ready, or a limited rate lets one pass"""
+    """when more may start: a run becomes ready, or a limited rate allows one"""
     now: datetime
-    """when that was"""
+    """the time of the look"""
     firsts: Mapping[tuple[str, str], tuple[int, datetime]] = field(
         default_factory=dict, compare=False
     )
-    """of places, where known: rank and readiness of the first of these runs"""
+    """for places, if known: rank and readiness of the first of these runs"""
 
 
 @shown()
@@ -247,23 +247,23 @@ class LedgerEntry:
 
     @property
     def due_at(self) -> datetime:
-        """The due time, of an entry about one; else the first."""
+        """The due time, for an entry about one; else the first."""
         return self.due_from
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A schedule with all that its due times can be checked against."""
+    """A schedule with everything that its due times can be checked against."""
 
     id: str
     title: str
-    """with its namespace, when that is not `default`"""
+    """with its namespace, if that is not `default`"""
     name: str
     created_at: datetime
     deleted_at: datetime | None
     revisions: tuple[Revision, ...]
     version: int | None
-    """the one that is planned; None of a deleted schedule, as are the following"""
+    """the current one; None for a deleted schedule, like the following fields"""
     status: str | None
     watermark: datetime | None
     next_due_at: datetime | None
@@ -291,7 +291,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What became of a schedule's due times."""
+    """The runs and entries of a schedule's due times."""
 
     runs: dict[datetime, tuple[str, str]]
     """id and origin by due time"""
@@ -301,7 +301,7 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class SessionSpan:
-    """When a node lived: from `started_at` to `seen_at`, and on while its lease lasts."""
+    """When a node was alive: from `started_at` to `seen_at`, and then while its lease lasts."""
 
     id: str
     node: str
@@ -321,14 +321,14 @@ class SessionSpan:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A place in a log, to go on from."""
+    """A place in a log to continue from."""
 
     attempt: int
     seq: int
 
 
 class LogSize(NamedTuple):
-    """How much of what an attempt printed is kept."""
+    """How much of an attempt's output is kept."""
 
     attempt: int
     kept: int
@@ -336,31 +336,31 @@ class LogSize(NamedTuple):
 
 
 class Filling(NamedTuple):
-    """Who asks for the runs of a backfill, and how they begin."""
+    """Who requested the runs of a backfill, and how they start."""
 
     requested_by: str | None = None
     beside: bool = False
-    """whether they run beside each other and beside all others of the schedule"""
+    """whether they run in parallel with each other and with all others of the schedule"""
     limit: int | None = None
-    """how many that run beside others may do so at once; None: as many as workers take"""
+    """how many of those may run at once; None: as many as workers take"""
 
 
 IN_TURN: Final = Filling()
 START: Final = Page(0, 0)
 CLOCK_BEHIND: Final = timedelta(seconds=30)
-"""From when on people are told that this machine's clock is behind the books."""
+"""From this on, people are warned that this machine's clock is behind the database."""
 NO_DELAY: Final = timedelta()
 
 
 class Mark(NamedTuple):
-    """A place in the order in which schedules want to be looked at."""
+    """A place in the order of wake times of schedules."""
 
     wake_at: datetime
     schedule_id: str
 
 
 class FreeWorker(NamedTuple):
-    """A session that can begin so many runs at once, and which ones."""
+    """A session that can start this many runs at once, and which ones."""
 
     session_id: str
     free: int
@@ -378,22 +378,22 @@ class Place(NamedTuple):
 
     at: datetime
     place: int
-    """of those that ended at the same time"""
+    """among those that ended at the same time"""
 
 
 class Swept(NamedTuple):
-    """What retention did at once."""
+    """The result of one step of retention."""
 
     deleted: int
     looked: int
-    """how many it looked at, to be held against its limit"""
+    """how many it looked at, to compare with its limit"""
     after: Place | None
-    """where to go on"""
+    """where to continue"""
 
 
 class QueuePart(NamedTuple):
-    """A part of a queue in its order: from a rank, which is a priority below zero, and an instant
-    of readiness to the end of another rank."""
+    """A part of a queue in its order: from a rank, which is the negated priority, and an instant of
+    readiness to the end of another rank."""
 
     rank: int
     since: datetime
@@ -402,7 +402,7 @@ class QueuePart(NamedTuple):
 
 WHOLE_QUEUE: Final = (QueuePart(-(2**31), datetime(1, 1, 1, tzinfo=UTC), 2**31 - 1),)
 QueueParts = Mapping[tuple[str, str], Sequence[QueuePart]]
-"""by queue and namespace, those in which runs may wait; of others the whole queue"""
+"""by queue and namespace, the parts with runs that may wait; for others the whole queue"""
 WHOLE_QUEUES: Final[QueueParts] = MappingProxyType({})
 
 
@@ -411,9 +411,9 @@ class Batch(NamedTuple):
 
     events: list[Event]
     after: int
-    """where to go on: everything up to there was looked at"""
+    """where to continue: everything up to there was searched"""
     more: bool
-    """whether the log goes on beyond"""
+    """whether the log continues beyond it"""
     size: int = 0
     """bytes of data"""
 
@@ -431,7 +431,7 @@ class Broken(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Due schedules, and after which one there may be more: None when these were all."""
+    """Due schedules, and the last one if there may be more; None if these were all."""
 
     snapshots: list[Snapshot]
     last: Mark | None

@@ -1,4 +1,4 @@
-"""The books in a PostgreSQL database, shared by any number of machines."""
+"""The store on a PostgreSQL database, shared by any number of machines."""
 
 from __future__ import annotations
 

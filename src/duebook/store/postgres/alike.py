@@ -1,4 +1,4 @@
-"""Many rows of few kinds, as the values of a statement: what those of a kind share is sent once.
+"""Many rows of few kinds as values of a statement: the columns common to a kind are sent once.
 
 A server takes longer to read a thousand equal values than to compare a number a thousand times.
 """
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["Alike"]
 
 MANY: Final = 50
-"""Rows that are worth being sorted by kind."""
+"""Rows from which grouping by kind pays off."""
 MOST_KINDS: Final = 8
-"""The statement compares each row with every kind."""
+"""Maximum kinds, as the statement compares each row with every kind."""
 
 
 class Alike:
-    """The columns of some rows: those that are each row's `own`, and the others."""
+    """The columns of some rows: `own` ones, which differ from row to row, and the others."""
 
     def __init__(self, columns: Sequence[str], own: Sequence[str]) -> None:
         self._own = tuple(own)
@@ -31,8 +31,8 @@ class Alike:
         self._kind_of = itemgetter(*map(columns.index, self._shared))
 
     def values(self, rows: Sequence[Row]) -> Values | None:
-        """A list per column of its own, one per column that kinds share, and `kind`: the number of
-        each row's kind, from 1. None when rows are few, or of too many kinds."""
+        """A list per own column, a list per column common to a kind, and `kind`: the number of each
+        row's kind, from 1. None if there are few rows, or too many kinds."""
         if len(rows) < MANY:
             return None
         kinds: dict[Row, int] = {}

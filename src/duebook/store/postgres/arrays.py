@@ -1,4 +1,4 @@
-"""Lists as the text of PostgreSQL arrays; several times as fast as letting the driver do it."""
+"""Lists as the text of PostgreSQL arrays; several times as fast as the driver's conversion."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["array_text"]
 
 
 def array_text(kind: str, values: Sequence[Any]) -> str:
-    """Values of one column, of which any may be None, as an array of that kind."""
-    if values and values.count(values[0]) == len(values):  # as most columns of a batch
+    """Values of one column, any of which may be None, as an array of that kind."""
+    if values and values.count(values[0]) == len(values):  # like most columns of a batch
         return "{" + ",".join([_item(kind, values[0])] * len(values)) + "}"
     if kind == "text":
         return _texts(values)

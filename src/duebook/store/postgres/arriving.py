@@ -1,6 +1,6 @@
-"""A PostgreSQL database that takes over the books of a file: everything in one transaction.
+"""A PostgreSQL database that receives the contents of a file: everything in one transaction.
 
-Which tables and columns there are it learns from the database itself.
+It learns its tables and columns from the database itself.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ SET LOCAL lock_timeout = '10s';
 SET LOCAL idle_in_transaction_session_timeout = 0
 """
 _FILLED_BY_NODES: Final = ("migrations", "meta", "secrets", "arrivals", "node_sessions", "leases")
-"""What may stand in empty books: nodes that wait for work there do no harm."""
+"""Allowed in an empty database: nodes that wait for work there do no harm."""
 _TABLES_OF_RUNS: Final = ("active_runs", "ended_runs", "due_keys")
-"""What a file has in one table, runs."""
+"""The tables for what a file has in one table, runs."""
 ARRIVING_RUNS: Final = """
 CREATE TEMPORARY TABLE arriving_runs (LIKE active_runs INCLUDING DEFAULTS) ON COMMIT DROP
 """
@@ -76,7 +76,7 @@ class Column:
 
 
 class Target(Closing):
-    """The new books, made when there are none; raises Unavailable, and Conflict as `migrate`."""
+    """The new database, created if missing; raises Unavailable, and Conflict like `migrate`."""
 
     def __init__(self, url: str) -> None:
         route = Route(url)
@@ -102,7 +102,7 @@ class Target(Closing):
         return now
 
     def has_arrived(self, move_id: str) -> bool:
-        """Whether that copy was kept; one that is being committed is waited for."""
+        """Whether that copy was committed; waits for one that is being committed."""
         with translated(self.place):
             self._lock()
             values = {"id": move_id}
@@ -111,8 +111,8 @@ class Target(Closing):
             return found is not None
 
     def begin(self) -> dict[str, list[Column]]:
-        """Nobody else fills these books now; returns the columns of each table, in an order in
-        which they can be filled. Raises Conflict when they are not empty."""
+        """Lock the database against other copies; returns the columns of each table, in an order in
+        which they can be filled. Raises Conflict when it is not empty."""
         with translated(self.place):
             self._lock()
             columns: dict[str, list[Column]] = {}
@@ -149,7 +149,8 @@ class Target(Closing):
         batches: Iterable[list[tuple[Any, ...]]],
         said: Callable[[int], None],
     ) -> int:
-        """Rows as SQLite keeps them; returns how many. `said` hears how many there are so far."""
+        """Insert rows in SQLite's form; returns how many. `said` is called with the number so
+        far."""
         if table == "runs":
             return self._fill_runs(columns, batches, said)
         number = self._copy(table, _copy_into(table, columns), _read(batches, columns), said)
@@ -162,7 +163,7 @@ class Target(Closing):
         batches: Iterable[list[tuple[Any, ...]]],
         said: Callable[[int], None],
     ) -> int:
-        """Runs that have ended and those that have not go into tables of their own."""
+        """Active and ended runs go into separate tables."""
         with translated(self.place):
             self._connection.execute(ARRIVING_RUNS)
         copy = _copy_into("arriving_runs", columns)
@@ -212,8 +213,8 @@ class Target(Closing):
     # -- a user's own tables
 
     def find_own_schema(self) -> str:
-        """Where a user's own tables go; asked before `begin`. Raises Conflict when there is no
-        place for them."""
+        """The schema for a user's own tables; call it before `begin`. Raises Conflict when there is
+        none."""
         if self._schema is None:
             with translated(self.place):
                 self._schema = find_schema(self._connection, self.place)
@@ -226,7 +227,7 @@ class Target(Closing):
             return list_missing(self._connection, schema, names)
 
     def rehearse(self, tables: Sequence[OwnTable]) -> None:
-        """Make empty tables and undo that; raises Conflict for what cannot be made."""
+        """Create empty tables and undo that; raises Conflict for what cannot be created."""
         schema = self.find_own_schema()
         with translated(self.place):
             self._connection.execute(_BEGIN)
@@ -244,8 +245,8 @@ class Target(Closing):
         rows: Callable[[OwnTable], Iterable[list[tuple[Any, ...]]]],
         said: Callable[[OwnTable], Callable[[int], None]],
     ) -> dict[str, int]:
-        """Make and fill a user's own tables, in the transaction that `begin` began; returns how
-        many rows each has."""
+        """Create and fill a user's own tables, in the transaction of `begin`; returns how many rows
+        each has."""
         schema, carried = self.find_own_schema(), {}
         with translated(self.place):
             check_free(self._connection, schema, tables)
@@ -262,7 +263,7 @@ class Target(Closing):
             self._connection.execute(TEXTS["insert_arrival"], values)
 
     def keep(self) -> None:
-        """Commit what was filled; raises Unavailable when nobody knows whether that was done."""
+        """Commit what was filled; raises Unavailable if the result is unknown."""
         try:
             done = self._connection.execute("COMMIT").statusmessage
         except psycopg.Error as error:
@@ -276,12 +277,12 @@ class Target(Closing):
             )
 
     def give_up(self) -> None:
-        """Nothing of what was filled stays; one that broke off gave it up itself."""
+        """Undo what was filled; an interrupted copy has been undone already."""
         with suppress(psycopg.Error):
             self._connection.execute("ROLLBACK")
 
     def welcome(self) -> None:
-        """Let the database learn what is in it, and nodes that wait there look."""
+        """Update the database's statistics, and notify nodes that wait there."""
         with translated(self.place):
             self._connection.execute("ANALYZE")
             self._connection.execute(hint(new_id(), ~News(0)))
@@ -295,7 +296,7 @@ class Target(Closing):
 
 
 def _with_one_table_of_runs(columns: dict[str, list[Column]]) -> dict[str, list[Column]]:
-    """The tables as a file has them: runs are in one, numbered as they were created."""
+    """The tables in the form of a file: runs are in one table, numbered by creation."""
     found = {name: known for name, known in columns.items() if name not in _TABLES_OF_RUNS}
     found["runs"] = [
         replace(column, identity=column.name == "place") for column in columns["active_runs"]
@@ -316,7 +317,7 @@ def _not_kept(table: str, error: psycopg.Error) -> Conflict:
 def _read(
     batches: Iterable[list[tuple[Any, ...]]], columns: Sequence[Column]
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """Rows of SQLite as PostgreSQL takes them."""
+    """Convert rows of SQLite for PostgreSQL."""
     readers = [(n, _READERS[c.kind]) for n, c in enumerate(columns) if c.kind in _READERS]
     for batch in batches:
         rows = []

@@ -1,4 +1,4 @@
-"""The messages that begin a transaction: what holds in it, and on the connection never."""
+"""The messages that start a transaction: settings that apply to it, never to the connection."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["READ", "READ_PATIENTLY", "SETTINGS", "WRITE", "Begin", "beginning"]
 _LOCAL: Final = {
     "search_path": SCHEMA,
     "timezone": "UTC",
-    "plan_cache_mode": "force_generic_plan",  # of what is prepared; the rest has no parameters
+    "plan_cache_mode": "force_generic_plan",  # for what is prepared; the rest has no parameters
     "enable_seqscan": "off",  # a table that is small today would be read for every group of runs
     "enable_bitmapscan": "off",  # it would lock rows in the order of the file, not of their ids
     "jit": "off",
-    # whoever stops in the middle of a transaction holds up others: well below any lease
+    # a process that stops within a transaction blocks others: well below any lease
     "idle_in_transaction_session_timeout": "5s",
     "statement_timeout": "10s",
 }
@@ -23,9 +23,9 @@ _LOCAL: Final = {
 
 class Begin(NamedTuple):
     message: bytes
-    """opens a transaction, sets what holds in it, and asks for the time and for a standby"""
+    """starts a transaction, applies its settings, and asks for the time and for a standby"""
     longest: float
-    """seconds that each statement may take, by the server's measure"""
+    """maximum seconds for each statement, measured by the server"""
 
 
 def _settings(values: dict[str, str]) -> str:
@@ -39,7 +39,7 @@ def beginning(mode: str, longest: int = 10, **changes: str) -> Begin:
 
 
 SETTINGS: Final = f"{_settings(_LOCAL)}; "
-"""For statements in the same message, which are a transaction of their own."""
+"""For statements in the same message that form their own transaction."""
 WRITE: Final = beginning("ISOLATION LEVEL READ COMMITTED")
 READ: Final = beginning("ISOLATION LEVEL REPEATABLE READ READ ONLY")
 READ_PATIENTLY: Final = beginning("ISOLATION LEVEL REPEATABLE READ READ ONLY", longest=60)

@@ -1,6 +1,6 @@
-"""What PostgreSQL's own statistics tell doctor: tables, open transactions, connections.
+"""PostgreSQL's own statistics for doctor: tables, open transactions, connections.
 
-Every user may read these views. What they hide from this one is counted.
+Every user may read these views. What they hide from this user is counted.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ HOT: Final = (
     *("active_runs", "ended_runs", "schedule_state", "due_keys", "node_sessions"),
     *("run_attempts", "ledger", "flow_runs", "flow_wakes", "run_logs", "events"),
 )
-"""Tables that change all the time."""
+"""Tables with frequent changes."""
 
 
 class PostgresCheckups(Checkups):
-    """Asks three statements."""
+    """Executes three statements."""
 
     def database(self) -> ServerFacts:
         size, autovacuum, connections, most, hidden = self._db.all("get_server")[0]

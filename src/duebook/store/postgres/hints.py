@@ -1,7 +1,8 @@
-"""Tells other processes that there is something to do, and hears it from them.
+"""Notifies other processes that there is something to do, and receives their notifications.
 
-Hints only: whoever misses one looks by itself a little later. So they are sent after the commit,
-by a thread, and seldom: NOTIFY inside a transaction makes all commits of the server wait in line.
+These are only hints: a process that misses one looks by itself a little later. They are sent after
+the commit, by a thread, and rarely, as NOTIFY in a transaction serializes all commits of the
+server.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from duebook.store.postgres.route import Route
 
     Ask = Callable[[bytes], list[tuple[Any, ...]]]
-    """executes a statement in the database of the books"""
+    """executes a statement in the database"""
 
 __all__ = ["Herald", "Listener", "hint"]
 
@@ -33,28 +34,28 @@ log = logging.getLogger(__name__)
 CHANNEL: Final = "duebook"
 ANY: Final = ~News(0)
 SELDOM: Final = 0.005
-"""Seconds between two hints of a process."""
+"""Minimum seconds between two hints of a process."""
 FIRST_LISTEN: Final = 5.0
 LOOK_UP: Final = 1.0
 QUIET: Final = 45.0
-"""Seconds without a hint after which the listening connection is tried: it may be dead."""
+"""Seconds without a hint after which the listening connection is tested: it may be dead."""
 FAILURES_TO_TELL: Final = 3
 ENDS: Final = News.ENDS | News.AWAITED
-"""What is told to those who wait for runs, not to nodes."""
+"""Notified to processes that wait for runs, not to nodes."""
 AWAITED_FOR: Final = 60.0
-"""Seconds for which the ends of runs are told after somebody said that he waits for some."""
+"""Seconds for which ends of runs are notified after a process announced that it waits."""
 DEAF_FOR: Final = 60.0
-"""Seconds after which it is tried again whether hints arrive."""
+"""Seconds until the next attempt to listen where hints do not arrive."""
 _HERE: Final = b"SELECT current_database(), pg_postmaster_start_time()"
 
 
 def hint(sender: str, news: News) -> bytes:
-    """The statement that tells all listeners but the sender itself."""
+    """The statement that notifies all listeners except the sender."""
     return f"NOTIFY {CHANNEL}, '{sender} {news.value}'".encode()
 
 
 class Herald:
-    """Sends hints; those that come while one is being sent share the next."""
+    """Sends hints; those that arrive during a send share the next one."""
 
     def __init__(self, send: Ask, sender: str) -> None:
         self._send = send
@@ -75,7 +76,7 @@ class Herald:
             self._state.notify()
 
     def close(self) -> None:
-        """What is pending is sent first."""
+        """Send pending hints first."""
         self._closing.set()
         with self._state:
             self._state.notify()
@@ -98,13 +99,14 @@ class Herald:
 
 
 class Deaf(Unavailable):
-    """Hints cannot arrive where it was tried to listen."""
+    """Hints do not arrive at the place where it listens."""
 
 
 class Listener:
-    """Gathers hints of others, on a connection of its own; what was lost may have been any.
+    """Collects hints of others, on its own connection; after a loss, any hint may have been missed.
 
-    `ask` asks the database in which hints are sent. While it cannot listen it says News.LOOK.
+    `ask` executes in the database in which hints are sent. Without a connection it reports
+    News.LOOK.
     """
 
     def __init__(self, route: Route, ourselves: str, ask: Ask) -> None:
@@ -114,11 +116,11 @@ class Listener:
         self._state = threading.Condition()
         self._news = News(0)
         self._grown = 0
-        """how often it heard that the log of events may have grown"""
+        """how many notifications it received that the log of events may have grown"""
         self._ended = 0
-        """how often it heard that runs have ended"""
+        """how many notifications it received that runs have ended"""
         self._awaiting = 0
-        """how many threads wait for that here"""
+        """how many local threads wait for runs to end"""
         self._awaited_until = float("-inf")
         self._told: str | None = None
         self._begun = threading.Event()
@@ -126,7 +128,7 @@ class Listener:
         self._thread: threading.Thread | None = None
 
     def take(self, timeout: float) -> News:
-        """What was told since it was last asked; begins to listen when it is first asked."""
+        """The hints since the last call; the first call starts to listen."""
         if self._thread is None:
             self._begin()
         with self._state:
@@ -175,7 +177,7 @@ class Listener:
                 self._ended += 1
             if news & News.AWAITED:
                 self._awaited_until = time.monotonic() + AWAITED_FOR
-            if self._awaiting or news & ~ENDS:  # most ends interest nobody
+            if self._awaiting or news & ~ENDS:  # most ends interest no thread here
                 self._state.notify_all()
 
     def close(self, wake: Callable[[], None]) -> None:
@@ -203,7 +205,7 @@ class Listener:
                     self._closing.wait(backoff(failures, fraction(self._ourselves, failures)))
 
     def _log_once(self, error: Unavailable) -> None:
-        """Unless the books are out of reach altogether, which others say."""
+        """Unless the database itself is unavailable, which is reported elsewhere."""
         text = str(error)
         if text == self._told or self._closing.is_set():
             return
@@ -215,7 +217,7 @@ class Listener:
         log.warning("%s; this node polls until notifications arrive", text)
 
     def _look_instead(self) -> None:
-        """As if a hint came every second, for a while."""
+        """Act for a while as if a hint arrived every second."""
         until = time.monotonic() + DEAF_FOR
         while time.monotonic() < until and not self._closing.wait(LOOK_UP):
             self.add(News.LOOK)
@@ -229,14 +231,14 @@ class Listener:
                 if self._told is not None:
                     log.info("notifications from other nodes arrive again")
                     self._told = None
-                self.add(ANY)  # nobody knows what was missed
+                self.add(ANY)  # what was missed is unknown
                 self._begun.set()
                 self._hear(connection)
             finally:
                 connection.close()
 
     def _check(self, connection: Connection) -> None:
-        """Whether what is sent to the books' database is heard here; raises Deaf."""
+        """Whether hints sent in the store's database arrive here; raises Deaf."""
         (backend,) = connection.execute(b"SELECT pg_backend_pid()").fetchall()[0]
         if backend != connection.info.backend_pid:
             raise Deaf(
@@ -255,10 +257,10 @@ class Listener:
                 if sender != self._ourselves:
                     self.add(_news(news))
             if time.monotonic() - heard_at > QUIET:
-                connection.execute(b"")  # raises when nobody is there
+                connection.execute(b"")  # raises if the connection is dead
                 heard_at = time.monotonic()
 
 
 def _news(text: str) -> News:
-    """What a hint says; all that is known, from a newer node."""
+    """The meaning of a hint; one from a newer node counts as all."""
     return ANY & News(int(text)) if text.isdecimal() and int(text) <= ANY.value else ANY

@@ -1,4 +1,4 @@
-"""Works inside a caller's own transaction: our schema holds for the statements in between only."""
+"""Works inside a caller's own transaction: our schema applies only to the statements in between."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["joined"]
 
 SENDER: Final = "outside"
-"""As who hints are sent from callers' transactions: also this process shall hear them."""
+"""The sender of hints from callers' transactions, so that this process receives them too."""
 _LOOK: Final = (
     f"SELECT clock_timestamp(), to_regclass('{SCHEMA}.runs')::text, "
     "current_setting('search_path'), current_setting('timezone')"
@@ -38,7 +38,7 @@ _SETTING: Final = b"SELECT current_setting('search_path')"
 def joined(
     connection: object, make: Callable[[Outside, datetime], PostgresStatements]
 ) -> Iterator[PostgresTx]:
-    """A Tx on the caller's connection; what it has for others is told by the caller's commit."""
+    """A Tx on the caller's connection; its hints are sent by the caller's commit."""
     theirs, _ = outside(connection, "postgresql", ("psycopg", "psycopg2"))
     ((now, books, path, zone),) = theirs.execute(_LOOK).fetchall()
     if books is None:
@@ -49,9 +49,9 @@ def joined(
     db = make(theirs, now.astimezone(UTC))
     try:
         yield PostgresTx(db)
-        told = db.told & ~News.ENDS  # who waits looks by himself soon: commits stay free of hints
+        told = db.told & ~News.ENDS  # those who wait soon look by themselves
         if news := told | (News(0) if db.told_wake is None else News.WAKE):
             theirs.execute(hint(SENDER, news))
     finally:
-        with suppress(Exception):  # a transaction that failed forgets the settings by itself
+        with suppress(Exception):  # a failed transaction drops the settings itself
             theirs.execute(_SET, {"path": path, "zone": zone})

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["LOCK", "SchemaOf", "applied", "available", "migrate", "schema_of"]
 
 LOCK: Final = 0x44756542
-"""The advisory lock of whoever migrates; nodes that begin share it."""
+"""The advisory lock for migrations; starting nodes share it."""
 _TABLES: Final = f"""
 CREATE SCHEMA IF NOT EXISTS {SCHEMA};
 CREATE TABLE IF NOT EXISTS migrations (
@@ -52,12 +52,12 @@ WHERE c.relnamespace = to_regnamespace(%s) AND c.relkind = 'r'
 
 
 def available() -> list[Migration]:
-    """The migrations this version of Duebook brings, in order."""
+    """The migrations that this version of Duebook includes, in order."""
     return find_migrations(Path(__file__).with_name("migrations"))
 
 
 def applied(connection: psycopg.Connection[tuple[Any, ...]]) -> dict[int, str]:
-    """Number to checksum of what a database has; empty for a new one."""
+    """The database's migrations: number to checksum; empty for a new one."""
     known = connection.execute("SELECT to_regclass(%s)", [f"{SCHEMA}.migrations"]).fetchone()
     if known is None or known[0] is None:
         return {}
@@ -67,7 +67,7 @@ def applied(connection: psycopg.Connection[tuple[Any, ...]]) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class SchemaOf:
-    """What a database has, and what we know."""
+    """The schema of a database, compared with ours."""
 
     number: int
     """0: no schema"""
@@ -78,7 +78,7 @@ class SchemaOf:
 
 
 def schema_of(url: str) -> SchemaOf:
-    """The schema of a database, which is left as it is."""
+    """The schema of a database, without changing it."""
     route = Route(url)
     with translated(route.place), route.connect() as connection:
         number, newest = max(applied(connection), default=0), available()[-1].number
@@ -89,15 +89,15 @@ def schema_of(url: str) -> SchemaOf:
 
 
 def migrate(connection: Connection) -> list[Migration]:
-    """Apply what is missing, all or nothing; returns what was applied.
+    """Apply missing migrations, all or nothing; returns those that were applied.
 
-    A schema from a newer Duebook is used as it is, unless it says that this one is too old: then
-    it raises Conflict, as for a schema that was changed by hand.
+    A schema from a newer Duebook is used as it is, unless it excludes this version: then it raises
+    Conflict, as for a schema that was changed manually.
     """
     ours = available()
-    if not _missing(connection, ours):  # mostly; and then no rights but the usual are needed
+    if not _missing(connection, ours):  # the usual case, which needs no special rights
         return []
-    connection.patience = None  # others may be at it, and an index takes its time
+    connection.patience = None  # others may be migrating, and an index takes its time
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
         connection.execute(f"SET LOCAL search_path TO {SCHEMA}")
@@ -106,7 +106,7 @@ def migrate(connection: Connection) -> list[Migration]:
         for migration in missing:
             _apply(connection, migration)
         if missing and min_compatible(ours) >= missing[0].number:
-            connection.execute(_END_SESSIONS)  # they are too old, and hear of it when they renew
+            connection.execute(_END_SESSIONS)  # their nodes are too old, and notice when they renew
         connection.execute(_KEEP, ["version", ours[-1].number])
         connection.execute(_KEEP, ["min_compatible", min_compatible(ours)])
     return missing
@@ -115,7 +115,7 @@ def migrate(connection: Connection) -> list[Migration]:
 def _missing(
     connection: psycopg.Connection[tuple[Any, ...]], ours: list[Migration]
 ) -> list[Migration]:
-    """What is to be applied; raises Conflict."""
+    """The migrations to apply; raises Conflict."""
     have = applied(connection)
     newest = ours[-1].number
     if max(have, default=0) > newest and newest < _min_compatible(connection):

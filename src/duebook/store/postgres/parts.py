@@ -1,5 +1,5 @@
-"""The parts of a transaction that PostgreSQL does in its own way: with locks, and many
-rows at once."""
+"""The parts of a transaction that PostgreSQL implements in its own way: with locks, and many rows
+at once."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ __all__ = [
 ]
 
 LOG_LOCK: Final = 0x6475_6562_6F6F_6B01
-"""The advisory lock of whoever gives events their positions."""
+"""The advisory lock for assigning positions to events."""
 FLOW_LOCK: Final = 0x6475_6562_6F6F_6B02
-"""What the advisory locks of flows are computed with."""
+"""The salt of the advisory locks of flows."""
 NEW_RUNS: Final = Alike(
     NewRun._fields, ("id", "schedule_id", "version", "due_at", "trigger", "interval_start")
 )
@@ -69,7 +69,7 @@ class PostgresWakes(Wakes):
 
     @staticmethod
     def holding(run_ids: Sequence[str]) -> Ask:
-        """What `held` has to be given the answer to."""
+        """The query whose result `held` needs."""
         return Ask("lock_wakes", {"ids": list(run_ids)})
 
     def held(self, rows: Sequence[Row]) -> None:
@@ -77,10 +77,10 @@ class PostgresWakes(Wakes):
 
 
 class PostgresEvents(Events):
-    """Positions are given later, by one at a time."""
+    """Positions are assigned later, by one process at a time."""
 
     def stamp_events(self, limit: int) -> int | None:
-        """The lock is taken by a statement of its own: the next one sees all that others did."""
+        """The lock has a separate statement, so that the next one sees everything others wrote."""
         if not self._db.value("lock_log", key=LOG_LOCK):
             return None
         stamped = self._db.run("stamp_events", limit=limit)
@@ -90,10 +90,10 @@ class PostgresEvents(Events):
 
 
 class PostgresLedger(Ledger):
-    """Entries that go on are prolonged together."""
+    """Extends entries of the ledger together."""
 
     def _extend(self, rows: list[Values]) -> list[Values]:
-        """One statement for the first of each schedule, which is mostly the only one."""
+        """One statement for the first of each schedule, which is usually the only one."""
         firsts: dict[str, Values] = {}
         for row in rows:
             if row["follows"] is not None:
@@ -117,7 +117,7 @@ class PostgresLedger(Ledger):
 
 
 class PostgresNewRuns(NewRuns):
-    """What many runs share is sent once."""
+    """Sends values common to many runs once."""
 
     def insert(self, rows: Sequence[Row]) -> int:
         values = NEW_RUNS.values(rows)
@@ -125,13 +125,13 @@ class PostgresNewRuns(NewRuns):
 
 
 class PostgresPlans(Plans):
-    """States move, and their events are counted, with one statement."""
+    """Moves states, and counts their events, with one statement."""
 
     _db: PostgresStatements
 
     def _move_states(self, plans: Sequence[Plan]) -> tuple[int, dict[str, int]]:
-        """Those that write events are counted by the same statement: to touch a row twice costs as
-        much again."""
+        """Plans that write events are counted in the same statement, as touching a row twice
+        doubles the cost."""
         emits = {plan.schedule_id: number for plan in plans if (number := plan.emits)}
         if not emits:
             return super()._move_states(plans)
@@ -145,7 +145,7 @@ class PostgresPlans(Plans):
         return moved + len(counted), dict(counted)
 
     def _insert_rows(self, fires: Sequence[Firing], rows: Sequence[Row]) -> int:
-        """What the worker can begin now is its own from the start, and never waits."""
+        """Runs that the worker can start now belong to it from the beginning, and never wait."""
         worker = self.worker
         if worker is None:
             return super()._insert_rows(fires, rows)
@@ -153,7 +153,7 @@ class PostgresPlans(Plans):
         begins = [self._can_begin(worker, run) for run in made]
         exclusive = [run.schedule_id for run in made if run.exclusive]
         is_clear = len(exclusive) == len(set(exclusive))
-        if not is_clear or not 0 < sum(begins) <= worker.free:  # whose turn it is, a claim decides
+        if not is_clear or not 0 < sum(begins) <= worker.free:  # a claim decides whose turn it is
             return super()._insert_rows(fires, rows)
         own = {"session_id": worker.session_id, "now": self._db.now, "begins": begins}
         inserted = self._db.all("start_runs", **columns_of("insert_run", rows), **own)
@@ -166,7 +166,7 @@ class PostgresPlans(Plans):
         return len(inserted)
 
     def _can_begin(self, worker: FreeWorker, run: NewRun) -> bool:
-        """Whether the worker can perform it, and no limit of its schedule can count it."""
+        """Whether the worker can run it, and no limit of its schedule can count it."""
         if not worker.can_begin(run.queue, run.namespace, run.task):
             return False
         return run.schedule_id in self._snapshots.idle if run.exclusive else not run.max_concurrent
@@ -216,8 +216,8 @@ class PostgresAttempts(Attempts):
         begun: Mapping[Token, datetime] = MappingProxyType({}),
     ) -> set[Token]:
         """One statement for all, in the order of their ids, so that no two such statements wait for
-        each other; only what it did not find is looked at alone. Locks, ends and who listens are
-        asked for in one message, and what is woken goes with the COMMIT."""
+        each other; only runs that it did not find are looked at one by one. Locks, ends and
+        listeners are queried in one message, and wake-ups go with the COMMIT."""
         if not ended:
             return set()
         ended = sorted(ended, key=lambda end: end[0].run_id)
@@ -263,7 +263,7 @@ class PostgresAttempts(Attempts):
 
 
 class PostgresClaims(Claims):
-    """Takes runs that nobody else takes just now."""
+    """Takes runs that no other transaction is just taking."""
 
     def _claim_runs(self, wanted: Wanted, limit: int, ahead: int) -> Taken:
         """One statement, unless the queue has limits, which are locked first."""
@@ -279,8 +279,8 @@ class PostgresClaims(Claims):
     def _take(
         self, wanted: Wanted, limit: int, ahead: int, admitted_at: datetime | None = None
     ) -> tuple[bool, Taken]:
-        """Runs that begin when they were admitted, else now; nothing from a queue with limits for
-        those who were not admitted, who are told so."""
+        """Runs start when they were admitted, or else now. From a queue with limits nothing is
+        taken without admission; the result says so."""
         values: Values = {
             "now": self._db.at,
             "at": admitted_at or self._db.at,
@@ -302,7 +302,7 @@ class PostgresClaims(Claims):
         if not rows:  # the session is dead, or does not serve the namespace
             return False, Taken([], is_limited=False)
         node, limited, is_limited, bound = rows[0][-4:]
-        given = rows if rows[0][0] is not None else []  # one without a run: none was free to take
+        given = rows if rows[0][0] is not None else []  # a row without a run: none could be taken
         if bound is not None:
             given = [*given, *self._take_bound(bound, wanted.session_id, at)]
         given.sort(key=_turn)
@@ -313,8 +313,8 @@ class PostgresClaims(Claims):
         return limited and admitted_at is None, Taken(runs, is_limited)
 
     def _take_bound(self, bound: list[list[Any]], session_id: str, at: datetime) -> list[Row]:
-        """Runs of limited schedules are counted again under a lock of their schedule; a backfill
-        begins only where nobody decides about due times at the same time."""
+        """Count runs of limited schedules again under a lock of their schedule; a backfill starts
+        only if no other transaction is deciding about due times at the same time."""
         exclusive = {schedule_id for _, schedule_id, _, alone in bound if alone}
         counted = {schedule_id for _, schedule_id, _, _ in bound} - exclusive
         filling = {owner for _, owner, lane, alone in bound if alone and lane == Lane.BACKFILL}
@@ -333,7 +333,7 @@ def _turn(row: Row) -> tuple[int, datetime, int]:
 
 
 class PostgresFlowRuns(FlowRuns):
-    """Begins flows under locks, and ends many with one statement."""
+    """Starts flows under locks, and ends many with one statement."""
 
     def _alone_with_schedules(self, keys: set[LimitKey]) -> set[LimitKey]:
         locked = _locked(self._db, "lock_exclusive", {key.owner for key in keys})
@@ -363,12 +363,12 @@ class PostgresFlowRuns(FlowRuns):
 
 
 class PostgresChecks(Checks):
-    """Also looks at how safe the server is set up."""
+    """Also checks how safely the server is configured."""
 
-    _slack = timedelta(seconds=10)  # a transaction's time is that of its beginning
+    _slack = timedelta(seconds=10)  # a transaction's time is that of its start
 
     def _damage(self, deep: bool) -> list[Finding]:
-        """Nobody waits for a check, so it may take longer than others."""
+        """A check may take longer than other reads, as nothing waits for it."""
         self._db.run("allow_time", longest="0" if deep else "60s")
         return [
             Finding("I6", f"the server may lose committed data: {name} is off", False)

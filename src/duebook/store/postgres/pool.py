@@ -1,4 +1,4 @@
-"""Connections that are used in turn; whoever needs one more makes it, and hears why it failed."""
+"""A pool of connections; a thread that needs one more opens it, and gets the error if it fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Pool"]
 
 
 class Pool:
-    """At most so many at once; what is given back in the middle of a transaction is rolled back."""
+    """At most `most` at once; a connection returned within a transaction is rolled back."""
 
     def __init__(self, route: Route, most: int, wait: float) -> None:
         self._route = route
@@ -46,8 +46,8 @@ class Pool:
             raise
 
     def give(self, connection: Connection) -> None:
-        """Back for others. With a broken one all that are idle are dropped: a server that is gone,
-        or a network that swallows everything, would make their users wait one by one."""
+        """Return a connection. If it is broken, all idle ones are dropped: behind a dead server or
+        a network that drops everything, their users would wait one after the other."""
         try:
             connection.patience, connection.used = BRIEF, True
             connection.given_back_at = time.monotonic()
@@ -63,14 +63,14 @@ class Pool:
             self._places.release()
 
     def _keep(self, connection: Connection) -> bool:
-        """Whether somebody will use it, or close it with the pool."""
+        """Whether it was kept, to be used or to be closed with the pool."""
         with self._lock:
             if not self._closed:
                 self._idle.append((connection, time.monotonic()))
             return not self._closed
 
     def drop_idle(self, seconds: float = 0.0) -> None:
-        """Close what nobody used for so long."""
+        """Close those that have been idle for this many seconds."""
         long_ago = time.monotonic() - seconds
         with self._lock:
             dropped = [connection for connection, since in self._idle if since <= long_ago]
@@ -79,7 +79,7 @@ class Pool:
             connection.close()
 
     def close(self) -> None:
-        """Those in use are closed when they are given back."""
+        """Connections in use are closed when they are returned."""
         with self._lock:
             self._closed = True
         self.drop_idle()

@@ -1,5 +1,5 @@
 """Statements that a connection prepares when it first needs them, so that the server plans each
-only once; what that looks like in a message."""
+only once; and how they are put into a message."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _KINDS: Final = {
     "now": "timestamptz",
     "straight": "bigint",
 }
-"""Of what kind values are where the statement itself does not say it in the first place that has
-them; the server infers the others."""
+"""The types of values whose first use in a statement does not show them; the server infers the
+others."""
 
 
 class Prepared(NamedTuple):
@@ -39,7 +39,7 @@ class Prepared(NamedTuple):
     name: str
     preparation: str
     execution: bytes
-    """as the driver fills in its values"""
+    """in the driver's form for values"""
 
 
 class Statement(NamedTuple):
@@ -71,7 +71,7 @@ def send_prepared(
             texts.append(needed.preparation)
             done.add(needed.name)
         texts.append(text)
-    if known is None and done:  # the message before failed, and nobody knows what it prepared
+    if known is None and done:  # the previous message failed, and what it prepared is unknown
         texts.insert(0, "DEALLOCATE ALL")
     if done != known:
         connection.prepared = None

@@ -1,14 +1,14 @@
--- The statements that PostgreSQL needs in other words; those it shares are in ../sql/queries.sql.
+-- The statements that need a different form for PostgreSQL; the others are in ../sql/queries.sql.
 -- Statements for many rows take each of their values as an array.
 
 -- part: run_columns
--- Of a run that is planned.
+-- The columns of a planned run.
 id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
     expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
     max_takeovers, interval_start, interval_end, requested_by, planned_by, backfill_limit
 
 -- part: run_arrays
--- The same, of many runs.
+-- The same as arrays, for many runs.
 :id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
     :origin::text[], :lane::integer[], :wakes::boolean[], :payload::text[],
     :created_at::timestamptz[], :ready_at::timestamptz[], :expires_at::timestamptz[],
@@ -18,7 +18,7 @@ id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, read
     :planned_by::text[], :backfill_limit::integer[]
 
 -- part: run_values
--- The same of one of them, `v`, with no higher priority than its namespace may have.
+-- The same for one of them, `v`, with a priority of at most its namespace's.
 v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload, v.created_at,
     v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, least(v.priority, (
         SELECT q.max_priority FROM quotas AS q WHERE q.namespace = v.namespace)), v.task, v.exclusive,
@@ -26,7 +26,7 @@ v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload, 
     v.planned_by, v.backfill_limit
 
 -- part: new_keys
--- The due times of `new` that no run has.
+-- The due times of `new` that have no run.
 keys AS (
     INSERT INTO due_keys (schedule_id, due_at, run_id)
     SELECT schedule_id, due_at, id FROM new WHERE due_at IS NOT NULL
@@ -34,13 +34,13 @@ keys AS (
     RETURNING run_id)
 
 -- name: lock_state
--- One schedule's state, for what people do to it.
+-- One schedule's state, for operations of people on it.
 SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until, delay
 FROM schedule_state WHERE schedule_id = :id
 FOR UPDATE
 
 -- name: lock_wakes
--- What the end of the given runs may wake: their schedules, and those that depend on them, if any schedule does.
+-- What the end of the given runs may wake: their schedules, and whether any others depend on those.
 WITH owner AS MATERIALIZED (
     SELECT r.schedule_id AS id, bool_or(r.wakes) AS wakes FROM active_runs AS r
     WHERE r.id = ANY (:ids::text[]) GROUP BY r.schedule_id)
@@ -56,13 +56,13 @@ ORDER BY schedule_id
 FOR UPDATE
 
 -- name: mark_problem
--- Schedules that this node cannot plan are looked at again later.
+-- Have schedules that this node cannot plan looked at again later.
 UPDATE schedule_state AS st SET problem = v.problem, wake_at = v.wake_at
 FROM unnest(:id::text[], :problem::text[], :wake_at::timestamptz[]) AS v (id, problem, wake_at)
 WHERE st.schedule_id = v.id
 
 -- name: insert_clock_step
--- The database's clock stepped back; when another node has noticed that already, nothing.
+-- Record that the database's clock stepped back, unless another node has done so.
 INSERT INTO clock_steps (before, earliest, noticed, place, active)
 SELECT :before::timestamptz, :earliest::timestamptz, :noticed::timestamptz, coalesce(pg_sequence_last_value('run_places'), 0), :active
 WHERE NOT EXISTS (
@@ -78,7 +78,7 @@ JOIN schedules AS s ON s.id = wanted.id
 LEFT JOIN schedule_revisions AS r ON r.schedule_id = wanted.id AND r.version = wanted.version
 
 -- name: list_active
--- Of each of the given schedules a running run, else the first that waits, however many there are.
+-- For each of the given schedules a running run, else the first that waits, at constant cost.
 SELECT r.schedule_id, r.id, r.due_at, coalesce(r.started_at, r.created_at), r.origin, r.status,
     r.lane
 FROM unnest(:ids::text[]) AS wanted (id)
@@ -93,14 +93,14 @@ CROSS JOIN LATERAL (
     ORDER BY status DESC LIMIT 1) AS r
 
 -- name: list_all_active
--- All active runs of the given schedules but backfills to come, for policies that cancel them.
+-- All active runs of the given schedules except unstarted backfills, for policies that cancel them.
 SELECT schedule_id, id, due_at, coalesce(started_at, created_at), origin, status, lane
 FROM active_runs
 WHERE schedule_id = ANY (:ids::text[]) AND lane < 2
 ORDER BY created_at, place
 
 -- name: list_by_hand
--- Of each schedule's newest runs without a due time that succeeded, the one that began last.
+-- Among each schedule's newest successful runs without a due time, the one that started last.
 SELECT r.schedule_id, r.id, r.due_at, r.started_at, r.origin, r.status, r.lane
 FROM unnest(:ids::text[]) AS wanted (id)
 CROSS JOIN LATERAL (
@@ -112,7 +112,7 @@ CROSS JOIN LATERAL (
     ORDER BY started_at DESC LIMIT 1) AS r
 
 -- name: list_upstreams
--- The schedules that the given ones depend on, and when each succeeded last.
+-- The schedules that the given ones depend on, and when each last succeeded.
 SELECT d.schedule_id, d.upstream, s.id IS NOT NULL, (
     SELECT finished_at FROM ended_runs
     WHERE schedule_id = s.id AND status IN ('succeeded', 'partial')
@@ -123,11 +123,11 @@ LEFT JOIN schedules AS s
 WHERE d.schedule_id = ANY (:ids::text[])
 
 -- name: look_for_due
--- When the next schedule wants to be looked at, and what time it is.
+-- When the next schedule is due for a look, and the time.
 SELECT min(wake_at), now() FROM schedule_state WHERE wake_at >= :after
 
 -- name: move_state
--- Active schedules that stay active move on; only the version that was planned.
+-- New states of schedules that stay active; only for the version that was planned.
 UPDATE schedule_state AS st
 SET watermark = v.watermark, next_due_at = v.next_due_at, wake_at = v.wake_at,
     problem = NULL, fired = v.fired, seen = v.seen, considered_at = v.considered_at, delay = v.delay
@@ -138,7 +138,7 @@ FROM unnest(:watermark::timestamptz[], :next_due_at::timestamptz[], :wake_at::ti
 WHERE st.schedule_id = v.schedule_id AND st.version = v.version AND st.status = 'active'
 
 -- name: move_and_count
--- As move_state, of schedules that write events: returns the version of the last of each.
+-- Like move_state, for schedules that write events: returns the version of the last of each.
 UPDATE schedule_state AS st
 SET watermark = v.watermark, next_due_at = v.next_due_at, wake_at = v.wake_at,
     problem = NULL, fired = v.fired, seen = v.seen, considered_at = v.considered_at,
@@ -152,7 +152,7 @@ WHERE st.schedule_id = v.schedule_id AND st.version = v.version AND st.status = 
 RETURNING st.schedule_id, st.emitted
 
 -- name: commit_state
--- Schedules' state after their plans; only the version that was planned.
+-- Schedules' states after their plans; only for the version that was planned.
 UPDATE schedule_state AS st
 SET status = v.status, watermark = v.watermark, next_due_at = v.next_due_at, wake_at = v.wake_at,
     fired = v.fired, seen = v.seen, considered_at = v.considered_at, delay = v.delay,
@@ -176,7 +176,7 @@ FROM new AS v
 WHERE v.due_at IS NULL OR v.id IN (SELECT run_id FROM keys)
 
 -- name: insert_alike
--- As insert_run, for many due times of few kinds: what those of a kind share is sent once.
+-- Like insert_run, for many due times of few kinds: values common to a kind are sent once.
 WITH kinds AS MATERIALIZED (
     SELECT k.number, k.origin, k.lane, k.wakes, k.payload, k.created_at, k.ready_at, k.expires_at,
         k.namespace, k.queue, least(k.priority, (
@@ -237,7 +237,7 @@ WHERE :key::text IS NULL OR EXISTS (
 RETURNING id
 
 -- name: start_runs
--- As insert_run; what its session may begin, and no limit of its queue counts, runs from the start.
+-- Like insert_run; runs that its session may start, and no limit of its queue counts, start at once.
 WITH me AS MATERIALIZED (
     SELECT node FROM node_sessions
     WHERE id = :session_id AND ended_at IS NULL AND expires_at > :now AND draining_at IS NULL
@@ -257,22 +257,22 @@ WHERE v.due_at IS NULL OR v.id IN (SELECT run_id FROM keys)
 RETURNING id, (SELECT me.node FROM me), priority, status = 'running'
 
 -- name: count_events
--- Schedules that write so many events each; returns the version of the last of each.
+-- Count new events of schedules; returns the version of the last of each.
 UPDATE schedule_state AS st SET emitted = st.emitted + v.count
 FROM unnest(:ids::text[], :counts::integer[]) AS v (id, count)
 WHERE st.schedule_id = v.id
 RETURNING st.schedule_id, st.emitted
 
 -- name: hold_schema
--- No migration is applied until the transaction ends.
+-- Prevent migrations until the transaction ends.
 SELECT pg_advisory_xact_lock_shared(:key)
 
 -- name: lock_log
--- One sequencer at a time; the others leave it the work.
+-- Lock the log for one sequencer at a time; others leave it the work.
 SELECT pg_try_advisory_xact_lock(:key)
 
 -- name: stamp_events
--- Events that can be seen get the positions after the last one, in the order of their writing.
+-- Assign visible events the next positions, in the order of their writing.
 WITH last AS (
     SELECT coalesce(max(position), 0) AS position FROM events WHERE position IS NOT NULL),
 fresh AS MATERIALIZED (
@@ -282,7 +282,7 @@ UPDATE events AS e SET position = last.position + fresh.step
 FROM fresh, last WHERE e.id = fresh.id
 
 -- name: take_cursor
--- A partition that nobody owns any more, unless the one who did is still at it.
+-- A partition without an owner, unless its former one is still moving it.
 UPDATE cursors SET owner = :member, term = term + 1
 WHERE (namespace, name, part) IN (
     SELECT k.namespace, k.name, k.part FROM cursors AS k
@@ -292,12 +292,12 @@ WHERE (namespace, name, part) IN (
 RETURNING part
 
 -- name: list_missing_runs
--- Which of the given new runs were not inserted, because their due time had one.
+-- Which of the given new runs were not inserted, because their due time already had one.
 SELECT wanted.id FROM unnest(:ids::text[]) AS wanted (id)
 WHERE NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.id = wanted.id)
 
 -- name: lock_use
--- Whoever changed what a namespace holds has committed, or waits.
+-- Wait until others that changed the usage of namespaces have committed, and block new ones.
 LOCK TABLE namespace_use IN EXCLUSIVE MODE
 
 -- name: rate_revision
@@ -308,7 +308,7 @@ FROM unnest(:rate::float8[], :schedule_id::text[], :version::integer[])
 WHERE r.schedule_id = v.schedule_id AND r.version = v.version
 
 -- name: extend_ledger
--- The latest entries go on, where the next due time met the same fate for the same reason.
+-- Extend the latest entries where the next due time was skipped for the same reason.
 UPDATE ledger AS l
 SET due_to = v.due_to, count = l.count + v.count, exact = l.exact AND v.exact, at = v.at,
     session_id = v.session_id
@@ -325,14 +325,14 @@ WHERE l.id = (
 RETURNING l.schedule_id
 
 -- name: delete_exception
--- Exceptions are used up once their due times are decided.
+-- Remove exceptions whose due times are decided.
 DELETE FROM schedule_exceptions AS e
 USING unnest(:schedule_id::text[], :due_at::timestamptz[], :kind::text[])
     AS v (schedule_id, due_at, kind)
 WHERE e.schedule_id = v.schedule_id AND e.due_at = v.due_at AND e.kind = v.kind
 
 -- name: renew_all
--- A node renews its lease, and its leadership or another's that ended, and sees what it waits for.
+-- Renew a node's lease, keep or take the leadership, and see what the node waits for.
 WITH at AS (SELECT coalesce(:clock::timestamptz, now()) AS now),
 me AS (
     UPDATE node_sessions SET expires_at = at.now + :lease, seen_at = at.now,
@@ -412,7 +412,7 @@ SELECT at.now, EXISTS (SELECT 1 FROM me),
 FROM at
 
 -- name: end_expired_sessions
--- Nodes whose lease ran out are dead, unless they are claiming; then they are looked at again.
+-- Declare nodes with an expired lease dead, unless they are claiming; those are looked at again.
 UPDATE node_sessions SET ended_at = :now
 WHERE id IN (
     SELECT id FROM node_sessions
@@ -422,7 +422,7 @@ WHERE id IN (
 RETURNING id
 
 -- name: end_gone_sessions
--- Nodes whose process is gone are dead; a claim of theirs that is still being kept ends first.
+-- Declare nodes dead whose process has ended, after a claim of theirs that is being committed.
 UPDATE node_sessions SET ended_at = :now
 WHERE id IN (
     SELECT id FROM node_sessions WHERE id = ANY (:ids::text[]) AND ended_at IS NULL
@@ -430,7 +430,7 @@ WHERE id IN (
 RETURNING id
 
 -- name: take_lead
--- Nobody leads any more: this node does, unless a commit under the old term is under way.
+-- Take the vacant leadership, unless a commit under the old term is in progress.
 UPDATE leases SET term = term + 1, session_id = :id, expires_at = :expires_at
 WHERE name IN (
     SELECT name FROM leases WHERE name = 'scheduler' AND expires_at <= :now
@@ -444,7 +444,7 @@ SELECT 1 FROM active_runs WHERE status = 'queued' AND queue = ANY (:queues::text
 LIMIT 1
 
 -- name: read_clock
--- What time it is now, and not when the transaction began.
+-- The current time, rather than that of the transaction's start.
 SELECT clock_timestamp()
 
 -- name: list_claimable
@@ -492,7 +492,7 @@ ORDER BY -r.priority, r.ready_at, r.place
 LIMIT :limit
 
 -- name: look_for_work
--- Where runs may begin, the first of each place, when more will be ready, whether any queue has limits.
+-- Where runs may start, the first of each place, when more will be ready, whether any queue has limits.
 WITH RECURSIVE at AS (SELECT coalesce(:clock::timestamptz, now()) AS now),
 part AS MATERIALIZED (
     SELECT queue, namespace, rank, since, last
@@ -548,7 +548,7 @@ ORDER BY id
 FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: lock_decided
--- Of schedules with backfills to begin, those that nobody plans just now, nor until the commit.
+-- Of schedules with backfills to start, those that no tick is planning now, nor will until the commit.
 WITH free AS (
     SELECT schedule_id FROM schedule_state WHERE schedule_id = ANY (:ids::text[])
     FOR SHARE SKIP LOCKED)
@@ -558,13 +558,13 @@ SELECT wanted.id FROM unnest(:ids::text[]) AS wanted (id)
 WHERE NOT EXISTS (SELECT 1 FROM schedule_state AS st WHERE st.schedule_id = wanted.id)
 
 -- name: lock_limited
--- One claim at a time counts the runs of a schedule with a limit.
+-- Schedules with a limit whose runs no other claim is counting, locked.
 SELECT id FROM schedules WHERE id = ANY (:ids::text[])
 ORDER BY id
 FOR NO KEY UPDATE
 
 -- name: claim_ready
--- Ready runs become this session's, beyond `straight` as buffered; those that a limit counts are only locked.
+-- Give ready runs to this session, beyond `straight` as buffered; those that a limit counts are only locked.
 WITH me AS MATERIALIZED (
     SELECT node, EXISTS (SELECT 1 FROM queues WHERE name = :queue) AS limited
     FROM node_sessions
@@ -614,7 +614,7 @@ SELECT given.id, given.namespace, given.schedule_id, given.version, given.due_at
 FROM me CROSS JOIN ending LEFT JOIN given ON true
 
 -- name: claim_limited
--- The given runs become this session's, as far as the limits of their schedules allow now.
+-- Give the given runs to this session, as far as the limits of their schedules allow now.
 WITH counted AS MATERIALIZED (
     SELECT owner.schedule_id, n.every, n.own, n.filling
     FROM (SELECT DISTINCT schedule_id FROM active_runs WHERE id = ANY (:ids::text[])) AS owner
@@ -658,7 +658,7 @@ RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.tri
     r.interval_end, r.requested_by, r.planned_by, r.place
 
 -- name: settle_run
--- Only the current token ends a run; says also whether others waited for that.
+-- End a run; only its current token can. Returns also whether others waited for that.
 MOVE active_runs AS r TO ended_runs
 SET status = :status, finished_at = :now, reason = :reason, error = :error,
     exit_code = :exit_code, output = :output, output_ref = :output_ref,
@@ -673,7 +673,7 @@ RETURNING r.wakes, r.schedule_id, r.parent_run_id,
         WHERE other.schedule_id = r.schedule_id AND other.status = 'queued')
 
 -- name: settle_runs
--- As settle_run, for many. Without ids it may read all runs; without CASE, compare each with all.
+-- Like settle_run, for many. Without ids it may read all runs; without CASE, compare each with all.
 MOVE active_runs AS r TO ended_runs
 SET status = v.status, finished_at = :now, reason = v.reason, error = v.error,
     exit_code = v.exit_code, output = v.output, output_ref = v.output_ref,
@@ -694,7 +694,7 @@ RETURNING r.id, r.attempt, r.wakes, r.schedule_id, r.parent_run_id, r.status = '
         WHERE other.schedule_id = r.schedule_id AND other.status = 'queued')
 
 -- name: expire_runs
--- Work that nobody began in time is not begun any more.
+-- Cancel work that was not started in time.
 MOVE active_runs TO ended_runs
 SET status = 'cancelled', finished_at = :now, reason = 'expired',
     error = CASE WHEN queue = '@human' THEN 'it was not approved or rejected in time' ELSE error END
@@ -706,7 +706,7 @@ WHERE id IN (
 RETURNING id, wakes, schedule_id, parent_run_id
 
 -- name: note_progress
--- How far attempts under way have come, as they say themselves.
+-- The progress that active attempts report.
 UPDATE active_runs AS r
 SET progress = coalesce(v.progress, r.progress),
     progress_text = coalesce(v.text, r.progress_text), beat_at = v.now
@@ -718,7 +718,7 @@ WHERE r.id = ANY (:run_id::text[])
     AND CASE WHEN r.status = 'running' THEN true ELSE false END
 
 -- name: mark_begun
--- Buffered runs were begun.
+-- Record that buffered runs have started.
 UPDATE active_runs AS r SET started_at = v.begun_at
 FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[], :begun_at::timestamptz[])
     AS v (run_id, attempt, session_id, begun_at)
@@ -727,7 +727,7 @@ WHERE r.id = ANY (:run_id::text[])
     AND CASE WHEN r.status = 'running' THEN r.started_at IS NULL ELSE false END
 
 -- name: take_orphans
--- What to do with each of the given runs, of those that nobody has taken over meanwhile.
+-- What to do with each of the given runs, unless it has been taken over meanwhile.
 SELECT id, started_at IS NOT NULL, CASE WHEN started_at IS NULL THEN early_losses ELSE losses END,
     max_takeovers,
     CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END, wakes, schedule_id, parent_run_id
@@ -774,7 +774,7 @@ CROSS JOIN LATERAL (
     ORDER BY at DESC, place DESC LIMIT 1) AS r
 
 -- name: delete_runs
--- Retention: runs with all that is kept of them and their steps; of schedules with a keep only when that says so.
+-- Retention: runs with all their data and steps; of schedules with their own retention only for that reason.
 WITH RECURSIVE old AS MATERIALIZED (
     SELECT r.id, r.queue FROM ended_runs AS r
     WHERE r.id = ANY (:ids::text[])
@@ -827,7 +827,7 @@ ORDER BY place DESC
 LIMIT :limit
 
 -- name: list_failed_runs
--- The runs of a namespace that ended so, the newest first, as far as filters ask for them.
+-- The runs of a namespace that ended in a status, the newest first, as far as filters ask for them.
 SELECT id, namespace, status, origin, queue, created_at, place FROM runs
 WHERE namespace = :namespace AND status = :status AND status IN ('partial', 'failed', 'cancelled')
     AND place >= :first AND place < :before
@@ -835,7 +835,7 @@ ORDER BY place DESC
 LIMIT :limit
 
 -- name: list_runs_of
--- The runs of a schedule by when they were due or made, as far as filters ask for them.
+-- The runs of a schedule by due or creation time, as far as filters ask for them.
 (SELECT id, namespace, status, origin, queue, due_at AS at, place FROM runs
     WHERE schedule_id = :schedule_id AND due_at IS NOT NULL AND due_at >= :since
         AND (due_at, place) < (:before, :place)
@@ -849,7 +849,7 @@ ORDER BY at DESC, place DESC
 LIMIT :limit
 
 -- name: get_place
--- The first run of a namespace from a place on, and when it was made.
+-- The first run of a namespace from a place on, and when it was created.
 SELECT place, created_at FROM runs WHERE namespace = :namespace AND place >= :place
 ORDER BY place
 LIMIT 1
@@ -859,12 +859,12 @@ LIMIT 1
 SELECT max(place) FROM runs WHERE namespace = :namespace
 
 -- name: list_taken
--- Which of the given names live schedules have.
+-- Which of the given names existing schedules have.
 SELECT name, id FROM schedules
 WHERE namespace = :namespace AND name = ANY (:names::text[]) AND deleted_at IS NULL
 
 -- name: update_schedule
--- Other definitions come into force.
+-- Point schedules to their new definitions.
 UPDATE schedules AS s
 SET version = v.version, labels = v.labels, target = v.target, title = v.title,
     calendar = v.calendar
@@ -873,13 +873,13 @@ FROM unnest(:version::integer[], :labels::text[], :target::text[], :title::text[
 WHERE s.id = v.id
 
 -- name: update_state_version
--- States follow their definitions.
+-- Point states to the new definitions.
 UPDATE schedule_state AS st SET version = v.version
 FROM unnest(:version::integer[], :id::text[]) AS v (version, id)
 WHERE st.schedule_id = v.id
 
 -- name: limit_queued_runs
--- What waits follows the limits of the definitions in force.
+-- Apply the limits of current definitions to waiting runs.
 UPDATE active_runs AS r SET exclusive = v.exclusive, max_concurrent = v.max_concurrent
 FROM unnest(:exclusive::boolean[], :max_concurrent::integer[], :id::text[])
     AS v (exclusive, max_concurrent, id)
@@ -887,31 +887,31 @@ WHERE r.schedule_id = v.id AND r.status IN ('queued', 'running') AND r.status = 
     AND r.lane < 3
 
 -- name: list_states
--- As take_states, for those who only read.
+-- Like take_states, for reading only.
 SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until, delay
 FROM schedule_state WHERE schedule_id = ANY (:ids::text[])
 ORDER BY schedule_id
 
 -- name: take_states
--- The states of the given schedules, for what people do to them.
+-- The states of the given schedules, for operations of people on them.
 SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until, delay
 FROM schedule_state WHERE schedule_id = ANY (:ids::text[])
 ORDER BY schedule_id
 FOR UPDATE
 
 -- name: cancel_queued_runs
--- The queued runs of schedules that are deleted.
+-- Cancel the queued runs of deleted schedules.
 MOVE active_runs TO ended_runs
 SET status = 'cancelled', finished_at = :now, reason = :reason, cancel_requested_at = :now
 WHERE schedule_id = ANY (:ids::text[]) AND status = 'queued'
 RETURNING id
 
 -- name: lock_schedules
--- Nobody else makes schedules before this transaction ends.
+-- Prevent others from creating schedules before this transaction ends.
 LOCK TABLE schedules IN SHARE ROW EXCLUSIVE MODE
 
 -- name: list_columns
--- What each table of the books has.
+-- The columns of each table of Duebook.
 SELECT c.table_name, c.column_name, c.data_type, c.is_identity
 FROM information_schema.columns AS c
 JOIN information_schema.tables AS t USING (table_schema, table_name)
@@ -919,26 +919,26 @@ WHERE c.table_schema = current_schema() AND t.table_type = 'BASE TABLE'
 ORDER BY c.table_name, c.ordinal_position
 
 -- name: list_references
--- Which tables need rows of which others.
+-- Which tables refer to which others.
 SELECT c.conrelid::regclass::text, c.confrelid::regclass::text FROM pg_constraint AS c
 WHERE c.contype = 'f' AND c.connamespace = current_schema()::regnamespace
 
 -- name: get_arrival
--- Whether a copy was kept.
+-- Whether a copy was committed.
 SELECT 1 FROM arrivals WHERE id = :id
 
 -- name: insert_arrival
--- The proof that the copy was kept.
+-- The proof that the copy was committed.
 INSERT INTO arrivals (id, place, at) VALUES (:id, :place, :now)
 
 -- name: list_due_runs
--- The runs of the given schedules' due times, of each after the instant at the same place.
+-- The runs of the given schedules' due times, for each after the instant at the same place.
 SELECT r.schedule_id, r.due_at, r.id, r.origin
 FROM unnest(:ids::text[], :sinces::timestamptz[]) AS wanted (id, since)
 JOIN runs AS r ON r.schedule_id = wanted.id AND r.due_at > wanted.since AND r.due_at <= :until
 
 -- name: list_due_entries
--- The entries about the given schedules' due times, of each after the instant at the same place.
+-- The entries about the given schedules' due times, for each after the instant at the same place.
 SELECT l.schedule_id, l.due_from, l.due_to, l.count, l.exact, l.reason, l.version, l.kind
 FROM unnest(:ids::text[], :sinces::timestamptz[]) AS wanted (id, since)
 JOIN ledger AS l ON l.schedule_id = wanted.id AND l.due_to > wanted.since
@@ -946,13 +946,13 @@ WHERE l.due_from <= :until
 ORDER BY l.due_from
 
 -- name: list_settings
--- What the server does to keep what it acknowledged.
+-- The server's settings for keeping what it acknowledged.
 SELECT name, setting FROM pg_settings
 WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 'off'
 ORDER BY name
 
 -- name: allow_time
--- This transaction reads much, and thinks in between.
+-- Raise the timeouts: this transaction reads much, and pauses in between.
 SELECT set_config('statement_timeout', :longest, true),
     set_config('idle_in_transaction_session_timeout', '60s', true)
 
@@ -975,11 +975,11 @@ CROSS JOIN LATERAL (
         ORDER BY created_at DESC, place DESC LIMIT :each)) AS r
 
 -- name: get_oldest_end
--- When the run that ended first of those that are kept did so.
+-- When the first of the stored runs ended.
 SELECT min(finished_at) FROM ended_runs
 
 -- name: get_server
--- The size of the database, and how much of the server is in use.
+-- The size of the database, and the usage of the server.
 SELECT pg_database_size(current_database()), current_setting('autovacuum') = 'on',
     (SELECT sum(numbackends) FROM pg_stat_database),
     current_setting('max_connections')::integer
@@ -988,7 +988,7 @@ SELECT pg_database_size(current_database()), current_setting('autovacuum') = 'on
         WHERE datname = current_database() AND query = '<insufficient privilege>')
 
 -- name: list_hot_tables
--- The tables that change all the time, with what a vacuum has to clear away.
+-- Tables with frequent changes, with the rows that a vacuum has to remove.
 SELECT t.relname, t.n_live_tup, t.n_dead_tup, pg_total_relation_size(t.relid),
     NOT coalesce('autovacuum_enabled=false' = ANY (c.reloptions), false),
     extract(epoch FROM clock_timestamp() - greatest(t.last_vacuum, t.last_autovacuum))
@@ -997,7 +997,7 @@ WHERE t.schemaname = current_schema() AND t.relname = ANY (:names::text[])
 ORDER BY t.relname
 
 -- name: get_oldest_transaction
--- The transaction that has been open for longest, as far as this user may see; who, and seconds.
+-- The oldest open transaction that this user may see: its owner, and its age in seconds.
 SELECT title, seconds FROM (
     SELECT 'process ' || pid || ' of user ' || coalesce(usename, 'unknown')
             || CASE WHEN application_name <> '' THEN ' (' || application_name || ')' ELSE '' END
@@ -1032,7 +1032,7 @@ CROSS JOIN LATERAL (
     ORDER BY finished_at DESC LIMIT 1) AS found
 
 -- name: list_late
--- Of the newest runs of a namespace those that `lateness` calls late, but for retries, backfills and what waited for a manual run.
+-- Late runs among a namespace's newest, by `lateness`, without retries, backfills and waits for manual runs.
 SELECT id FROM (
     SELECT id, schedule_id, origin, attempt, created_at, ready_at, due_at, started_at, place
     FROM runs
@@ -1049,7 +1049,7 @@ ORDER BY place DESC
 LIMIT :limit
 
 -- name: count_failed
--- How many runs of a namespace failed from a place on, but for steps; no more than asked for.
+-- How many runs of a namespace failed from a place on, without steps; counted up to a limit.
 SELECT count(*) FROM (
     SELECT 1 FROM runs
     WHERE namespace = :namespace AND status = 'failed' AND status IN ('partial', 'failed', 'cancelled')
@@ -1066,7 +1066,7 @@ WHERE finished_at >= :since AND finished_at < :until AND namespace = :namespace
 GROUP BY 1
 
 -- name: list_durations
--- How long the newest runs of a namespace took, in the mean, by schedule.
+-- The average duration of the newest runs of a namespace, by schedule.
 SELECT schedule_id, avg(extract(epoch FROM finished_at - started_at)) FROM (
     SELECT schedule_id, status, started_at, finished_at FROM runs
     WHERE namespace = :namespace AND place < :before
@@ -1075,7 +1075,7 @@ WHERE status IN ('succeeded', 'partial') AND schedule_id IS NOT NULL
 GROUP BY schedule_id
 
 -- name: insert_flow_run
--- Runs of flows that exist get the newest revision, and want to be looked at now.
+-- Give runs of existing flows the newest revision, and make them due for a look now.
 INSERT INTO flow_runs (run_id, digest, params, wake_at)
 SELECT r.id, (SELECT f.digest FROM flows AS f WHERE f.namespace = r.namespace AND f.name = v.flow),
     v.params, v.wake_at
@@ -1084,18 +1084,18 @@ FROM unnest(:id::text[], :flow::text[], :params::text[], :wake_at::timestamptz[]
 JOIN runs AS r ON r.id = v.id
 
 -- name: name_flow
--- Of which flow runs are.
+-- Record the flow of runs.
 UPDATE active_runs AS r SET flow = v.flow FROM unnest(:flow::text[], :id::text[]) AS v (flow, id)
 WHERE r.id = v.id
 
 -- name: lock_flow_names
--- Of flows with limits, those that nobody else counts the runs of.
+-- Of flows with limits, those whose runs no other transaction is counting.
 SELECT v.namespace, v.flow FROM unnest(:namespaces::text[], :flows::text[]) AS v (namespace, flow)
 WHERE pg_try_advisory_xact_lock(
     hashtextextended((v.namespace || '/' || v.flow) COLLATE "C", :salt))
 
 -- name: count_flows_under_way
--- How many runs of each of these flows are under way, whoever started them.
+-- How many runs of each of these flows are active, whatever started them.
 SELECT v.namespace, v.flow, (
     SELECT count(*) FROM active_runs AS r
     WHERE r.queue = '@flow' AND r.status = 'running'
@@ -1103,14 +1103,14 @@ SELECT v.namespace, v.flow, (
 FROM unnest(:namespaces::text[], :flows::text[]) AS v (namespace, flow)
 
 -- name: begin_flow_run
--- Runs of flows begin; they are nobody's.
+-- Start runs of flows; they have no owner.
 UPDATE active_runs SET status = 'running', attempt = attempt + 1, lane = CASE WHEN lane = 2 THEN 1 ELSE lane END,
     session_id = '',
     claimed_at = :now, started_at = :now
 WHERE id = ANY (:ids::text[]) AND status || '' = 'queued'
 
 -- name: insert_step_run
--- Steps that begin; whoever inserts them has locked the run of their flow.
+-- Steps that start; the caller has locked the run of their flow.
 INSERT INTO active_runs (id, namespace, origin, trigger, parent_run_id, step, flow, queue, priority,
     task, needs, options, exclusive, wakes, max_takeovers, status, created_at, ready_at, requested_by)
 SELECT v.id, v.namespace, 'flow', v.trigger, v.parent_run_id, v.step, v.flow, v.queue, least(v.priority, (
@@ -1126,7 +1126,7 @@ WHERE NOT EXISTS (
 ON CONFLICT (parent_run_id, step) WHERE parent_run_id IS NOT NULL DO NOTHING
 
 -- name: delete_skipped_steps
--- Steps that were not to run, and may do so now; also called flows that had not begun.
+-- Steps that were skipped, and may run now; also called flows that had not started.
 WITH gone AS (
     DELETE FROM ended_runs
     WHERE parent_run_id = :id AND step = ANY (:steps::text[]) AND attempt = 0
@@ -1134,7 +1134,7 @@ WITH gone AS (
 DELETE FROM flow_runs WHERE run_id IN (SELECT id FROM gone)
 
 -- name: end_flow_runs
--- Runs of flows that are over, and whom that wakes.
+-- End runs of flows, and return what that wakes.
 MOVE active_runs AS r TO ended_runs
 SET status = v.status, finished_at = :now, error = v.error, output = v.output,
     reason = CASE WHEN v.status = 'cancelled' AND r.cancel_requested_at IS NOT NULL
@@ -1147,26 +1147,26 @@ RETURNING r.id, r.wakes, r.schedule_id, r.parent_run_id, r.status IN ('succeeded
     r.exclusive OR r.max_concurrent IS NOT NULL OR r.backfill_limit IS NOT NULL
 
 -- name: rest_flow
--- When runs of flows want to be looked at next, should nothing happen before.
+-- When runs of flows are due for the next look, if nothing happens before.
 UPDATE flow_runs AS f SET wake_at = v.wake_at
 FROM unnest(:wake_at::timestamptz[], :run_id::text[]) AS v (wake_at, run_id)
 WHERE f.run_id = v.run_id
 
 -- name: list_flow_revisions
--- Flows as they once were: each with the digest at the same place.
+-- Earlier texts of flows: each with the digest at the same place.
 SELECT r.flow, r.place, r.digest, r.source
 FROM unnest(:flows::text[], :digests::text[]) AS wanted (flow, digest)
 JOIN flow_revisions AS r
     ON r.namespace = :namespace AND r.flow = wanted.flow AND r.digest = wanted.digest
 
 -- name: list_flow_roots
--- In which directories the given flows are.
+-- The directories of the given flows.
 SELECT f.namespace, f.name, split_part(f.place, '/', 1)
 FROM unnest(:namespaces::text[], :flows::text[]) AS v (namespace, name)
 JOIN flows AS f ON f.namespace = v.namespace AND f.name = v.name
 
 -- name: list_directories
--- Directories of flows: the node that attends each, when it was read last, whether its flows are known.
+-- Directories of flows: the node in charge of each, when it was last read, whether its flows are known.
 SELECT d.namespace, d.name, n.node, d.scanned_at,
     d.scanned_term = d.term AND d.expires_at > :now
         AND (n.id IS NULL OR (n.ended_at IS NULL AND n.expires_at > :now)),

@@ -1,4 +1,4 @@
-"""The way to a database: which hosts there are, which one was right last, and how to connect."""
+"""The way to a database: its hosts, the one that last worked, and how to connect."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEFAULTS: Final[dict[str, str]] = {
     "tcp_user_timeout": "10000",
 }
 OURS: Final = {"target_session_attrs": "any"}
-"""The driver's own search for a primary believes what a pooler remembers of its server."""
+"""The driver's own search for a primary trusts a pooler's stale data about its server."""
 
 PERCENT: Final = (
     "percent-encode special characters in the user name and password: / as %2F, @ as %40, % as %25"
@@ -34,7 +34,7 @@ ABOUT: Final = b"SELECT pg_backend_pid(), current_setting('transaction_read_only
 
 
 class Route:
-    """To the database of a URL; raises Invalid, by the name of the setting, when it is none."""
+    """To the database of a URL; raises Invalid, with the name of the setting, for a bad URL."""
 
     def __init__(self, url: str, setting: str = "database URL") -> None:
         try:
@@ -42,19 +42,19 @@ class Route:
             self._hosts = _by_host(parts)
         except psycopg.Error as error:
             problem = printable(str(error).strip().partition("\n")[0])
-            if "percent" in problem:  # it shows what may be the password
+            if "percent" in problem:  # the driver's message shows what may be the password
                 problem = PERCENT
             raise Invalid(f"the {setting} cannot be read: {problem}") from None
         if any("@" in str(parts.get(key)) for key in ("host", "port", "dbname")):
-            raise Invalid(f"the {setting} cannot be read: {PERCENT}")  # there the password goes on
+            raise Invalid(f"the {setting} cannot be read: {PERCENT}")  # it may show the password
         name = parts.get("dbname") or parts.get("user") or ""
         self.place = printable(f"database {name!r} at {', '.join(self._hosts)}")
-        """where it is, for messages: no user, no password"""
+        """its address for messages: no user, no password"""
         self._last: str | None = None
 
     def connect(self) -> Connection:
-        """A connection to a server that can be written: first tries the host that was right last,
-        as another may be long in not answering. Raises the driver's errors."""
+        """A connection to a writable server; tries the host that last worked first, as others may
+        take long to fail. Raises the driver's errors."""
         failures: dict[str, psycopg.Error] = {}
         for address in sorted(self._hosts, key=lambda address: address != self._last):
             try:
@@ -70,7 +70,7 @@ class Route:
 
 
 def _by_host(parts: dict[str, Any]) -> dict[str, str]:
-    """A connection string for each host, by its address for people."""
+    """A connection string for each host, by its address for messages."""
     keys: tuple[str, ...] = ("host", "hostaddr", "port")
     given = {key: str(parts[key]).split(",") for key in keys if key in parts}
     found = {}
@@ -83,8 +83,8 @@ def _by_host(parts: dict[str, Any]) -> dict[str, str]:
 
 
 def _connect(conninfo: str) -> Connection:
-    """Its transactions are explicit, and the driver prepares nothing by itself. A pooler gives
-    connections a number of its own: behind it, the next transaction may be in another session."""
+    """With explicit transactions, and without the driver's own preparation. A pooler has its own
+    session numbers: behind it, the next transaction may be in another session."""
     connection = Connection.connect(conninfo, autocommit=True, prepare_threshold=None)
     try:
         session, read_only = connection.execute(ABOUT).fetchall()[0]

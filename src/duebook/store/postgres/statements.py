@@ -52,7 +52,7 @@ QUERIES["look_for_work"] = QUERIES["look_for_work"].replace(
     "claimable", re.sub(rf":({'|'.join(_HERE)})\b", lambda m: _HERE[m[1]], _CLAIMABLE)
 )
 FEW: Final = 100
-"""Rows of several kinds that are written in one message."""
+"""Maximum rows of several kinds to be written in one message."""
 _ARRAY: Final = re.compile(r":(\w+)::(\w+)\[\]")
 TEXTS: Final = {name: percent_named(sql).encode() for name, sql in QUERIES.items()}
 KEPT: Final = frozenset(
@@ -88,20 +88,20 @@ KEPT: Final = frozenset(
         "take_due",
     }
 )
-"""What is executed often with few rows, so that planning would cost most of its time. Each must
-have one plan that is right for every value, and for tables of any size."""
+"""Statements executed often with few rows, so that planning would take most of their time. Each
+must have one plan that is right for every value, and for tables of any size."""
 PREPARED: Final = {name: prepared(name, QUERIES[name]) for name in sorted(KEPT)}
 _NAMES: Final = {name: names_of(sql) for name, sql in QUERIES.items()}
 _ARRAYS: Final = {name: dict(_ARRAY.findall(sql)) for name, sql in QUERIES.items()}
-"""Of what kind the arrays are that a statement takes, by their names."""
+"""The types of the arrays of a statement, by their names."""
 
 
 NOW: Final = object()
-"""For statements that may be sent with the beginning of their transaction: its own time."""
+"""For statements that may be sent with the start of their transaction: its own time."""
 
 
 def _with_arrays(query: str, values: Values) -> Values:
-    """Lists as the texts that the statement takes for arrays."""
+    """Lists as array texts for the statement."""
     for name, kind in _ARRAYS[query].items():
         if values[name] is not None:
             values[name] = array_text(kind, values[name])
@@ -109,15 +109,15 @@ def _with_arrays(query: str, values: Values) -> Values:
 
 
 def columns_of(query: str, rows: Iterable[Row]) -> Values:
-    """The values of a statement for many rows, a list each; none for no rows."""
+    """The values of a statement for many rows, a list each; empty without rows."""
     columns = list(zip(*rows, strict=True))
     return dict(zip(_NAMES[query], columns, strict=True)) if columns else {}
 
 
 class PostgresStatements(Statements):
-    """Instants and lists are what they are; a statement for many rows takes a list per value.
+    """Instants and lists need no conversion; a statement for many rows takes a list per value.
 
-    The caller opens and ends the transaction, and knows when it began; a test may have a clock.
+    The caller starts and ends the transaction, and knows its start; a test may have a clock.
     """
 
     sharing = "share_directories"
@@ -141,12 +141,12 @@ class PostgresStatements(Statements):
         self._writes = writes
         self._grouping = grouping
         self.last: list[Statement] = []
-        """questions that go with the COMMIT"""
+        """queries that go with the COMMIT"""
         self._last_answers: list[Answer] = []
         self.told = News(0)
-        """what others shall look at"""
+        """the news for others"""
         self.told_wake: datetime | None = None
-        """when others shall look at the latest"""
+        """the latest time at which others should look"""
 
     @property
     def newest_schema(self) -> int:
@@ -166,12 +166,12 @@ class PostgresStatements(Statements):
 
     @property
     def connection(self) -> Connection | Outside:
-        """For what has no name."""
+        """For what is not a named statement."""
         return self._line.connection if isinstance(self._line, Transaction) else self._line
 
     @property
     def behind(self) -> timedelta:
-        return timedelta()  # every node goes by this clock
+        return timedelta()  # all nodes use this clock
 
     @property
     def ahead(self) -> timedelta:
@@ -200,7 +200,7 @@ class PostgresStatements(Statements):
     def together(self, *asks: Ask, last: bool = False) -> list[list[Row]]:
         if self._grouping is None:
             return super().together(*asks)
-        last = last and not self._writes  # who joins a transaction that writes does not end it
+        last = last and not self._writes  # a joined transaction that writes is not ended here
         statements = [self._statement(self._grouping, ask) for ask in asks]
         answers = self._grouping.together(statements, last)
         return [answer.rows for answer in (map(_in_utc, answers) if last else answers)]
@@ -220,7 +220,7 @@ class PostgresStatements(Statements):
         return lambda: self._last_answers[place].rows
 
     def answer_last(self, answers: list[Answer]) -> None:
-        """The answers that came with that to COMMIT."""
+        """The answers that came with that of COMMIT."""
         self._last_answers = [_in_utc(answer) for answer in answers]
 
     def _statement(self, transaction: Transaction, ask: Ask) -> Statement:
@@ -239,19 +239,19 @@ class PostgresStatements(Statements):
         return self.rows(query, [tuple(row[name] for name in names) for row in rows])
 
     def rows(self, query: str, /, rows: Iterable[Row]) -> int:
-        """One statement for all; none for no rows."""
+        """One statement for all; none without rows."""
         columns = columns_of(query, rows)
         return self.run(query, **columns) if columns else 0
 
     def all_rows(self, query: str, /, rows: Sequence[Row]) -> list[Row]:
-        """As `rows`, which are some; returns what the statement does."""
+        """Like `rows`, for at least one; returns the rows of the statement."""
         return self.all(query, **columns_of(query, rows))
 
     def insert(self, query: str, /, rows: Sequence[Row]) -> int:
         return self.rows(query, rows)
 
     def insert_all(self, inserts: Sequence[tuple[str, Sequence[Row]]]) -> None:
-        """Few go with the next message."""
+        """If they are few, they go with the next message."""
         if self._grouping is None or sum(len(rows) for _, rows in inserts) > FEW:
             super().insert_all(inserts)
             return
@@ -276,5 +276,5 @@ def _utc(value: Any) -> Any:
 
 
 def _in_utc(answer: Answer) -> Answer:
-    """An answer in the same message as the end of its transaction, whose zone holds no longer."""
+    """An answer in the message that ended its transaction, whose zone no longer applies."""
     return answer._replace(rows=[tuple(map(_utc, row)) for row in answer.rows])

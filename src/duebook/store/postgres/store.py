@@ -55,34 +55,34 @@ __all__ = ["PostgresStore"]
 T = TypeVar("T")
 CONNECTIONS: Final = 16
 WAIT: Final = 5.0
-"""Seconds after which a connection that others do not give back is given up."""
+"""Seconds to wait for a connection that others use."""
 IDLE: Final = 60.0
-"""Seconds after which a connection that nobody used is closed."""
+"""Seconds after which an idle connection is closed."""
 TRIES: Final = 5
-"""How often a transaction is tried that others made impossible."""
+"""Maximum attempts of a transaction that others made impossible."""
 USE_SLOTS: Final = 16
-"""Rows among which what a namespace holds is spread, so that those who write at once do not wait
-for each other."""
+"""Rows over which the usage of a namespace is spread, so that parallel writers do not wait for each
+other."""
 SAY_AGAIN: Final = 20.0
-"""Seconds after which others are told again that somebody waits for runs."""
+"""Seconds between two notices to others that this process waits for runs."""
 SHORTEST_PATIENCE: Final = 1.0
-"""Seconds that a pulse may take, even if the lease is short."""
+"""Minimum timeout of a pulse in seconds, even if the lease is short."""
 _NOTHING: Final = Answer(0, [], "COMMIT")
-"""The end of a transaction in which nothing was asked."""
+"""The end of a transaction without statements."""
 
 
 def _utc(moment: Any) -> Any:
-    """The zone that was set in one message only is unknown to the driver."""
+    """The driver does not know the zone that was set in only one message."""
     return None if moment is None else moment.astimezone(UTC)
 
 
 class PostgresStore:
     """Implements store.base.Store.
 
-    The database's clock is the clock, unless a test gives one. `hook` is called before and after
-    every statement and COMMIT; tests crash there. `listen_url` is where notifications arrive,
-    when `url` leads through a pooler that keeps no session. Without `create`, raises NotFound for a
-    database that has no schema of Duebook.
+    The database's clock is used, unless a test passes one. `hook` is called before and after every
+    statement and COMMIT; tests crash there. `listen_url` is where notifications arrive, if `url`
+    leads through a pooler that keeps no session. Without `create`, raises NotFound for a database
+    without Duebook's schema.
     """
 
     parallel = True
@@ -112,11 +112,11 @@ class PostgresStore:
         self._slots = count(crc32(new_id().encode()))
         self._announced: datetime | None = None
         self._say_again_at = float("-inf")
-        """when others are told again that somebody here waits for runs to end"""
+        """when to notify others again that this process waits for runs to end"""
         self._pid = os.getpid()
         self._closed = False
         self._pool = Pool(route, connections, WAIT)
-        self._urgent = Pool(route, 1, WAIT)  # a lease never waits for others to be done
+        self._urgent = Pool(route, 1, WAIT)  # a renewal never waits for connections in use
         self._bring_up_to_date(create)
         ourselves = new_id()
         self._listener = Listener(listening, ourselves, self._ask)
@@ -144,7 +144,7 @@ class PostgresStore:
             )
 
     def transact(self, work: Callable[[Tx], T]) -> T:
-        """Others may make a transaction impossible; then it is tried again from its beginning."""
+        """Retries the whole transaction if others made it impossible."""
         for _ in range(TRIES - 1):
             with suppress(errors.SerializationFailure, errors.DeadlockDetected):
                 return self._transact(work)
@@ -241,7 +241,7 @@ class PostgresStore:
             "lasts": [last for *_, last in listed],
         }
         now, limited, ready_at, places = self._ask_alone("look_for_work", values, self._pool, BRIEF)
-        if limited:  # rooms and rates are reckoned in Python
+        if limited:  # limits and rates are computed in Python
             return self.read(lambda tx: tx.claims.list_work(queues, tasks, labels, namespaces))
         firsts = {(queue, name): (rank, moment(at)) for queue, name, rank, at in places or ()}
         return Work(tuple(firsts), _utc(ready_at), _utc(now), firsts)
@@ -252,7 +252,7 @@ class PostgresStore:
         return _utc(wake_at), self._clock() if self._clock is not None else _utc(now)
 
     def _ask_alone(self, query: str, values: dict[str, Any], pool: Pool, patience: float) -> Any:
-        """One message, and so one transaction, without a BEGIN and a COMMIT of their own."""
+        """One message, which is a transaction by itself, without BEGIN and COMMIT."""
         self._refuse_use()
         self._point(f"before:{query}")
 
@@ -283,7 +283,7 @@ class PostgresStore:
         return self._listener.wait_for_log(seen, timeout)
 
     def wait_for_ends(self, seen: int, timeout: float) -> int:
-        """Others tell of ends only while somebody says that he waits."""
+        """Others notify of ends only while a process has announced that it waits."""
         self._refuse_use()
         if time.monotonic() >= self._say_again_at:
             self._say_again_at = time.monotonic() + SAY_AGAIN
@@ -296,7 +296,7 @@ class PostgresStore:
         return self._cursor_key
 
     def connect(self) -> psycopg.Connection[Any]:
-        """In the caller's own schema, and without our limits."""
+        """With the caller's own schema, and without our timeouts."""
         self._refuse_use()
         with translated(self._place):
             return psycopg.connect(self._url, target_session_attrs="read-write")
@@ -358,7 +358,7 @@ class PostgresStore:
             pool.give(connection)
 
     def _commit(self, transaction: Transaction, last: Sequence[Statement] = ()) -> list[Answer]:
-        """Returns the answers to the last questions, which went with it."""
+        """Returns the answers to the last queries, which went with it."""
         self._point("before:COMMIT")
         try:
             *answers, done = transaction.commit(last) or [_NOTHING]
@@ -369,13 +369,13 @@ class PostgresStore:
                 f"the {self._place} disconnected: it is unknown whether the last change was "
                 "committed"
             ) from error
-        if done.status != "COMMIT":  # a statement had failed, and somebody ignored that
+        if done.status != "COMMIT":  # a statement had failed, and its error was ignored
             raise Unavailable(f"the {self._place} rolled back the last change")
         self._point("after:COMMIT")
         return answers
 
     def _earlier(self, db: PostgresStatements) -> News:
-        """Whether others sleep longer than they may now, as far as this process told them."""
+        """Whether others would sleep too long, judging by what this process told them."""
         wake_at, announced = db.told_wake, self._announced
         if wake_at is None or (announced is not None and db.now < announced <= wake_at):
             return News(0)
@@ -383,7 +383,7 @@ class PostgresStore:
         return News.WAKE
 
     def _ask(self, statement: bytes) -> list[tuple[Any, ...]]:
-        """Something brief, on a connection like all others."""
+        """A brief query, on a connection of the pool."""
 
         def work(connection: Connection) -> list[tuple[Any, ...]]:
             cursor = connection.execute(statement)
@@ -392,7 +392,7 @@ class PostgresStore:
         return self._with_connection(work, self._pool)
 
     def _with_connection(self, work: Callable[[Connection], T], pool: Pool) -> T:
-        """Outside any transaction of a caller; `work` may be done twice."""
+        """Outside any transaction of a caller; `work` may be executed twice."""
         with translated(self._place):
             connection = pool.take()
             used = connection.used

@@ -1,4 +1,4 @@
-"""One transaction on a connection of the pool; what need not wait for answers shares a message."""
+"""One transaction on a connection of the pool; statements that need no answer share a message."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["GONE", "ON_THE_WAY", "Answer", "Transaction"]
 
 ON_THE_WAY: Final = 2.0
-"""Seconds that an answer may be late, before it is taken for lost in the network."""
+"""Seconds that an answer may be late before it is considered lost."""
 AWAKE: Final = 2.0
-"""Seconds after its last use in which nobody doubts that a connection works."""
+"""Seconds after its last use for which a connection is trusted to work."""
 COMMIT: Final = Statement("COMMIT")
 PREPARING: Final = {"PREPARE", "DEALLOCATE ALL"}
 """Results of a message that answer no statement of ours."""
 GONE: Final = (psycopg.OperationalError, errors.ReadOnlySqlTransaction)
-"""What a connection that was idle may say: it broke, or its server is the primary no more."""
+"""Errors of a connection that was idle: it broke, or its server is no longer the primary."""
 
 
 class Answer(NamedTuple):
@@ -45,10 +45,10 @@ class Answer(NamedTuple):
 
 
 class Transaction:
-    """Begins with its first statement, or when somebody has to know the time.
+    """Starts with its first statement, or when its time is needed.
 
-    A round trip costs more than most statements, and on a busy machine much more: whoever waits
-    for an answer has to be scheduled again.
+    A round trip costs more than most statements, and on a busy machine much more, as a thread that
+    waits for an answer must be scheduled again.
     """
 
     def __init__(self, pool: Pool, begin: Begin) -> None:
@@ -66,7 +66,7 @@ class Transaction:
 
     @property
     def now(self) -> datetime:
-        """When it began."""
+        """When it started."""
         if (began_at := self._began_at) is None:
             self._send([])
             return self.now
@@ -74,7 +74,7 @@ class Transaction:
 
     @property
     def connection(self) -> Connection:
-        """Within the transaction, after everything that was waiting."""
+        """For use within the transaction, after everything that was waiting."""
         if self._waiting or not self.has_begun:
             self._send([])
         return self._held
@@ -96,7 +96,7 @@ class Transaction:
     def statement(
         self, sql: bytes, values: Values | None, prepared: Prepared | None = None
     ) -> Statement:
-        """With its values, as it can share a message; `prepared`, if the connection keeps it."""
+        """In a form that can share a message; uses `prepared` if the connection keeps it."""
         if prepared is not None and self._held.keeps_plans:
             sql = prepared.execution
         else:
@@ -104,37 +104,37 @@ class Transaction:
         return Statement(psycopg.ClientCursor(self._held).mogrify(sql, values), prepared)
 
     def together(self, statements: Sequence[Statement], last: bool = False) -> list[Answer]:
-        """Several in one message, one after the other; `last`: the transaction ends with them."""
+        """Several in one message, one after the other; with `last` they end the transaction."""
         answers = self._send([*statements, COMMIT] if last else statements)
         self._is_over = last
         return answers[: len(statements)]
 
     def soon(self, statement: Statement, changes: int) -> None:
-        """With the next message; the transaction fails if it does not change so many rows."""
+        """With the next message; the transaction fails unless it changes this many rows."""
         self._waiting.append((statement, changes))
 
     def commit(self, last: Sequence[Statement]) -> list[Answer]:
-        """With the last questions, whose answers it returns; the last answer is that of COMMIT."""
+        """With the last queries, whose answers it returns; the last answer is that of COMMIT."""
         if not self._tried and not self._waiting and not last:
-            return []  # nothing was asked
+            return []  # nothing was executed
         if not self.has_begun:
             if self._tried:
                 return [Answer(0, [], "ROLLBACK")]  # its first message failed
-            self._send([])  # who sends everything at once could not try again
+            self._send([])  # if everything went in one message, it could not be retried
         return self._send([*last, COMMIT])
 
     @property
     def is_broken(self) -> bool:
-        """Whether nobody can say what the server made of the last message."""
+        """Whether the result of the last message is unknown."""
         return self._connection is None or self._connection.closed
 
     def give_back(self) -> None:
-        """The connection is for others; a transaction that is open is rolled back."""
+        """Return the connection; an open transaction is rolled back."""
         if self._connection is not None:
             self._pool.give(self._connection)
 
     def refuse(self) -> None:
-        """Another connection may lead to the primary."""
+        """Close the connection, as another one may lead to the primary."""
         if self._connection is not None:
             self._connection.close()
 
@@ -143,7 +143,7 @@ class Transaction:
             raise RuntimeError("this transaction has already made its last read")
 
     def _send(self, statements: Sequence[Statement]) -> list[Answer]:
-        """Begin, if it has not yet; what waits; and these."""
+        """Start the transaction if needed; send what waits, and these."""
         self._refuse_end()
         waiting, self._waiting = self._waiting, []
         together = [*(statement for statement, _ in waiting), *statements]
@@ -161,8 +161,8 @@ class Transaction:
         return answers[len(waiting) :]
 
     def _execute(self, statements: Sequence[Statement], begin: str = "") -> psycopg.Cursor[Row]:
-        """As the driver sends what has no parameters: whole, and executed one after the other. The
-        connection is as patient with each statement as with one."""
+        """As the driver sends statements without parameters: in one text, executed one after the
+        other. The connection waits as long for each statement as for a single one."""
         connection, patience = self._held, self._held.patience
         connection.patience = None if patience is None else patience * len(statements)
         try:
@@ -171,7 +171,7 @@ class Transaction:
             connection.patience = patience
 
     def _begin_with(self, statements: Sequence[Statement]) -> list[Answer]:
-        """A connection that broke while it was idle is replaced: nothing can have been kept."""
+        """Replaces a connection that broke while idle, as nothing can have been committed."""
         used, keeps_plans, self._tried = self._held.used, self._held.keeps_plans, True
         try:
             return self._start(statements)
@@ -189,7 +189,7 @@ class Transaction:
 
     def _start(self, statements: Sequence[Statement]) -> list[Answer]:
         """With the first statements, or alone: then an answer that does not come at once shows that
-        the connection is of no use."""
+        the connection is unusable."""
         connection, begin = self._held, self._begin.message.decode()
         try:
             if statements:
@@ -210,7 +210,7 @@ class Transaction:
 
 
 def _answers(cursor: psycopg.Cursor[Any]) -> list[Answer]:
-    """From the result at which the cursor stands."""
+    """From the current result of the cursor."""
     found = []
     while True:
         rows = cursor.fetchall() if cursor.description else []

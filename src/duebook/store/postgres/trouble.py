@@ -1,6 +1,7 @@
-"""What is wrong with a database, in one line with a remedy, from what the driver says; pure text.
+"""Describes a problem with a database in one line with a remedy, from the driver's message; pure
+text.
 
-When a connection cannot be made the driver has a text and no code.
+When a connection cannot be opened, the driver has a text but no code.
 """
 
 from __future__ import annotations
@@ -86,14 +87,14 @@ _PREFIX: Final = re.compile(
 
 
 class NoHost(psycopg.OperationalError):
-    """None of several hosts will do, each for a reason of its own."""
+    """None of several hosts works, each for its own reason."""
 
     def __init__(self, failures: dict[str, psycopg.Error]) -> None:
         super().__init__(", ".join(f"at {host} {_why(why)}" for host, why in failures.items()))
 
 
 def trouble(place: str, error: psycopg.Error) -> str:
-    """One line: what cannot be done, where, why as far as the driver knows, and what helps."""
+    """One line: what failed, where, why as far as the driver knows, and the remedy."""
     if isinstance(error, NoHost):
         place, why = place.rpartition(" at ")[0], str(error)
     else:
@@ -113,16 +114,16 @@ def _what(place: str, error: psycopg.Error) -> str:
 
 
 def _why(error: psycopg.Error) -> str:
-    """In one line, without where it was tried, which is said anyway, and how bad it is.
+    """In one line, without the address, which is shown anyway, and without the severity.
 
-    Of several addresses of a host the last that was tried comes first.
+    Of several addresses of a host, the last one tried comes first.
     """
     text = str(error).strip().partition("\n")[0]
     return _PREFIX.sub("", text).strip() or type(error).__name__
 
 
 def _remedy(code: str | None, why: str) -> str | None:
-    """What helps against the first of the troubles in the list above."""
+    """The remedy for the first match in the list above."""
     for codes, text, remedy in _REMEDIES:
         if code in codes or text.search(why):
             return remedy

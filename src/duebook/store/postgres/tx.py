@@ -20,7 +20,7 @@ __all__ = ["PostgresTx"]
 
 
 class PostgresTx(Tx):
-    """On a connection whose transaction the caller opens and ends."""
+    """On a connection whose transaction the caller starts and ends."""
 
     wakes_type = PostgresWakes
     events_type = PostgresEvents

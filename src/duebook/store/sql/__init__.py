@@ -1,1 +1,1 @@
-"""What the stores share: the verbs of a transaction, written once against named statements."""
+"""Common to the stores: the operations of a transaction, written once on named statements."""

@@ -1,4 +1,4 @@
-"""Who may use the books from outside, and what was answered to requests that may be repeated."""
+"""Access for remote clients, and the responses to requests that may be repeated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Access(Part):
     """Tokens, sessions of browsers and idempotency keys."""
 
     def create_token(self, token: AccessToken, digest: str) -> None:
-        """Store a new token; raises Conflict when another has its name that was not revoked."""
+        """Store a new token; raises Conflict when an unrevoked one has its name."""
         made = self._db.run(
             "insert_token",
             id=token.id,
@@ -41,7 +41,7 @@ class Access(Part):
             )
 
     def find_token(self, name: str) -> str:
-        """The id of a token by its name, unless it was revoked, or by its id; raises NotFound."""
+        """The id of an unrevoked token by its name, or of any by its id; raises NotFound."""
         found = self._db.value("find_token", name=without_nul(name))
         if found is None and looks_like_id(name):
             found = self._db.value("get_token", id=name)
@@ -55,12 +55,12 @@ class Access(Part):
         return None if row is None else (self._token(row[:-1]), row[-1])
 
     def get_tokens(self, token_ids: Sequence[str]) -> dict[str, tuple[AccessToken, str]]:
-        """As `get_token`, for many, by their id; those that do not exist are left out."""
+        """Like `get_token`, for many, by their id; those that do not exist are omitted."""
         rows = self._db.all("list_tokens_by_id", ids=list(token_ids))
         return {row[0]: (self._token(row[:-1]), row[-1]) for row in rows}
 
     def list_tokens(self) -> list[AccessToken]:
-        """By name; also those that were revoked."""
+        """By name; includes revoked ones."""
         return [self._token(row) for row in self._db.all("list_tokens")]
 
     def _token(self, row: Row) -> AccessToken:
@@ -74,30 +74,31 @@ class Access(Part):
         return self._db.run("revoke_token", id=token_id, now=self._db.now) == 1
 
     def use_token(self, token_id: str, before: datetime) -> None:
-        """Put down that it is used now, unless it was used since `before`."""
+        """Record that it is used now, unless it was already used since `before`."""
         self._db.run("use_token", id=token_id, now=self._db.now, before=before)
 
     def end_login(self, digest: str, token_id: str, expires_at: datetime) -> None:
-        """A session of a browser opens nothing from now on; it would have ended at `expires_at`."""
+        """Make a browser session invalid from now on; it would have ended at `expires_at`."""
         self._db.run("end_login", digest=digest, token_id=token_id, expires_at=expires_at)
 
     def list_ended_logins(self, digests: Sequence[str]) -> list[str]:
-        """Those of them that were ended, as far as they would still open anything."""
+        """Which of them were ended, among those that would otherwise still be valid."""
         if not digests:
             return []
         return [digest for (digest,) in self._db.all("list_ended_logins", ids=list(digests))]
 
     def keep_key(self, scope: str, key: str, fingerprint: str) -> Any:
-        """Make a key the one of this request; returns None, or what was answered to it before.
+        """Assign a key to this request; returns None, or the response of an earlier request with
+        it.
 
-        Waits while another transaction has the key. Raises KeyReused when it came with another
+        Waits while another transaction has the key. Raises KeyReused if it came with a different
         request. It is free again after a day.
         """
         place = {"scope": scope, "key": key}
         times = {"now": self._db.now, "before": self._db.now - KEYS_KEPT}
         if self._db.run("keep_key", fingerprint=fingerprint, **place, **times):
             return None
-        # another statement, so that it sees what was waited for
+        # a separate statement, so that it sees what was waited for
         first, answer = self._db.all("get_answer", **place)[0]
         if first != fingerprint:
             raise KeyReused(
@@ -107,9 +108,10 @@ class Access(Part):
         return json.loads(answer)
 
     def keep_answer(self, scope: str, key: str, answer: Any) -> None:
-        """What `keep_key` returns from now on: any JSON but null."""
+        """What `keep_key` will return from now on: any JSON but null."""
         self._db.run("keep_answer", scope=scope, key=key, answer=json.dumps(answer))
 
     def get_secret(self, name: str) -> bytes:
-        """What only those know who open these books; `cursors` seals the cursors of lists."""
+        """A secret that only processes on this database know; `cursors` seals the cursors of
+        lists."""
         return bytes.fromhex(self._db.value("get_secret", name=name))

@@ -1,4 +1,4 @@
-"""Alerts in a transaction: rules, the problems that they found, and how things stand."""
+"""Alerts in a transaction: rules, the problems that they found, and the current state."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = ["Alerts"]
 
 _SPEC: Final = ("on", "to", "schedule", "labels", "group", "repeat", "limit", "enabled")
 LONGEST_LATE: Final = timedelta(days=30)
-"""Problems that began earlier are not looked for."""
+"""Problems that started earlier are ignored."""
 _TIMES: Final = (9, 10, 11, 15, 16)
-"""Where an alert has its times."""
+"""The fields of an alert that are times."""
 
 
 class Alerts(Part):
-    """Whoever evaluates a namespace holds the cursor of its evaluator."""
+    """The evaluator of a namespace must hold the cursor of its consumer."""
 
     # -- rules
 
@@ -53,7 +53,7 @@ class Alerts(Part):
         self._db.notify(News.LOG)
 
     def close(self, namespace: str, rule: str, kept: Sequence[str] = ()) -> None:
-        """What a rule had found is over, but for some kinds; nobody is told."""
+        """Resolve the problems that a rule found, except some kinds, without sending messages."""
         about = {"namespace": namespace, "rule": rule, "kept": list(kept), "now": self._db.now}
         self._db.run("close_alerts_of_rule", **about)
 
@@ -65,7 +65,7 @@ class Alerts(Part):
         ]
 
     def rules_about(self, namespace: str, schedules: Collection[str]) -> list[AlertRule]:
-        """Those that may concern these schedules, by name."""
+        """Those that may cover these schedules, by name."""
         asked = {"namespace": namespace, "schedules": sorted(schedules)}
         return [self._rule(namespace, row) for row in self._db.all("list_rules_about", **asked)]
 
@@ -92,7 +92,7 @@ class Alerts(Part):
         )
 
     def remove_rule(self, namespace: str, name: str) -> bool:
-        """Whether there was one; what it had found is closed."""
+        """Whether it existed; the problems it had found are closed."""
         removed = self._db.run("delete_alert_rule", namespace=namespace, name=name) == 1
         self.close(namespace, name)
         return removed
@@ -106,7 +106,7 @@ class Alerts(Part):
         self._db.run("silence_alert_rule", namespace=namespace, name=name, until=until)
 
     def note_sent(self, namespace: str, name: str, sent: Sequence[datetime]) -> None:
-        """When a rule told of problems lately."""
+        """Record when a rule recently sent messages about problems."""
         times = json.dumps([format_instant(at) for at in sent])
         self._db.run("note_alerts_sent", namespace=namespace, name=name, sent=times)
 
@@ -115,7 +115,7 @@ class Alerts(Part):
     def board(
         self, namespace: str, subjects: Collection[str], kinds: Collection[str]
     ) -> list[Alert]:
-        """What may change by what happened to these subjects, or by a look at these kinds."""
+        """What may change by events about these subjects, or by a look at these kinds."""
         rows = self._db.all(
             "list_board_alerts",
             namespace=namespace,
@@ -131,7 +131,7 @@ class Alerts(Part):
         return [self._alert(row) for row in self._db.all("list_told_late", **asked)]
 
     def save(self, alerts: Sequence[Alert]) -> None:
-        """Write alerts that are new or different."""
+        """Write alerts that are new or changed."""
         self._db.many("save_alert", [_alert_values(alert) for alert in alerts])
 
     def list_alerts(
@@ -161,9 +161,9 @@ class Alerts(Part):
     def deliveries(
         self, namespace: str, event_ids: Collection[str]
     ) -> dict[str, list[AlertDelivery]]:
-        """How messages stand with their channels, by the ids of their events.
+        """The state of messages with their channels, by the ids of their events.
 
-        One that left the log was delivered to all but those who refused it.
+        A message that left the log was delivered to all channels except those that refused it.
         """
         asked = {"namespace": namespace, "ids": sorted(event_ids)}
         found: dict[str, list[AlertDelivery]] = {}
@@ -182,7 +182,7 @@ class Alerts(Part):
         return Alert(*values)
 
     def streaks(self, namespace: str, subjects: Collection[str]) -> dict[str, int]:
-        """How often subjects failed in a row; without those that did not."""
+        """Consecutive failures of subjects; without those that have none."""
         return dict(self._db.all("list_streaks", namespace=namespace, subjects=sorted(subjects)))
 
     def save_streaks(self, namespace: str, streaks: Mapping[str, int]) -> None:
@@ -197,10 +197,10 @@ class Alerts(Part):
             ],
         )
 
-    # -- who reads the log for alerts
+    # -- readers of the log for alerts
 
     def readers(self) -> list[AlertReader]:
-        """How far those who find and deliver alerts have come, by namespace and name."""
+        """How far evaluators and channels of alerts have read, by namespace and name."""
         rows = self._db.all("list_alert_readers", now=self._db.now)
         return [
             AlertReader(
@@ -216,7 +216,7 @@ class Alerts(Part):
         ]
 
     def note_look(self, namespace: str, at: datetime | None) -> None:
-        """When its rules that follow from time are looked at next; None: now."""
+        """When its time-based rules are looked at next; None: now."""
         self._db.run("note_look", namespace=namespace, name=ALERTS, at=at)
 
     def last_events(
@@ -227,7 +227,7 @@ class Alerts(Part):
         rows = self._db.all("list_alert_topics", **asked)
         return {(namespace, topic): position for namespace, topic, position in rows}
 
-    # -- how things stand
+    # -- the current state
 
     def labels_of(self, namespace: str, names: Collection[str]) -> dict[str, dict[str, str]]:
         """The labels of schedules that exist, by name."""
@@ -245,7 +245,7 @@ class Alerts(Part):
         ]
 
     def running(self, namespace: str, before: datetime, limit: int) -> list[LongRun]:
-        """Runs that started before a time and go on."""
+        """Runs that started before a time and are still running."""
         rows = self._db.all("list_long_runs", namespace=namespace, before=before, limit=limit)
         time = self._db.time
         return [
@@ -270,14 +270,14 @@ class Alerts(Part):
         return [(name, json.loads(labels)) for name, labels in rows]
 
     def next_unsuccessful(self, rule: AlertRule, since: datetime) -> datetime | None:
-        """When the schedule succeeded, or was created, whose turn comes first among those of a rule
-        that did so since a time; None: there is none."""
+        """When the next of a rule's schedules succeeded or was created, among those that did since
+        a time; None: there are no such schedules."""
         value = self._db.value("get_next_unsuccessful", since=since, **_asked(rule))
         at: datetime | None = self._db.time(value)
         return at
 
     def lengths(self, schedule_id: str, limit: int) -> list[timedelta]:
-        """How long the latest successful runs took."""
+        """The durations of the latest successful runs."""
         rows = self._db.all("list_lengths", schedule_id=schedule_id, limit=limit)
         return [self._db.time(ended) - self._db.time(started) for started, ended in rows]
 
@@ -298,7 +298,7 @@ class Alerts(Part):
 
 
 def _asked(rule: AlertRule) -> dict[str, Any]:
-    """The schedules that a rule concerns; if it has several labels, by the first of them."""
+    """The schedules that a rule covers; with several labels, by the first of them."""
     label, value = next(iter(rule.labels.items()), (None, None))
     of = {"namespace": rule.namespace, "schedule": rule.schedule}
     return of | {"label": label, "value": value}

@@ -1,4 +1,4 @@
-"""Attempts under way in a transaction: what they log, and how they end."""
+"""Active attempts in a transaction: what they log, and how they end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Orphan(NamedTuple):
     id: str
     begun: bool
     losses: int
-    """those before it that count as this one does"""
+    """those before it that count like this one"""
     max_takeovers: int
     cancel_reason: str | None
     wakes: bool
@@ -53,7 +53,7 @@ class Orphan(NamedTuple):
 
 
 class Attempts(Part):
-    """Only the owner of a token that is current ends an attempt."""
+    """Only the owner of a current token can end an attempt."""
 
     def __init__(
         self, db: Statements, wakes: Wakes, events: Events, lifecycle: Lifecycle, ends: RunEnds
@@ -73,8 +73,8 @@ class Attempts(Part):
     ) -> bool:
         """End a run; False when the token is no longer current. Repeating it is harmless.
 
-        With `retry_after` only the attempt ends, and the run waits for the next one; a run that
-        was to be cancelled ends nevertheless. `begun_at`: when it began, if it was buffered.
+        With `retry_after` only the attempt ends, and the run waits for the next one, unless it was
+        to be cancelled: then it ends. `begun_at`: when it started, if it was buffered.
         """
         how: Values = {
             "reason": clean(outcome.reason),
@@ -107,7 +107,7 @@ class Attempts(Part):
         ended: Sequence[tuple[Token, Outcome]],
         begun: Mapping[Token, datetime] = MappingProxyType({}),
     ) -> set[Token]:
-        """As `settle`, for many; returns the tokens that were current."""
+        """Like `settle`, for many; returns the tokens that were current."""
         return {
             token
             for token, outcome in ended
@@ -115,11 +115,11 @@ class Attempts(Part):
         }
 
     def _not_in_future(self, begun_at: datetime | None) -> datetime | None:
-        """A node reckons what time it is on the books, and may be ahead of them a little."""
+        """A node estimates the database's time, and may be slightly ahead."""
         return None if begun_at is None else min(begun_at, self._db.now)
 
     def mark_begun(self, begun: Sequence[tuple[Token, datetime]]) -> None:
-        """Put down when buffered runs were begun; a token that is not current is ignored."""
+        """Record when buffered runs were started; a token that is not current is ignored."""
         rows = (
             {**_token(token), "begun_at": self._db.stamp(min(at, self._db.now))}
             for token, at in sorted(begun, key=lambda item: item[0].run_id)
@@ -127,8 +127,8 @@ class Attempts(Part):
         self._db.many("mark_begun", rows)
 
     def _retry(self, token: Token, outcome: Outcome, delay: timedelta, how: Values) -> bool:
-        """The run waits for its next attempt; one that was to be cancelled ends instead, and so
-        does one whose schedule was deleted."""
+        """The run waits for its next attempt, unless it was to be cancelled or its schedule was
+        deleted: then it ends."""
         own = self._db.one("get_own_run", **_token(token))
         if own is None or isinstance(when_asked_to_end(TriedAgain(outcome, delay), *own), Ends):
             return False
@@ -143,11 +143,12 @@ class Attempts(Part):
         return True
 
     def count_done(self, run_id: str) -> int:
-        """How many earlier attempts of a run came to their end."""
+        """How many earlier attempts of a run have finished."""
         return int(self._db.value("count_done_attempts", run_id=run_id))
 
     def _append_of_runs(self, settled: Sequence[tuple[str, Outcome]]) -> None:
-        """What runs publish by their success. They are locked, so that versions have no gaps."""
+        """Append the events of runs that succeeded. Their rows are locked, so versions have no
+        gaps."""
         told = {
             f"run:{run_id}": outcome.events
             for run_id, outcome in settled
@@ -168,8 +169,8 @@ class Attempts(Part):
         return self._db.one("get_token_state", **_token(token)) is not None
 
     def ask_person(self, token: Token, prompt: str, timeout: timedelta | None) -> bool:
-        """A step waits for a person from now on, and occupies nobody; False when the token is no
-        longer current. One that was cancelled ends."""
+        """Let a step wait for a person, without occupying a worker; False when the token is no
+        longer current. A step that was cancelled ends."""
         self._wakes.hold([token.run_id])
         own = self._db.one("get_own_run", **_token(token))
         if own is None:
@@ -187,7 +188,7 @@ class Attempts(Part):
         return True
 
     def answer(self, run_id: str, outcome: Outcome) -> bool:
-        """A person approved or rejected a step; False when it does not wait for one."""
+        """A person approved or rejected a step; False when it is not waiting for one."""
         self._wakes.hold([run_id])
         row = self._db.one(
             "answer_person",
@@ -205,8 +206,8 @@ class Attempts(Part):
         return True
 
     def hand_back(self, token: Token, delay: timedelta = NO_DELAY) -> bool:
-        """Return a run unfinished, to be begun again after `delay`; without one it keeps its place
-        in its queue. One that was cancelled ends."""
+        """Return an unfinished run to the queue for another start after `delay`; without a delay it
+        keeps its place there. A run that was cancelled ends."""
         self._wakes.hold([token.run_id])
         own = self._db.one("get_own_run", **_token(token))
         if own is None:
@@ -221,7 +222,7 @@ class Attempts(Part):
         return True
 
     def hand_back_all(self, tokens: Sequence[Token]) -> set[Token]:
-        """As `hand_back` without a delay, for many; returns the tokens that were current."""
+        """Like `hand_back` without a delay, for many; returns the tokens that were current."""
         ids = sorted({token.run_id for token in tokens})
         self._wakes.hold(ids)
         found = {Token._make(row[:3]): row[3] for row in self._db.all("lock_own_runs", ids=ids)}
@@ -238,7 +239,7 @@ class Attempts(Part):
 
     def take_over(self, limit: int) -> int:
         """Requeue up to `limit` runs of dead sessions, in their places; beyond `max_takeovers` they
-        fail, and beyond twice as many losses before they had begun."""
+        fail, and beyond twice as many losses before they had started."""
         ids = [row[0] for row in self._db.all("list_orphans", limit=limit)]
         if not ids:
             return 0
@@ -262,7 +263,7 @@ class Attempts(Part):
         self._wakes.wake_owner(orphan.wakes, orphan.schedule_id, orphan.parent_run_id)
 
     def expire(self, limit: int) -> int:
-        """Cancel up to `limit` runs that nobody began by the time they were given."""
+        """Cancel up to `limit` runs that were not started by their deadline."""
         ids = [row[0] for row in self._db.all("list_expiring", now=self._db.now, limit=limit)]
         if not ids:
             return 0
@@ -274,18 +275,18 @@ class Attempts(Part):
         return len(rows)
 
     def earliest_expiry(self) -> datetime | None:
-        """When the next run that nobody has begun expires."""
+        """When the next run that has not been started expires."""
         found: datetime | None = self._db.time(self._db.value("get_earliest_expiry"))
         return found
 
     def note_overlaps(self, ended: Iterable[tuple[Token, datetime]]) -> None:
-        """Put down until when tasks went on whose attempts the books had ended before; one whose
-        run had no other attempt, or that had ended by then, changes nothing."""
+        """Record until when tasks continued after their attempts had been ended in the database;
+        has no effect if the run had no other attempt, or that had ended by then."""
         for token, until in ended:
             self._db.run("note_overlap", **_token(token), until=until)
 
     def note_progress(self, told: Sequence[tuple[Token, Progress]]) -> None:
-        """Put down how far attempts under way have come; a token that is not current is ignored."""
+        """Record the progress of active attempts; a token that is not current is ignored."""
         now = self._db.stamp(self._db.now)
         rows = (
             {
@@ -299,7 +300,7 @@ class Attempts(Part):
         self._db.many("note_progress", rows)
 
     def append_log(self, token: Token, first_seq: int, lines: Sequence[LogLine]) -> None:
-        """Add lines, numbered from `first_seq`; lines that are there already stay."""
+        """Add lines, numbered from `first_seq`; existing lines are kept."""
         self._db.many(
             "insert_log",
             (
@@ -316,7 +317,7 @@ class Attempts(Part):
         )
 
     def trim_log(self, token: Token, head_seq: int, tail_seq: int) -> None:
-        """Drop the lines between the two, both kept."""
+        """Delete the lines between the two, keeping both."""
         self._db.run(
             "trim_log",
             run_id=token.run_id,

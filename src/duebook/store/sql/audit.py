@@ -1,4 +1,4 @@
-"""The audit: who changed what, written with the change and read a page at a time."""
+"""The audit log: who changed what, written with the change and read a page at a time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Audit(Part):
     """Changes, the newest first."""
 
     def record(self, changes: Sequence[Change]) -> None:
-        """Put changes on the books, at their time; their ids are given here."""
+        """Store changes at their time; assigns their ids."""
         rows = [
             NewChange(
                 self._db.stamp(change.at),
@@ -55,7 +55,7 @@ class Audit(Part):
     def list_changes(
         self, namespace: str | None, wanted: ChangeFilter, after: PagePosition | None, limit: int
     ) -> Found[Change]:
-        """The newest first, of a namespace or of all; an instant and an id are a place."""
+        """The newest first, of a namespace or of all; a position is an instant and an id."""
         since = wanted.since or EARLIEST
 
         def read(after: PagePosition | None, most: int) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Calendars in a transaction, with the days they stand for; maintenance windows, and feeds."""
+"""Calendars in a transaction, with their days; maintenance windows, and feeds."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["Calendars"]
 
 KEPT_VERSIONS: Final = 20
-"""Of a calendar. Those who lock calendars lock all of these: the latest is another row after each
-change, and who waited for it would have locked none."""
+"""Versions kept of a calendar. A lock on a calendar covers all of them, because each change adds a
+new latest row: a lock on only the former one would protect nothing after a wait."""
 
 
 class Calendars(Part):
-    """What schedules heed besides their own definitions."""
+    """What schedules depend on besides their own definitions."""
 
     def save_calendar(
         self,
@@ -37,8 +37,8 @@ class Calendars(Part):
         days: DaySet,
         by: str,
     ) -> None:
-        """Store the next version, and forget old ones; raises Conflict when another has been saved
-        meanwhile."""
+        """Store the next version, and delete old ones; raises Conflict if another one has been
+        saved meanwhile."""
         made = self._db.run(
             "insert_calendar",
             namespace=namespace,
@@ -55,21 +55,21 @@ class Calendars(Part):
             self._db.run("delete_old_calendars", namespace=namespace, name=name, version=old)
 
     def hold(self, namespace: str, names: Sequence[str]) -> None:
-        """Nobody changes these calendars before this transaction ends."""
+        """Keep these calendars from being changed before this transaction ends."""
         self._db.all("hold_calendars", namespace=namespace, names=sorted(set(names)))
 
     def lock(self, namespace: str) -> None:
-        """Nobody else changes calendars of the namespace, or begins to use them, before this
-        transaction ends; what others did before can be read by the next statement."""
+        """Keep calendars of the namespace from being changed, or newly used, before this
+        transaction ends; the next statement sees what others did before."""
         self._db.all("lock_calendars", namespace=namespace)
 
     def find_calendars(self, namespace: str, names: Sequence[str]) -> dict[str, Calendar]:
-        """Those of these names that there are, in their latest version."""
+        """The existing ones of these names, in their latest version."""
         rows = self._db.all("find_calendars", namespace=namespace, names=sorted(set(names)))
         return {row[1]: self._calendar(row) for row in rows}
 
     def outline_calendars(self, namespace: str) -> list[Calendar]:
-        """All, by name, each in its latest version, with the texts of iCal files left empty."""
+        """All, by name, each in its latest version, without the texts of iCal files."""
         rows = self._db.all("outline_calendars", namespace=namespace)
         return [self._calendar(row) for row in rows]
 
@@ -91,7 +91,7 @@ class Calendars(Part):
         return [id_ for (id_,) in self._db.all("list_calendar_users", **wanted)]
 
     def count_users(self, namespace: str) -> dict[str, int]:
-        """How many schedules use each calendar; without those that none uses."""
+        """How many schedules use each calendar; omits unused ones."""
         return dict(self._db.all("count_calendar_users", namespace=namespace))
 
     def list_versions(self, namespace: str, name: str, limit: int) -> list[Calendar]:
@@ -126,11 +126,11 @@ class Calendars(Part):
         return self._window(row)
 
     def list_windows(self, namespace: str) -> list[MaintenanceWindow]:
-        """In the order of their beginnings."""
+        """In order of their start."""
         return [self._window(row) for row in self._db.all("list_windows", namespace=namespace)]
 
     def list_windows_and(self, other: Ask, namespace: str) -> tuple[list[MaintenanceWindow], Row]:
-        """As `list_windows`, with the one row of something else that is asked in the message."""
+        """Like `list_windows`, with a single row of another query in the same message."""
         ask = Ask("list_windows", {"namespace": namespace})
         windows, (row,) = self._db.together(ask, other)
         return [self._window(window) for window in windows], row
@@ -142,7 +142,7 @@ class Calendars(Part):
         return MaintenanceWindow(namespace, name, json.loads(labels), *times, by)
 
     def end_window(self, namespace: str, name: str) -> None:
-        """It is over from now on."""
+        """End it now."""
         self._db.run("end_window", namespace=namespace, name=name, now=self._db.now)
 
     def remove_window(self, namespace: str, name: str) -> None:
@@ -190,5 +190,5 @@ class Calendars(Part):
         return Feed(id_, namespace, name, json.loads(labels), made, by)
 
     def remove_feed(self, namespace: str, name: str) -> bool:
-        """Whether there was one."""
+        """Whether it existed."""
         return self._db.run("remove_feed", namespace=namespace, name=without_nul(name)) == 1

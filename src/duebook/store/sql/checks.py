@@ -1,6 +1,6 @@
-"""Finds in one view of the books which invariants do not hold, as far as statements can tell.
+"""Finds violated invariants in one view of the database, as far as statements can.
 
-What the triggers are needed for is for others; here are the facts that they need.
+Checks that need triggers are made elsewhere; this part supplies their facts.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["RECENT", "Checks"]
 
 RECENT: Final = timedelta(days=1)
-"""How far back a check looks that is not deep."""
+"""How far back a check looks unless it is deep."""
 OVERDUE: Final = timedelta(minutes=1)
 MOST: Final = 1_000
-"""Findings of one kind; more say nothing new."""
+"""Findings of one kind; more add nothing new."""
 MOST_SPANS: Final = 20_000
 _EVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PROBLEMS: Final = {
@@ -84,7 +84,7 @@ _SINCE: Final = {
     "check_losses",
     "check_times",
 }
-"""Checks that look at what is over: of the last day, unless they are deep."""
+"""Checks of what is over: of the last day, unless they are deep."""
 
 
 class Checks(Part, ABC):
@@ -109,12 +109,12 @@ class Checks(Part, ABC):
 
     @abstractmethod
     def _damage(self, deep: bool) -> Iterable[Finding]:
-        """What the database itself finds wrong."""
+        """Damage found by the database itself."""
 
     def check(self, deep: bool = False) -> list[Finding]:
-        """Which invariants do not hold, as far as the books tell without the triggers.
+        """Which invariants are violated, as far as can be seen without the triggers.
 
-        Of what is over only the last day, unless `deep`.
+        Of what is over only the last day is checked, unless `deep`.
         """
         since = _EVER if deep else self._db.now - RECENT
         found = [*self._damage(deep), *self._clock_notes()]
@@ -153,8 +153,8 @@ class Checks(Part, ABC):
             yield self._finding("I7", text, row, problem=False)
 
     def _early(self, since: datetime, steps: Sequence[ClockStep]) -> Iterable[Finding]:
-        """Runs that were queued or started before they were due; unless the clock had shown that
-        time already, and stepped back."""
+        """Runs that were queued or started before they were due, unless the clock had shown that
+        time already and stepped back."""
         for query, text in _EARLY.items():
             for *row, place, created_at in self._db.all(query, since=since, limit=MOST):
                 _, due_at, run_id, moment = row
@@ -163,8 +163,8 @@ class Checks(Part, ABC):
                     yield self._finding("I7", text, tuple(row), problem=True)
 
     def _overlapped(self, since: datetime, steps: Sequence[ClockStep]) -> Iterable[Finding]:
-        """Attempts that were under way together; an edit may have allowed that once. Those with
-        times that the clock showed twice are compared one by one."""
+        """Attempts that overlapped; an edit may have allowed that at the time. Those with times
+        that the clock showed twice are compared one by one."""
         for *row, schedule_id, before in self._db.all("check_overlapped", since=since, limit=MOST):
             ended, began = self._db.time(before), self._db.time(row[-1])
             if ended - began <= self._slack or repeated(steps, began) or repeated(steps, ended):
@@ -202,7 +202,7 @@ class Checks(Part, ABC):
             yield self._finding("I3", text, row, problem=True)
 
     def _abandoned(self) -> Iterable[Finding]:
-        """Runs of dead nodes; a problem once those who live have had the time to take them over."""
+        """Runs of dead nodes; a problem once live nodes have had the time to take them over."""
         alive = [self._db.time(row[2]) for row in self._db.all("list_alive", now=self._db.now)]
         for *row, died_at, seen_at, expires_at in self._db.all(
             "check_abandoned", now=self._db.now, limit=MOST
@@ -235,7 +235,7 @@ class Checks(Part, ABC):
         yield Finding("I2", text, problem=False)
 
     def list_accounts(self, after: str, limit: int) -> list[Account]:
-        """All schedules by id, the deleted ones too, from the one after `after` on."""
+        """All schedules by id, including deleted ones, after the one with id `after`."""
         rows = self._db.all("list_accounts", after=after, limit=limit)
         if not rows:
             return []
@@ -257,8 +257,8 @@ class Checks(Part, ABC):
         ]
 
     def list_active(self, after: str, limit: int, paused: bool = False) -> list[Account]:
-        """Active schedules by id, and `paused` ones if asked for, from the one after `after` on,
-        with the definition that is planned; one that nobody can read has none."""
+        """Active schedules by id, and optionally `paused` ones, after the one with id `after`, with
+        their current definition; an unreadable one is None."""
         also = "paused" if paused else "active"
         rows = self._db.all("list_active_accounts", after=after, limit=limit, also=also)
         exceptions = self._snapshots.exceptions([row[0] for row in rows]) if rows else {}
@@ -277,7 +277,7 @@ class Checks(Part, ABC):
     def list_records(
         self, wanted: Sequence[tuple[str, datetime]], until: datetime
     ) -> dict[str, Records]:
-        """What became of the due times of schedules, each after the instant beside it."""
+        """The runs and entries of the schedules' due times, each after the instant beside it."""
         ids, sinces = [id_ for id_, _ in wanted], [self._db.stamp(since) for _, since in wanted]
         where: Values = {"ids": ids, "sinces": sinces, "until": until}
         time = self._db.time

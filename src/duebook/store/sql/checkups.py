@@ -1,4 +1,4 @@
-"""What doctor asks a database about itself and about the nodes; each look is bounded."""
+"""What doctor asks a database about itself and its nodes; each query is bounded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Checkups(Part, ABC):
 
     @abstractmethod
     def database(self) -> FileFacts | ServerFacts:
-        """How the database itself is."""
+        """The state of the database itself."""
 
     @property
     def clock_ahead(self) -> timedelta:
@@ -34,7 +34,7 @@ class Checkups(Part, ABC):
         return self._db.behind
 
     def list_expired_sessions(self, limit: int) -> list[ExpiredSession]:
-        """Nodes whose lease ran out and that nobody declared dead, the first one first."""
+        """Nodes whose lease has expired and that were not declared dead, the first one first."""
         rows = self._db.all("list_expired_sessions", now=self._db.now, limit=limit)
         return [ExpiredSession(node, pid, self._db.time(at), runs) for node, pid, at, runs in rows]
 
@@ -48,7 +48,7 @@ class Checkups(Part, ABC):
         return [(row[0], row[1], row[2]) for row in self._db.all("list_secret_flows", limit=limit)]
 
     def oldest_end(self) -> datetime | None:
-        """When the run that ended first of those that are kept did so."""
+        """When the first of the stored runs ended."""
         found: datetime | None = self._db.time(self._db.value("get_oldest_end"))
         return found
 

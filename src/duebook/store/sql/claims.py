@@ -1,4 +1,4 @@
-"""Claims of workers in a transaction: ready runs become those of a session."""
+"""Claims of workers in a transaction: a session takes ready runs."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ __all__ = ["Claims", "Taken", "Wanted"]
 
 
 class Taken(NamedTuple):
-    """What a claim took, and whether a run that must not be buffered ended it."""
+    """What a claim took, and whether it ended at a run that must not be buffered."""
 
     runs: list[Run]
     is_limited: bool
 
 
 class Wanted(NamedTuple):
-    """Where runs are claimed and for whom, and which of them that worker can perform."""
+    """Where and for whom runs are claimed, and which of them that worker can run."""
 
     session_id: str
     queue: str
@@ -46,7 +46,7 @@ class Wanted(NamedTuple):
 
 
 class Claims(Part, ABC):
-    """Which runs are ready, and for whom."""
+    """Which runs are ready, and for which workers."""
 
     def __init__(
         self, db: Statements, definitions: DefinitionReader, queues: Queues, attempts: Attempts
@@ -83,7 +83,7 @@ class Claims(Part, ABC):
         return Work(tuple(places), min(filter(None, moments), default=None), self._db.now)
 
     def _served(self, queue: str, namespaces: Serving) -> Iterable[str]:
-        """The served namespaces that may have work in a queue; no others are looked at."""
+        """The served namespaces that may have work in a queue; others are not searched."""
         if namespaces.names is not None:
             return sorted(namespaces.names)
         return [namespace for (namespace,) in self._db.all("list_namespaces", queue=queue)]
@@ -98,13 +98,13 @@ class Claims(Part, ABC):
         labels: Labels = (),
         parts: Sequence[QueuePart] = WHOLE_QUEUE,
     ) -> list[Claim]:
-        """Up to `limit` ready runs, by priority, then readiness; none when the session is dead, or
-        does not serve the namespace. Only `parts` of the queue need to be looked at.
+        """Up to `limit` ready runs, by priority, then readiness; empty when the session is dead, or
+        does not serve the namespace. Only `parts` of the queue need to be searched.
 
-        Of a schedule whose runs must not overlap, at most one is under way at any time, and of
-        one with `max_concurrent` at most so many; of a queue with limits no more than those
-        allow. Runs of tasks other than `tasks` are left to those who know them, steps that need
-        other labels to those who have them, and those that expired to nobody.
+        Of a schedule whose runs must not overlap, at most one is active at any time, and of one
+        with `max_concurrent` at most that many; of a queue with limits no more than those allow.
+        Runs of tasks other than `tasks` are left to workers that know them, steps that need other
+        labels to workers that have them; expired runs are not claimed.
         """
         return self.claim_ahead(session_id, queue, limit, 0, tasks, namespace, labels, parts)[0]
 
@@ -119,11 +119,11 @@ class Claims(Part, ABC):
         labels: Labels,
         parts: Sequence[QueuePart] = WHOLE_QUEUE,
     ) -> tuple[list[Claim], bool]:
-        """As `claim`, and up to `ahead` more to be buffered, which have not begun.
+        """Like `claim`, with up to `ahead` more to be buffered, which have not started.
 
         A run is never buffered where a limit of its queue or schedule counts it, where it must not
-        be taken over, or after its node was lost before it had begun; nor is any run after it in
-        its queue. Says also whether that ended the claim.
+        be taken over, or after its node was lost before it had started; nor is any run after it in
+        its queue. The result also tells whether that ended the claim.
         """
         if self._rests_until() is not None:
             return [], False
@@ -134,8 +134,8 @@ class Claims(Part, ABC):
     def _within_queue(
         self, queue: str, limit: int, ahead: int, take: Callable[[int, int, datetime], Taken]
     ) -> Taken:
-        """What the limits of a queue allow now; `take` is told how many at most, how many more to
-        buffer, and when they begin. Where a limit counts runs, none is buffered."""
+        """What the limits of a queue allow now; `take` is called with how many to take, how many
+        more to buffer, and when they start. Where a limit counts runs, none is buffered."""
         row = self._db.one("get_limiter", queue=queue)
         if row is None:
             return take(limit, ahead, self._db.now)
@@ -145,12 +145,12 @@ class Claims(Part, ABC):
         return Taken(runs, ahead > 0)
 
     def _rests_until(self) -> datetime | None:
-        """Until when nothing is claimed at all; None: work goes on."""
+        """Until when nothing at all is claimed; None: work continues."""
         return None
 
     @abstractmethod
     def _claim_runs(self, wanted: Wanted, limit: int, ahead: int) -> Taken:
-        """Give ready runs to the session, if it lives and serves the namespace, in order and
+        """Give ready runs to the session, if it is alive and serves the namespace, in order and
         within the limits of their queue and schedules."""
 
     def _claimable(self, wanted: Wanted, limit: int) -> list[Row]:
@@ -188,12 +188,13 @@ class Claims(Part, ABC):
                 claims.append(Claim(run, token, step_spec(run.task, text), user, context))
             elif (spec := _enqueued(run, options)) is not None:
                 claims.append(Claim(run, token, spec))
-            else:  # somebody else may know how, and this node shall not ask again at once
+            else:  # another node may know how, and this one should not claim it again at once
                 self._attempts.hand_back(token, UNREADABLE_AGAIN)
         return claims
 
     def _step_contexts(self, run_ids: list[str]) -> dict[str, tuple[StepContext, str, str | None]]:
-        """What steps may know of their flows' runs, who made those, and their own policies."""
+        """What steps may know of their flows' runs, the authors of those, and their own
+        policies."""
         if not run_ids:
             return {}
         rows = self._db.all("list_step_contexts", ids=run_ids)
@@ -224,7 +225,7 @@ class Claims(Part, ABC):
         return found
 
     def own_runs(self, session_id: str) -> list[OwnRun]:
-        """The runs that the books say the session is working on."""
+        """The runs that the session is working on, according to the database."""
         return [
             OwnRun(Token(id_, attempt, session_id), cancel_reason)
             for id_, attempt, cancel_reason in self._db.all("list_session_runs", id=session_id)
@@ -239,7 +240,7 @@ class Claims(Part, ABC):
 
 
 def _enqueued(run: Run, options: dict[str, str | None]) -> ScheduleSpec | None:
-    """How a run without a schedule is performed; None when this node cannot read that."""
+    """The definition of a run without a schedule; None when this node cannot read it."""
     if run.schedule_id is not None or run.task is None:
         return None
     try:

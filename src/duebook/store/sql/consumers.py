@@ -1,4 +1,4 @@
-"""The part of a transaction for those who read the log: members, fenced cursors, dead letters."""
+"""Readers of the log in a transaction: members, fenced cursors, dead letters."""
 
 from __future__ import annotations
 
@@ -21,23 +21,22 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     Share = Callable[[str, Collection[str], Mapping[int, str | None]], tuple[set[int], set[int]]]
-    """who am I, who lives, whose is what: what to give up and what to take"""
+    """from one's own name, the live members and all owners: what to release and what to take"""
 
 __all__ = ["Consumers", "read_consumer"]
 
 
 class Consumers(Part):
-    """Only who owns a cursor under its term moves it; nobody takes one that is being moved."""
+    """Only the owner of a cursor, under its term, moves it; it cannot be taken during a move."""
 
     def __init__(self, db: Statements, events: Events) -> None:
         super().__init__(db)
         self._events = events
 
     def save_consumer(self, consumer: Consumer, start: int) -> Consumer:
-        """A group or sink that begins after a position; one that exists goes on where it is.
+        """Create a group or sink that starts after a position; an existing one keeps its position.
 
-        All but its partitions becomes what is given. Raises Conflict
-        when it is of another kind.
+        All but its partitions is replaced. Raises Conflict when it is of another kind.
         """
         found = self._db.one("get_consumer", namespace=consumer.namespace, name=consumer.name)
         if found is not None:
@@ -55,7 +54,7 @@ class Consumers(Part):
             labels=json.dumps(consumer.labels),
             now=self._db.now,
         )
-        if not made:  # somebody else did, just now
+        if not made:  # another transaction created it just now
             return self._changed(self.get_consumer(**key), consumer)
         self._db.many(
             "insert_cursor",
@@ -65,7 +64,7 @@ class Consumers(Part):
         return self.get_consumer(consumer.namespace, consumer.name)
 
     def _changed(self, former: Consumer, consumer: Consumer) -> Consumer:
-        """What is wanted now; how many partitions there are stays, for keys belong to them."""
+        """With the new settings; the number of partitions stays, because keys belong to them."""
         if former.kind != consumer.kind:
             kinds = f"{former.kind}, not {consumer.kind}"
             raise Conflict(f'consumer "{consumer.name}" already exists, as a {kinds}')
@@ -85,7 +84,7 @@ class Consumers(Part):
         return self.get_consumer(consumer.namespace, consumer.name)
 
     def lock_consumer(self, namespace: str, name: str) -> None:
-        """Nobody else who locks it goes on before this transaction ends; it may not exist."""
+        """Others that lock it wait until this transaction ends; it need not exist."""
         self._db.one("lock_consumer", namespace=namespace, name=name)
 
     def get_consumer(self, namespace: str, name: str) -> Consumer:
@@ -101,14 +100,14 @@ class Consumers(Part):
         return [one for one in rows if namespace in (None, one.namespace)]
 
     def remove_consumer(self, namespace: str, name: str) -> bool:
-        """Whether there was one; its dead letters go with it."""
+        """Whether it existed; its dead letters are deleted with it."""
         self._db.notify(News.SINKS)
         return self._db.run("delete_consumer", namespace=namespace, name=name) == 1
 
     def share_cursors(
         self, consumer: Consumer, member: str, lease: timedelta, share: Share
     ) -> list[Cursor]:
-        """A member lives, gives up and takes what `share` says, and learns what is its own.
+        """Renew a member, release and take cursors as `share` returns, and return those it owns.
 
         Raises NotFound when the consumer was removed.
         """
@@ -131,20 +130,20 @@ class Consumers(Part):
         return [_cursor(row, self._db.time) for row in rows]
 
     def renew_member(self, consumer: Consumer, member: str, lease: timedelta) -> None:
-        """A member lives."""
+        """Renew a member."""
         key = {"namespace": consumer.namespace, "name": consumer.name}
         self._db.run("renew_member", **key, member=member, expires_at=self._db.now + lease)
 
     def leave_group(self, consumer: Consumer, member: str) -> None:
-        """What a member owned is free."""
+        """Release everything that a member owned."""
         key = {"namespace": consumer.namespace, "name": consumer.name, "member": member}
         self._db.run("release_cursors", **key)
         self._db.run("delete_member", **key)
         self._db.notify(News.LOG)
 
     def hold_cursors(self, consumer: Consumer, member: str, cursors: Sequence[Cursor]) -> set[int]:
-        """The partitions whose cursors are still the member's, and where they were; nobody takes
-        them over before the transaction ends."""
+        """The partitions whose cursors the member still owns, at the same positions; they cannot be
+        taken over before the transaction ends."""
         rows = self._db.all(
             "hold_cursors",
             namespace=consumer.namespace,
@@ -163,13 +162,13 @@ class Consumers(Part):
         return [_held(row, self._db.time) for row in rows]
 
     def get_position(self, consumer: Consumer, part: int, key: str) -> int:
-        """How far a consumer has come with a key of a partition."""
+        """How far a consumer has read a key of a partition."""
         names = {"namespace": consumer.namespace, "name": consumer.name}
         return int(self._db.value("get_key_position", **names, part=part, key=key) or 0)
 
     def move_cursors(self, consumer: Consumer, member: str, moves: Sequence[Move]) -> set[int]:
-        """Move cursors by their terms, hold and free keys, and bury what cannot be delivered;
-        returns the partitions whose cursors were moved. Of the others nothing changes."""
+        """Move cursors by their terms, hold and free keys, and store dead letters; returns the
+        partitions whose cursors were moved. The others stay unchanged."""
         moved = set()
         for move in sorted(moves):
             done = self._db.run(
@@ -191,7 +190,7 @@ class Consumers(Part):
         return moved
 
     def advance_idle(self, namespace: str, names: Sequence[str], start: int, until: int) -> None:
-        """Move cursors that nobody owns past a stretch of the log in which nothing is for them."""
+        """Move cursors without an owner past a stretch of the log that has nothing for them."""
         moved = {"namespace": namespace, "names": list(names), "position": start, "until": until}
         self._db.run("advance_idle_cursors", **moved, now=self._db.now)
 
@@ -220,7 +219,7 @@ class Consumers(Part):
     def list_letters(
         self, namespace: str, name: str | None, limit: int, after: PagePosition | None = None
     ) -> Found[DeadLetter]:
-        """The newest first, after a place; up to MOST_BYTES of them."""
+        """The newest first, after a position; up to MOST_BYTES of them."""
         at, event_id, former = after or (micros(LATEST), "", "")
         rows = self._db.all(
             "list_letters",
@@ -239,12 +238,12 @@ class Consumers(Part):
         return Found(letters, (micros(last.at), last.event.id, last.consumer))
 
     def count_letters(self, namespace: str, name: str, event_id: str | None) -> int:
-        """How many dead letters a consumer has; with an event whether it is one of them."""
+        """How many dead letters a consumer has; with an event, whether it is one of them."""
         key = {"namespace": namespace, "name": name, "event_id": event_id}
         return int(self._db.value("count_letters", **key) or 0)
 
     def take_letters(self, consumer: Consumer, parts: Sequence[int], limit: int) -> list[Event]:
-        """Dead letters of these partitions that shall be delivered once more, the oldest first."""
+        """Dead letters of these partitions that should be delivered again, the oldest first."""
         rows = self._db.all(
             "take_letters",
             namespace=consumer.namespace,
@@ -257,24 +256,24 @@ class Consumers(Part):
         return [_event(text) for (text,) in rows]
 
     def settle_letter(self, consumer: Consumer, event_id: str, error: str | None) -> bool:
-        """A dead letter was delivered, or was not and rests again; False: it is none any more."""
+        """Record whether a dead letter was delivered; False: it is no longer a dead letter."""
         key = {"namespace": consumer.namespace, "name": consumer.name, "event_id": event_id}
         if error is None:
             return self._db.run("delete_letter", **key) == 1
         return self._db.run("keep_letter", **key, error=clean(error), now=self._db.now) == 1
 
     def replay_letters(self, namespace: str, name: str, event_id: str | None) -> int:
-        """Have dead letters delivered once more, one or all; returns how many."""
+        """Have one or all dead letters delivered again; returns how many."""
         self._db.notify(News.LOG)
         return self._db.run("replay_letters", namespace=namespace, name=name, event_id=event_id)
 
     def drop_letters(self, namespace: str, name: str, event_id: str | None) -> int:
-        """Give dead letters up, one or all; returns how many."""
+        """Discard one or all dead letters; returns how many."""
         return self._db.run("drop_letters", namespace=namespace, name=name, event_id=event_id)
 
     def replay(self, namespace: str, name: str, position: int) -> int:
-        """Have what comes after a position delivered again, marked as such; returns in how many
-        partitions. Raises NotFound, and Invalid for a position that is not on the log."""
+        """Have everything after a position delivered again, marked as a replay; returns in how many
+        partitions. Raises NotFound, and Invalid for a position outside the log."""
         consumer = self.get_consumer(namespace, name)
         if position < 0 or position > self._events.last_position():
             raise Invalid(f"position {position} is not in the log")
@@ -293,7 +292,7 @@ class Consumers(Part):
         ]
 
     def list_partitions(self, namespace: str, name: str) -> list[Partition]:
-        """How far a consumer has come in each of its partitions."""
+        """How far a consumer has read each of its partitions."""
         last = self._events.last_position()
         rows = self._db.all("list_partitions", namespace=namespace, name=name)
         return [

@@ -24,7 +24,7 @@ UNREADABLE_AGAIN: Final = timedelta(minutes=1)
 
 
 class Definition(NamedTuple):
-    """A revision, with what its runs copy from it."""
+    """A revision, with the values that its runs copy."""
 
     name: str
     spec: ScheduleSpec
@@ -54,7 +54,7 @@ class Unread(NamedTuple):
 
 
 def remember(known: Definitions, learned: Definitions) -> None:
-    """Definitions that a committed transaction read; revisions never change."""
+    """Cache definitions that a committed transaction read; revisions never change."""
     if len(known) + len(learned) > MOST_KNOWN:
         known.clear()
     known.update(learned)
@@ -75,7 +75,7 @@ class DefinitionReader(Part):
         return self.known(pairs)
 
     def unknown(self, pairs: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-        """Those that have to be read."""
+        """Those that must be read."""
         known, learned = self._db.known, self._db.learned
         return [pair for pair in pairs if pair not in known and pair not in learned]
 
@@ -87,7 +87,7 @@ class DefinitionReader(Part):
         return {pair: found for pair in pairs if (found := known.get(pair) or learned.get(pair))}
 
     def ask(self, unknown: Sequence[tuple[str, int]]) -> Ask:
-        """What `learn` has to be given the answer to."""
+        """The query whose result `learn` needs."""
         ids, versions = [id_ for id_, _ in unknown], [version for _, version in unknown]
         return Ask("list_definitions", {"ids": ids, "versions": versions})
 
@@ -118,7 +118,7 @@ class DefinitionReader(Part):
 
 @lru_cache(maxsize=10_000)
 def _definition(text: str, namespace: str, name: str, user: str) -> Definition:
-    """Definitions never change, so the same text is read once."""
+    """Cached by text, as definitions never change."""
     spec = read_spec(text, name)
     owner = Owner(namespace, user)
     return Definition(name, spec, copied(namespace, spec), spec.heeds_runs, owner)

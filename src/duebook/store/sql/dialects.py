@@ -1,6 +1,6 @@
-"""Turns the statements that the databases share into those that one database reads.
+"""Converts the statements common to all databases to the dialect of one database.
 
-They are PostgreSQL's SQL, with four idioms more. From `queries.sql` SQLite gets
+They are PostgreSQL's SQL, with four additional idioms. From `queries.sql` SQLite gets
 
     = ANY (:ids::text[])                 IN (SELECT value FROM json_each(:ids))
     unnest(:ids::text[]) AS w (value)    json_each(:ids) AS w
@@ -19,7 +19,7 @@ and PostgreSQL gets
     MOVE active_runs TO ended_runs SET   a DELETE from one table whose rows go, with what is set,
                                          into an INSERT into the other
 
-Anything else that only one of them understands is an error when the file is loaded.
+Anything else that only one of them understands raises an error when the file is loaded.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ __all__ = ["POSTGRES", "RUN_COLUMNS", "SQLITE", "Dialect"]
 
 @dataclass(frozen=True)
 class Dialect:
-    """What a database reads instead of each idiom, and what it would not understand."""
+    """What a database reads in place of each idiom, and what it would not understand."""
 
     name: str
     idioms: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]
     foreign: str
 
     def read(self, shared: Mapping[str, str]) -> dict[str, str]:
-        """The shared statements in this dialect; what it would not understand is a ValueError."""
+        """The shared statements in this dialect; raises ValueError for what it does not
+        understand."""
         queries = {name: self.translate(sql) for name, sql in shared.items()}
         for name, sql in queries.items():
             if found := re.search(self.foreign, sql):
@@ -58,7 +59,7 @@ class Dialect:
 
 
 def _unnest(row: re.Match[str]) -> str:
-    """A row of VALUES that are arrays, as a SELECT of as many rows as these have elements."""
+    """A row of VALUES that are arrays, as a SELECT of as many rows as the arrays have elements."""
     arrays = dict.fromkeys(re.findall(r":(\w+)(::\w+\[\])", row[1]))
     columns = re.sub(r":(\w+)::\w+\[\]", r"v.\1", row[1])
     values = ", ".join(f":{name}{kind}" for name, kind in arrays)
@@ -75,7 +76,7 @@ _COLUMNS: Final = """
     interval_start interval_end requested_by planned_by backfill_limit
 """
 RUN_COLUMNS: Final = tuple(_COLUMNS.split())
-"""Of both tables of runs, in their order."""
+"""The columns of both tables of runs, in their order."""
 _MOVE: Final = (
     r"(?s)\AMOVE (?P<source>\w+)(?P<alias> AS \w+)? TO (?P<target>\w+)\s+SET (?P<changes>.*?)"
     r"(?:\nFROM (?P<using>.*?))?\nWHERE (?P<where>.*?)(?:\nRETURNING (?P<returning>.*))?\Z"
@@ -84,8 +85,8 @@ _CHANGE: Final = re.compile(r"(?:\A|,\s+)(\w+) = ")
 
 
 def _move(found: re.Match[str]) -> str:
-    """Rows leave one table and appear in the other with some columns changed. What `v` says of
-    them is returned with them; all else is known where they appear, with the type it has there."""
+    """Move rows from one table to another with some columns changed. Columns that `v` mentions are
+    returned with them; all others are known where they appear, with their type there."""
     _, *parts = _CHANGE.split(found["changes"])
     changes = dict(zip(parts[::2], parts[1::2], strict=True))
     said = {column: value for column, value in changes.items() if "v." in value}

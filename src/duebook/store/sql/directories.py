@@ -1,4 +1,4 @@
-"""Directories of flows in a transaction: who attends each, and whether its files were read."""
+"""Directories of flows in a transaction: which node reads each, and whether it has done so."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = ["Directories"]
 
 
 class Directories(Part):
-    """Leases of directories, and what the planner has to know about them."""
+    """Leases of directories, and what the planner must know about them."""
 
     def take_directory(
         self, namespace: str, name: str, session_id: str, lease: timedelta
     ) -> int | None:
-        """Attend a directory for a while; the term, which is a new one unless this session did so
-        all the time. None while another node that lives does."""
+        """Take charge of a directory for a while; returns the term, which is new unless this
+        session was in charge throughout. None while another live node is."""
         row = self._db.one(
             "take_directory",
             namespace=namespace,
@@ -43,7 +43,7 @@ class Directories(Part):
     def keep_directory(
         self, namespace: str, name: str, session_id: str, term: int, lease: timedelta
     ) -> None:
-        """Attend a directory for longer; raises Conflict when that term is over."""
+        """Extend the lease of a directory; raises Conflict when that term is over."""
         row = self._db.one(
             "keep_directory",
             namespace=namespace,
@@ -59,10 +59,10 @@ class Directories(Part):
     def mark_scanned(
         self, namespace: str, name: str, session_id: str, term: int, wake_until: datetime | None
     ) -> None:
-        """Its files were read under a term, and its flows are equal to them.
+        """Its files were read under a term, and its flows match them.
 
-        With `wake_until`, schedules that want to be looked at up to then are looked at now. Raises
-        Conflict when that term is over.
+        With `wake_until`, schedules that would be due for a look until then are looked at now.
+        Raises Conflict when that term is over.
         """
         row = self._db.one(
             "mark_scanned",
@@ -87,7 +87,7 @@ class Directories(Part):
             self._db.notify(News.WAKE)
 
     def save_returned(self, namespace: str, name: str, flows: Iterable[str]) -> None:
-        """The flows of which a takeover brought back an earlier revision, in place of others."""
+        """The flows for which a takeover restored an earlier revision; replaces the former list."""
         returned = json.dumps(sorted(flows))
         self._db.run("save_returned", namespace=namespace, name=name, returned=returned)
 
@@ -98,7 +98,7 @@ class Directories(Part):
     def leases_of_others(
         self, namespace: str, roots: Iterable[str], session_id: str
     ) -> dict[str, datetime]:
-        """The directories that others attend, and until when, unless they prolong it."""
+        """The directories of other nodes, and until when they hold them unless they renew."""
         rows = self._db.all(
             "list_directory_leases", namespace=namespace, names=list(roots), id=session_id
         )
@@ -106,7 +106,7 @@ class Directories(Part):
         return {root: until for root, until in ends.items() if until > self._db.now}
 
     def release_directories(self, session_id: str) -> None:
-        """Let others attend them."""
+        """Let other nodes take charge of them."""
         self._db.run("release_directories", id=session_id, now=self._db.now)
 
     def delete_directory(self, namespace: str, name: str) -> None:
@@ -167,7 +167,7 @@ class Directories(Part):
         }
 
     def _attended(self, directories: set[Pair], taken: bool) -> dict[Pair, Unattended | None]:
-        """What is in the way of each, if anything; a directory that nobody ever read is unknown."""
+        """What blocks each directory, if anything; one that was never read is unknown."""
         found: dict[Pair, Unattended | None] = {}
         query = self._db.sharing if taken else "list_directories"
         for row in self._read_directories(query, sorted(directories)):
@@ -176,7 +176,7 @@ class Directories(Part):
             found[place, name] = None if is_attended else Unattended(name, read_at)
         if missing := directories - found.keys():
             others = {(place, name) for place, name in self._db.all("list_directory_names")}
-            for pair in missing:  # another transaction changes those that there are
+            for pair in missing:  # another transaction is changing the existing ones
                 found[pair] = Unattended(pair[1], None, is_changing=pair in others)
         return found
 

@@ -1,4 +1,4 @@
-"""The log of events in a transaction: what happened is appended, gets a position, and is read."""
+"""The log of events in a transaction: events are appended, get positions, and are read."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 __all__ = ["MOST_BYTES", "Events"]
 
 WINDOW: Final = 10_000
-"""Positions that one look goes through: rare topics must not make it read the whole log."""
+"""Positions that one read searches: rare topics must not make it read the whole log."""
 MOST_BYTES: Final = 4_000_000
-"""Of data in one look, but for its last event: large ones must not fill the memory."""
+"""Bytes of data in one read, except its last event: large ones must not fill the memory."""
 _POSITION: Final = 8
 _BYTES: Final = 11
 
 
 class Events(Part):
-    """Appending takes part in any transaction; positions follow the order of visibility."""
+    """Appending joins any transaction; positions follow the order of visibility."""
 
     def append_events(self, drafts: Sequence[Draft]) -> None:
         """Write events that belong to no schedule or run."""
@@ -60,12 +60,12 @@ class Events(Part):
         self._db.notify(News.EVENTS)
 
     def stamp_events(self, limit: int) -> int | None:
-        """Give up to `limit` events that can be seen their positions; returns how many.
+        """Assign positions to up to `limit` visible events; returns how many.
 
-        None when somebody else is at it. Whoever reads the log never finds a position beyond
-        which a smaller one appears later.
+        None when another process is doing it. Readers of the log never find a position beyond which
+        a smaller one appears later.
         """
-        # where one writes at a time, each event got its position when it was written
+        # with one writer at a time, each event got its position when it was written
         return 0 if limit else None
 
     def last_position(self) -> int:
@@ -73,17 +73,17 @@ class Events(Part):
         return int(self._db.value("get_last_position") or 0)
 
     def last_own_position(self, namespace: str, after: int, until: int) -> int:
-        """The position of the last event of a namespace after the one and up to the other place;
-        0 when there is none."""
+        """The position of the last event of a namespace after `after` and up to `until`; 0 when
+        there is none."""
         found = self._db.one("get_own_position", namespace=namespace, after=after, until=until)
         return 0 if found is None else int(found[0])
 
     def first_position(self) -> int:
-        """Where the log begins, for what is older is no longer kept; 1 while it is empty."""
+        """Where the log starts, as older events have been deleted; 1 while it is empty."""
         return int(self._db.value("get_first_position") or 1)
 
     def position_at(self, moment: datetime) -> int:
-        """The position after which all events come that were written at `moment` or later."""
+        """The position after which all events follow that were written at `moment` or later."""
         found = self._db.value("get_position_at", at=moment)
         return self.last_position() if found is None else int(found) - 1
 
@@ -98,11 +98,11 @@ class Events(Part):
         types: Sequence[str] | None = None,
         keys: Sequence[str] | None = None,
     ) -> Batch:
-        """Up to `limit` events after a position, in their order; of some partitions of the keys,
-        or of some types or keys only.
+        """Up to `limit` events after a position, in their order; optionally of some partitions of
+        the keys, or of some types or keys only.
 
-        Without topics: of all of them but those about life cycles. It ends earlier with the event
-        that makes it more than MOST_BYTES of data.
+        Without topics, all except those about life cycles. It ends early with the event that
+        exceeds MOST_BYTES of data.
         """
         last = self.last_position()
         until = min(after + WINDOW, last)
@@ -139,8 +139,8 @@ class Events(Part):
         type_: str | None = None,
         key: str | None = None,
     ) -> Batch:
-        """Up to `limit` events before a position, the newest first; `after` of the batch is where
-        to go on: everything from there on was looked at."""
+        """Up to `limit` events before a position, the newest first; the batch's `after` is where to
+        continue: everything from there on was searched."""
         first = self.first_position()
         after = max(before - 1 - WINDOW, first - 1)
         if before <= first:
@@ -165,7 +165,7 @@ class Events(Part):
         return Batch([read_event(row[:_BYTES], self._db.time) for row in rows], place, more, size)
 
     def list_topics(self, namespace: str, after: int) -> list[TopicUse]:
-        """The topics of what comes after a position, by name."""
+        """The topics of events after a position, by name."""
         rows = self._db.all("list_topics", namespace=namespace, after=after)
         return [TopicUse(topic, n, position, self._db.time(at)) for topic, n, position, at in rows]
 

@@ -21,7 +21,7 @@ __all__ = ["FlowControls"]
 
 
 class FlowControls(Part):
-    """What stop and restart schedules ask for, and which runs of a flow that meets."""
+    """Requests of stop and restart schedules, and the runs of a flow that they affect."""
 
     def __init__(self, db: Statements, wakes: Wakes, ends: RunEnds) -> None:
         super().__init__(db)
@@ -29,7 +29,7 @@ class FlowControls(Part):
         self._ends = ends
 
     def take_controls(self, limit: int) -> list[FlowControl]:
-        """Flows whose restart wants to be gone on with; locked."""
+        """Flows with a restart to continue; locked."""
         rows = self._db.all("take_controls", now=self._db.now, limit=limit)
         return [
             FlowControl(namespace, name, digest, bool(restarting))
@@ -38,12 +38,12 @@ class FlowControls(Part):
 
     def take_commands(self, limit: int) -> list[FlowCommand]:
         """The oldest stops and restarts to carry out, locked; those of a flow together and in
-        their order, flows in the order in which everybody locks them."""
+        order, with flows in the common lock order."""
         found = (FlowCommand(*row) for row in self._db.all("take_commands", limit=limit))
         return [command._replace(due_at=self._db.time(command.due_at)) for command in found]
 
     def end_command(self, command: FlowCommand, facts: Mapping[str, Any]) -> None:
-        """It was carried out; the ledger keeps what it found."""
+        """It was carried out; record its results in the ledger."""
         self._db.run("delete_commands", ids=[command.id])
         self._db.run(
             "note_command",
@@ -56,7 +56,7 @@ class FlowControls(Part):
     def control_flow(
         self, namespace: str, name: str, control_at: datetime | None, restarting: bool
     ) -> None:
-        """Whether a restart is under way, and when to go on with it."""
+        """Whether a restart is in progress, and when to continue it."""
         self._db.run(
             "control_flow",
             namespace=namespace,
@@ -67,31 +67,32 @@ class FlowControls(Part):
         self._db.notify(News.FLOW)
 
     def forget_restart(self, namespace: str, name: str) -> bool:
-        """Whether it was to be started again; it is not any more."""
+        """Whether it was to be started again; cancels that."""
         row = self._db.one("forget_restart", namespace=namespace, name=name, restarting=False)
         return row is not None
 
     def active_flow_runs(self, namespace: str, flow: str) -> list[tuple[str, str]]:
-        """Id and status of the runs of a flow that have not ended; not those that steps called."""
+        """Id and status of the runs of a flow that have not ended, without those called by
+        steps."""
         return [
             (id_, status)
             for id_, status in self._db.all("list_active_flow_runs", namespace=namespace, flow=flow)
         ]
 
     def stop_flows(self, run_ids: Sequence[str], reason: str) -> None:
-        """Cancel runs of flows, as far as they have not ended; those under way are asked to end."""
+        """Cancel runs of flows that have not ended; active ones are asked to stop."""
         if run_ids:
             self._wakes.hold(run_ids)  # all of them, before any run is locked
         for run_id in sorted(run_ids):
             self._ends.stop(run_id, reason)
 
     def count_flow_runs(self, namespace: str, flow: str) -> int:
-        """How many runs of a flow are under way, those that steps called too."""
+        """How many runs of a flow are active, including those called by steps."""
         counted = self._db.all("count_flows_under_way", **columns_of_flows([(namespace, flow)]))
         return int(counted[0][2])
 
     def last_flow_end(self, namespace: str, flow: str) -> datetime | None:
-        """When its latest run ended that did."""
+        """When the latest of its ended runs ended."""
         found = self._db.value("get_last_flow_end", namespace=namespace, flow=flow)
         ended_at: datetime | None = self._db.time(found)
         return ended_at

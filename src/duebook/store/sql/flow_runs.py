@@ -1,4 +1,4 @@
-"""Runs of flows in a transaction: what waits out, what becomes of their steps in."""
+"""Runs of flows in a transaction: takes those that are due, and writes the moves of their steps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["FlowRuns", "LimitKey", "columns_of_flows"]
 
 
 class Waiting(NamedTuple):
-    """A run of a flow that waits to begin."""
+    """A run of a flow that waits to start."""
 
     id: str
     namespace: str
@@ -48,26 +48,26 @@ class Waiting(NamedTuple):
 
     @property
     def fills(self) -> bool:
-        """Whether it is a backfill to begin, of a schedule whose runs exclude each other."""
+        """Whether it is a backfill about to start, of a schedule whose runs exclude each other."""
         return self.exclusive and self.lane == Lane.BACKFILL
 
     def turn(self) -> tuple[Any, ...]:
-        """The order in which they begin."""
+        """The order in which they start."""
         return self.lane, -self.priority, self.ready_at, self.created_at
 
 
 class LimitKey(NamedTuple):
-    """What lets only so many runs of flows begin: a schedule, or a flow of a namespace."""
+    """What limits the number of runs of flows: a schedule, or a flow of a namespace."""
 
     owner: str
     """the id of the schedule, or the namespace of the flow"""
     flow: str | None = None
     beside: bool = False
-    """of a schedule: whether it is about backfills that run beside the other runs"""
+    """for a schedule: whether it counts backfills that run beside the other runs"""
 
 
 class FlowRuns(Part, ABC):
-    """Runs of flows, for those who advance them and for people."""
+    """Runs of flows, for advancers and for people."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class FlowRuns(Part, ABC):
         self._runs = runs
 
     def take_flows(self, limit: int) -> list[FlowParent]:
-        """Runs of flows that want to be looked at, with those of their steps.
+        """Runs of flows that are due for a look, with those of their steps.
 
         They stay locked until the transaction ends. A step that ends meanwhile wakes its flow
         again.
@@ -110,9 +110,8 @@ class FlowRuns(Part, ABC):
         ]
 
     def begin_flows(self, run_ids: Sequence[str], limits: Mapping[str, int]) -> Begun:
-        """Queued runs of flows that may begin do: by the limits of their schedules, and by those
-        of their flows, which `limits` has by run. The first in order of priority and time begin
-        first."""
+        """Start queued runs of flows as far as the limits of their schedules and of their flows
+        allow; `limits` has the latter by run. Runs start in order of priority and time."""
         rows = [Waiting._make(row) for row in self._db.all("lock_beginning", ids=sorted(run_ids))]
         allowed = {row.id: _limits_of(row, limits.get(row.id)) for row in rows}
         all_keys = {key for found in allowed.values() for key in found}
@@ -142,7 +141,7 @@ class FlowRuns(Part, ABC):
     def _count_under_way(
         self, keys: set[LimitKey], exclusive: set[str | None]
     ) -> Counter[LimitKey]:
-        """Of schedules whose runs exclude each other, only those that do."""
+        """For schedules whose runs exclude each other, counts only those that do."""
         busy: Counter[LimitKey] = Counter()
         if schedules := sorted({key.owner for key in keys if key.flow is None}):
             for id_, count, beside in self._db.all("count_under_way", ids=schedules):
@@ -154,19 +153,19 @@ class FlowRuns(Part, ABC):
         return busy
 
     def _alone_with_schedules(self, keys: set[LimitKey]) -> set[LimitKey]:
-        """Those of the schedules with limits that nobody else counts the runs of just now."""
+        """The schedules with limits whose runs no other transaction is just counting."""
         return keys
 
     def _decided_schedules(self, keys: set[LimitKey]) -> set[LimitKey]:
-        """Those of the schedules about whose due times nobody else decides just now."""
+        """The schedules about whose due times no other transaction is just deciding."""
         return keys
 
     def _alone_with_flows(self, keys: set[LimitKey]) -> set[LimitKey]:
-        """As `_alone_with_schedules`, for flows that have a limit themselves."""
+        """Like `_alone_with_schedules`, for flows with their own limit."""
         return keys
 
     def commit_flows(self, moves: Sequence[FlowMove]) -> None:
-        """Write the runs of steps, ask others to end, end runs of flows; wake who waits for it."""
+        """Write runs of steps, ask runs to stop, end runs of flows; wake what waits for that."""
         started = [
             self._row_of(move)
             | {
@@ -211,7 +210,7 @@ class FlowRuns(Part, ABC):
         )
 
     def _let_others_begin(self, moves: Sequence[FlowMove]) -> None:
-        """As many runs of flows with a limit as are under way no longer."""
+        """Wake as many waiting runs of flows with a limit as have ended."""
         over = Counter(
             (move.parent.namespace, move.parent.flow)
             for move in moves
@@ -222,7 +221,7 @@ class FlowRuns(Part, ABC):
             self._wakes.wake_flows(id_ for (id_,) in self._db.all("list_waiting_for_flow", **where))
 
     def _run_again(self, move: FlowMove, at: datetime) -> None:
-        """What its steps were stays on the books, without their names."""
+        """The runs of its steps stay stored, without their names."""
         id_, reason = move.parent.run_id, None if move.end is None else move.end.reason
         told = clean(move.error)
         self._ends.end_attempt(id_, "failed", told, None)
@@ -233,7 +232,7 @@ class FlowRuns(Part, ABC):
                 self._forget_steps(id_, move.forgotten)
 
     def _row_of(self, move: FlowMove) -> Values:
-        """What all runs of a flow's steps have in common."""
+        """The common values of all step runs of a flow."""
         parent = move.parent
         return {
             "namespace": parent.namespace,
@@ -248,7 +247,7 @@ class FlowRuns(Part, ABC):
 
     @abstractmethod
     def _end_flows(self, ended: Sequence[FlowMove]) -> list[Row]:
-        """End runs of flows; returns of each who waits for that."""
+        """End runs of flows; returns what waits for each of them."""
 
     def _after_flows(self, rows: Sequence[Row]) -> None:
         self._lifecycle.record_run_events([row[0] for row in rows])
@@ -269,7 +268,7 @@ class FlowRuns(Part, ABC):
             self._wakes.wake_flows(id_ for (id_,) in waiting)
 
     def earliest_flow(self) -> FlowWake:
-        """When somebody has to look at runs of flows again."""
+        """When runs of flows are due for another look."""
         wake_at, is_woken, is_commanded, control_at = self._db.all("get_flow_wake")[0]
         moments = [self._db.time(wake_at), self._db.now if is_woken else None]
         found = [moment for moment in moments if moment is not None]
@@ -277,7 +276,7 @@ class FlowRuns(Part, ABC):
         return FlowWake(min(found, default=None), control_at)
 
     def flow_outputs(self, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """What the steps of runs of flows returned, of those that have ended; Apart where that is
+        """The outputs of ended steps of runs of flows; Apart if
         large."""
         found: dict[str, dict[str, Any]] = {id_: {} for id_ in run_ids}
         for parent_id, step, _, _, _, *kept in self._db.all("list_outputs", ids=list(run_ids)):
@@ -285,12 +284,12 @@ class FlowRuns(Part, ABC):
         return found
 
     def _secrets_of_steps(self, run_id: str) -> list[str]:
-        """The output of a flow has those of its steps."""
+        """The output of a flow has the secrets of its steps."""
         rows = self._db.all("list_output_secrets", run_id=run_id)
         return sorted({text for (kept,) in rows for text in json.loads(kept)})
 
     def call_flow(self, token: Token, target: FlowTarget) -> bool:
-        """A step becomes a run of a flow that waits to begin; False when the token is no longer
+        """A step becomes a run of a flow that waits to start; False when the token is no longer
         current."""
         row = self._db.one("call_flow", flow=target.name, **token._asdict())
         if row is None:
@@ -318,7 +317,7 @@ class FlowRuns(Part, ABC):
         return True
 
     def list_callers(self, run_ids: Sequence[str]) -> dict[str, set[str]]:
-        """The flows by which each of these was called, however far away; those that were."""
+        """The flows that called each of these runs, directly or not; only for called ones."""
         found: dict[str, set[str]] = defaultdict(set)
         for id_, flow in self._db.all("list_callers", ids=list(run_ids)):
             found[id_].add(flow)
@@ -333,7 +332,7 @@ class FlowRuns(Part, ABC):
         trigger: str,
         requested_by: str | None = None,
     ) -> None:
-        """A run of a flow, by the limits of the schedule of its name if that starts it."""
+        """A run of a flow, under the limits of the schedule of its name if that starts it."""
         schedule = self._schedule_of(namespace, target.name)
         limits = None if schedule is None else self._definitions.of(schedule).copied
         self._db.run(
@@ -360,16 +359,16 @@ class FlowRuns(Part, ABC):
         return starts[0] if starts and isinstance(starts[0].spec.target, FlowTarget) else None
 
     def flow_run(self, run_id: str) -> BegunWith | None:
-        """What a run of a flow began with; None for any other run."""
+        """What a run of a flow started with; None for any other run."""
         row = self._db.one("get_flow_run", id=run_id)
         return None if row is None else BegunWith(row[0], json.loads(row[1]))
 
     def list_steps_of(self, run_id: str) -> list[Run]:
-        """The runs of its steps in order, also those that a retry began again."""
+        """The runs of its steps in order, including those that a retry replaced."""
         return [read_run(row, self._db.time) for row in self._db.all("list_steps_of", id=run_id)]
 
     def list_waiting_steps(self, run_id: str) -> list[WaitingStep]:
-        """The steps of a run of a flow that wait for a worker who knows or has something."""
+        """The steps of a run of a flow that wait for a worker with special abilities."""
         rows = self._db.all("list_waiting_steps", id=run_id)
         return [WaitingStep(step, task, json.loads(needs or "{}")) for step, task, needs in rows]
 
@@ -384,13 +383,13 @@ class FlowRuns(Part, ABC):
         return {run.flow or "": run for run in (read_run(row, self._db.time) for row in rows)}
 
     def lock_flow_run(self, run_id: str) -> None:
-        """Nobody advances this run of a flow before the transaction ends."""
+        """Keep this run of a flow from being advanced before the transaction ends."""
         if (schedule_id := self._runs.get_run(run_id).schedule_id) is not None:
-            self._db.lock_state(schedule_id)  # before any run, as everybody does
+            self._db.lock_state(schedule_id)  # before any run, as everywhere
         self._db.all("lock_flow_run", id=run_id)
 
     def reopen_flow(self, run_id: str, forgotten: Iterable[str]) -> None:
-        """Go on with a run of a flow that has ended, as if these steps had not begun."""
+        """Continue an ended run of a flow as if these steps had not started."""
         self._forget_steps(run_id, forgotten)
         self._runs.reopen(run_id)
         self._wakes.wake_flows([run_id])
@@ -402,12 +401,12 @@ class FlowRuns(Part, ABC):
 
 
 def columns_of_flows(flows: Sequence[tuple[str, str]]) -> Values:
-    """Namespaces and names, as statements about several flows take them."""
+    """Namespaces and names, as parameters of statements about several flows."""
     return {"namespaces": [place for place, _ in flows], "flows": [flow for _, flow in flows]}
 
 
 def _limits_of(row: Waiting, limit: int | None) -> dict[LimitKey, int]:
-    """How many runs each of them lets be under way."""
+    """How many active runs each of its limits allows."""
     limits = {}
     if row.schedule_id is not None and row.exclusive:
         limits[LimitKey(row.schedule_id)] = 1

@@ -18,7 +18,7 @@ __all__ = ["Flows"]
 
 
 class Flows(Part):
-    """Flows by their newest good revision, and what is wrong with files."""
+    """Flows by their newest valid revision, and the problems of files."""
 
     def get_flow(self, namespace: str, name: str) -> KeptFlow | None:
         row = self._db.one("get_flow", namespace=namespace, name=without_nul(name))
@@ -27,7 +27,7 @@ class Flows(Part):
     def flow_revisions(
         self, namespace: str, wanted: Sequence[tuple[str, str]]
     ) -> dict[tuple[str, str], Revision]:
-        """The files of flows as they once were, by name and digest; those that are still there."""
+        """Earlier texts of flow files, by name and digest; only those that are still stored."""
         flows, digests = [flow for flow, _ in wanted], [digest for _, digest in wanted]
         rows = self._db.all(
             "list_flow_revisions", namespace=namespace, flows=flows, digests=digests
@@ -35,7 +35,7 @@ class Flows(Part):
         return {(found.flow, found.digest): found for found in (Revision(*row) for row in rows)}
 
     def list_flows(self, namespace: str) -> list[tuple[KeptFlow, str | None]]:
-        """All of them, by name, each with who made the schedule of that name; None without one."""
+        """All, by name, each with the creator of the schedule of that name; None without one."""
         return [
             (self._kept(*flow), maker)
             for *flow, maker in self._db.all("list_flows", namespace=namespace)
@@ -47,7 +47,7 @@ class Flows(Part):
         return {row[0]: self._kept(*row) for row in rows}
 
     def page_flows(self, namespace: str, after: PagePosition | None, limit: int) -> Found[KeptFlow]:
-        """By name; a name is a place."""
+        """By name; a position is a name."""
         first = "" if after is None else str(after[0])
         rows = self._db.all("list_flows_after", namespace=namespace, after=first, limit=limit)
         found = [self._kept(*row) for row in rows]
@@ -57,7 +57,7 @@ class Flows(Part):
         return KeptFlow(name, place, digest, self._db.time(updated_at))
 
     def save_flows(self, namespace: str, revisions: Sequence[Revision]) -> None:
-        """Put revisions of flows in force."""
+        """Make revisions of flows current."""
         rows: list[Values] = [
             {
                 "namespace": namespace,
@@ -82,7 +82,7 @@ class Flows(Part):
     def save_problems(
         self, namespace: str, roots: Collection[str], files: Mapping[str, BrokenFile]
     ) -> None:
-        """What is wrong with the files of some directories, by place, in place of what was."""
+        """Replace the problems of the files of some directories, by place."""
         for root in sorted(roots):
             self._db.run("delete_flow_problems", namespace=namespace, root=root)
         for place, file in sorted(files.items()):
@@ -103,12 +103,12 @@ class Flows(Part):
         return {place: BrokenFile(json.loads(text), digest) for place, digest, text in rows}
 
     def list_broken_files(self, namespace: str, limit: int) -> list[str]:
-        """Places of files with which something is wrong, in their order."""
+        """Places of files with problems, in order."""
         rows = self._db.all("list_broken_files", namespace=namespace, limit=limit)
         return [place for (place,) in rows]
 
     def get_broken_source(self, namespace: str, place: str) -> str | None:
-        """The text of a file with which something is wrong; None when nothing is."""
+        """The text of a file with problems; None if it has none."""
         found: str | None = self._db.value(
             "get_broken_source", namespace=namespace, root=root_of(place), place=place
         )

@@ -22,7 +22,7 @@ class HeldCatchup(Part):
     """Ranges of due times, by their first one."""
 
     def of(self, schedule_ids: Sequence[str]) -> list[HeldRange]:
-        """What is held of schedules, the first one first."""
+        """The held ranges of schedules, the first one first."""
         rows = self._db.all("list_held_of", ids=list(schedule_ids))
         return [_read(row, self._db.time) for row in rows]
 
@@ -38,7 +38,7 @@ class HeldCatchup(Part):
         return Found(found, None if last is None else (last.schedule, micros(last.due_from)))
 
     def replace(self, schedule_id: str, ranges: Sequence[HeldRange]) -> None:
-        """What is held of a schedule from now on; it is locked."""
+        """Replace the held ranges of a locked schedule."""
         self._db.run("delete_held", ids=[schedule_id])
         self._db.many(
             "insert_held",
@@ -46,7 +46,7 @@ class HeldCatchup(Part):
         )
 
     def note_approved(self, schedule_id: str, number: int) -> None:
-        """So many of its due times became runs; it is locked."""
+        """Record that this many due times of a locked schedule became runs."""
         self._db.run("add_fired", id=schedule_id, number=number)
 
 

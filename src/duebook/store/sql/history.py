@@ -1,8 +1,8 @@
 """How long runs are kept, what was deleted already, and the deletion itself, a batch at a time.
 
-A due time whose run was deleted must never run again: before a run goes, how far its history is
-forgotten is put down, and whoever fills due times of the past looks there after he has looked for
-their runs.
+A due time whose run was deleted must never run again. So before a run is deleted, the horizon of
+its history is recorded, and code that fills past due times reads the horizon after it has searched
+for their runs.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 __all__ = ["Histories"]
 
 PAGE: Final = 100
-"""Schedules with a keep of their own that are looked at together,"""
+"""Schedules with their own retention that are looked at together,"""
 MOST_COUNTED: Final = 20_000
 """and of how many runs that they keep the places are counted."""
 FIRST: Final = Place(EARLIEST, 0)
 
 
 class Histories(Part):
-    """Keeps, horizons and retention of runs."""
+    """Retention settings, horizons and deletion of runs."""
 
     def keeps(self) -> Keeps:
         """How long each namespace keeps its runs."""
@@ -45,9 +45,9 @@ class Histories(Part):
         return Keeps(found, _length(longest) or timedelta())
 
     def set_keep(self, namespace: str, keep: timedelta | None) -> None:
-        """From now on a namespace keeps its runs so long, `*` all that have none of their own.
+        """Set how long a namespace keeps its runs; `*` stands for all without their own setting.
 
-        What was deleted under the former keep stays forgotten.
+        What was deleted under the former setting stays forgotten.
         """
         self._hold([EVERYWHERE, namespace])
         keeps = self.keeps()
@@ -60,12 +60,12 @@ class Histories(Part):
         )
 
     def _hold(self, namespaces: Iterable[str]) -> None:
-        """Nobody deletes runs of them by their keep before this transaction ends."""
+        """Keep their runs from being deleted by retention before this transaction ends."""
         for namespace in sorted(set(namespaces)):
             self._db.run("hold_keep", namespace=namespace)
 
     def save(self, schedules: Iterable[tuple[str, str, ScheduleSpec]], new: bool) -> None:
-        """What definitions say of schedules, each with its id and namespace; most say nothing."""
+        """Save the settings of definitions, each with its id and namespace; most have none."""
         found = sorted(schedules, key=lambda one: one[0])
         said = [one for one in found if one[2].keep is not None or one[2].keep_last is not None]
         if said:
@@ -84,7 +84,7 @@ class Histories(Part):
             self._db.run("clear_schedule_keeps", ids=silent)
 
     def of(self, schedule_id: str) -> History:
-        """What is left of the past of a schedule."""
+        """What remains of the past of a schedule."""
         return self.of_many([schedule_id]).get(schedule_id, History())
 
     def of_many(self, schedule_ids: Sequence[str]) -> dict[str, History]:
@@ -98,11 +98,11 @@ class Histories(Part):
 
     # -- retention
     def sweep(self, swept: SweptKeep, limit: int, after: Place | None = None) -> Swept:
-        """Delete runs of namespaces that ended before their keep, looking at `limit` runs from
-        `after` on in the order of their ends.
+        """Delete runs of namespaces that ended before their retention time, looking at `limit` runs
+        after `after` in the order of their ends.
 
-        Those of schedules with a keep of their own stay, and for a while the newest success of
-        each schedule.
+        Runs of schedules with their own retention stay, and for a while the newest success of each
+        schedule.
         """
         now = self._db.now
         return self.sweep_before(swept, now - swept.keep, now - RETENTION, limit, after)
@@ -115,7 +115,7 @@ class Histories(Part):
         limit: int,
         after: Place | None = None,
     ) -> Swept:
-        """As above, for runs that ended `before`; successes since `remembered` may stay."""
+        """As above, for runs that ended before `before`; successes since `remembered` may stay."""
         at, place = after or FIRST
         looked = self._db.all(
             "look_at_old_runs",
@@ -135,8 +135,8 @@ class Histories(Part):
         return Swept(self._delete(ids, kept=False), len(looked), last)
 
     def sweep_schedules(self, after: str, limit: int) -> tuple[Swept, str | None]:
-        """Delete runs of schedules that say how long, or how many, they keep; of a page of them
-        from the one after `after` on. Returns where the next page begins, None after the last."""
+        """Delete runs of schedules that set how long, or how many, they keep, for the page of
+        schedules after `after`. Returns where the next page starts, None after the last."""
         page = self._page(after)
         if not page:
             return Swept(0, 0, None), None
@@ -153,7 +153,7 @@ class Histories(Part):
         return Swept(gone, len(page) + len(found), None), page[-1][0]
 
     def _page(self, after: str) -> list[Row]:
-        """As many as are quick to look at."""
+        """As many as can be looked at quickly."""
         page: list[Row] = []
         counted = 0
         for row in self._db.all("list_kept_schedules", after=after, limit=PAGE):
@@ -177,8 +177,8 @@ class Histories(Part):
         return list(rows.values())
 
     def _delete(self, ids: Sequence[str], kept: bool) -> int:
-        """Without the runs of schedules that have got a keep of their own meanwhile, unless it is
-        that by which they go."""
+        """Without the runs of schedules that have got their own retention meanwhile, unless that is
+        the reason for the deletion."""
         if not ids:
             return 0
         return self._db.run("delete_runs", ids=list(ids), kept=kept)

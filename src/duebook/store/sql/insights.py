@@ -1,6 +1,6 @@
-"""What people see at a glance: marks of many runs, the load of hours, a sign that things changed.
+"""Data for an overview: marks of many runs, the load of hours, a signal that something changed.
 
-Every look is along one index or at a bounded number of rows, and for many schedules at once.
+Every query uses one index or a bounded number of rows, for many schedules at once.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ __all__ = ["Insights"]
 
 MOST_NAMESPACES: Final = 1_000_000
 LOOKED: Final = 5_000
-"""The newest runs, among which late ones are looked for."""
+"""The newest runs, which are searched for late ones."""
 TIMED: Final = 20_000
-"""The newest runs, which tell how long runs take."""
+"""The newest runs, which show how long runs take."""
 TRIED: Final = 1_000
-"""The newest runs of a schedule, among which a success is looked for."""
+"""The newest runs of a schedule, which are searched for a success."""
 PRINTED: Final = 50
-"""The last lines of a log, among which an error is looked for."""
+"""The last lines of a log, which are searched for an error."""
 HOUR: Final = 3_600
 
 
 class Insights(Part):
-    """What a dashboard asks."""
+    """Queries of a dashboard."""
 
     def __init__(
         self, db: Statements, definitions: DefinitionReader, runs: Runs, lists: Lists
@@ -65,8 +65,8 @@ class Insights(Part):
         return found
 
     def list_specs(self, runs: Sequence[Run]) -> dict[str, ScheduleSpec]:
-        """The definition that each of these runs was made of, by the run's id; without those of no
-        schedule."""
+        """The definitions from which these runs were created, by the run's id; without runs that
+        have no schedule."""
         pairs = {run.id: (run.schedule_id, run.version or 0) for run in runs if run.schedule_id}
         known = self._definitions.read(list(dict.fromkeys(pairs.values())))
         return {id_: known[pair].spec for id_, pair in pairs.items() if pair in known}
@@ -87,19 +87,19 @@ class Insights(Part):
         return [(id_, namespace, name) for id_, namespace, name in rows]
 
     def list_last_successes(self, schedule_ids: Sequence[str]) -> dict[str, datetime]:
-        """When the latest success of each schedule ended, by id; of a schedule that has not
-        succeeded for a thousand runs, it may be left out."""
+        """When the latest success of each schedule ended, by id; a schedule without a success in
+        its last thousand runs may be missing."""
         rows = self._db.all("list_last_successes", ids=list(schedule_ids), looked=TRIED)
         return {id_: self._db.time(at) for id_, at in rows}
 
     def list_last_errors(self, run_ids: Sequence[str]) -> dict[str, str]:
-        """The last line that each of these runs printed to stderr, by id; without those that
-        printed none at their end."""
+        """The last line that each of these runs printed to stderr, by id; only of those that
+        printed one near their end."""
         rows = self._db.all("list_last_errors", ids=list(run_ids), looked=PRINTED)
         return {id_: text for id_, text in rows if text is not None}
 
     def list_step_marks(self, flow_run_ids: Sequence[str]) -> list[StepMark]:
-        """The steps of these runs of flows that have begun, in any order."""
+        """The started steps of these runs of flows, in any order."""
         time = self._db.time
         rows = self._db.all("list_step_marks", ids=list(flow_run_ids))
         return [
@@ -117,7 +117,7 @@ class Insights(Part):
         ]
 
     def list_last_lines(self, run_ids: Sequence[str], each: int) -> list[StepLine]:
-        """The last lines that these runs printed, so many of each, by time."""
+        """The last lines that these runs printed, `each` of every run, by time."""
         rows = self._db.all("list_last_lines", ids=list(run_ids), each=each)
         lines = [
             StepLine(id_, attempt, seq, LogLine(self._db.time(at), stream, text))
@@ -126,7 +126,7 @@ class Insights(Part):
         return sorted(lines, key=lambda one: (one.line.at, one.run_id, one.attempt, one.seq))
 
     def get_name_and_zone(self, schedule_id: str) -> tuple[str, str]:
-        """Of a schedule that may be deleted; UTC if nobody can read its definition."""
+        """Of a schedule that may be deleted; UTC if its definition is unreadable."""
         name, spec = self._db.all("get_newest_definition", id=schedule_id)[0]
         try:
             return name, read_spec(spec, name).tz
@@ -134,14 +134,14 @@ class Insights(Part):
             return name, "UTC"
 
     def list_running(self, namespace: str, limit: int) -> list[Run]:
-        """What is under way, the oldest first."""
+        """Active runs, the oldest first."""
         rows = self._db.all("list_running", namespace=namespace, limit=limit)
         return self._runs.get_runs([row[0] for row in rows])
 
     def list_late(self, namespace: str, since: datetime, late: timedelta, limit: int) -> list[Run]:
-        """Runs whose `lateness`, jitter included, is more than `late`, from `since` on, the newest
-        first; among the newest few thousand. What waited for work that a person asked for, or for
-        another attempt, is not late."""
+        """Runs since `since` whose `lateness`, including jitter, is more than `late`, the newest
+        first; among the newest few thousand. Runs that waited for manual work, or for another
+        attempt, are not late."""
         rows = self._db.all(
             "list_late",
             namespace=namespace,
@@ -154,7 +154,7 @@ class Insights(Part):
         return self._runs.get_runs([row[0] for row in rows])
 
     def count_failed(self, namespace: str, since: datetime, most: int) -> int:
-        """How many runs made from `since` on failed; no more are counted than `most`."""
+        """How many runs created since `since` failed; counts no further than `most`."""
         first = self._lists.place_of(namespace, since)
         return int(self._db.value("count_failed", namespace=namespace, first=first, most=most))
 
@@ -172,20 +172,20 @@ class Insights(Part):
         ]
 
     def list_durations(self, namespace: str) -> dict[str, timedelta]:
-        """How long runs of each schedule take, in the mean of the newest few thousand runs."""
+        """The average duration of each schedule's runs, among the newest few thousand runs."""
         rows = self._db.all("list_durations", namespace=namespace, before=LAST_PLACE, looked=TIMED)
         return {owner: timedelta(seconds=float(mean)) for owner, mean in rows if mean is not None}
 
     def list_planned(
         self, namespace: str, after: str, limit: int
     ) -> tuple[list[Planned], str | None]:
-        """Active schedules by name, and the name to go on after; None: these are all."""
+        """Active schedules by name, and the name to continue after; None: these are all."""
         rows = self._db.all("list_planned", namespace=namespace, after=after, limit=limit)
         planned = []
         for id_, name, spec in rows:
             try:
                 planned.append(Planned(id_, name, read_spec(spec, name)))
-            except Invalid:  # a newer node wrote it: nobody here can count its due times
+            except Invalid:  # written by a newer node: its due times cannot be counted here
                 continue
         return planned, rows[-1][1] if len(rows) == limit else None
 
@@ -194,6 +194,6 @@ class Insights(Part):
         return [row[0] for row in self._db.all("list_inhabited", limit=MOST_NAMESPACES)]
 
     def signal(self, namespace: str) -> tuple[Any, ...]:
-        """Something cheap that differs when what a page shows may have changed."""
+        """A cheap value that changes when the contents of a page may have changed."""
         row = self._db.one("get_signal", now=self._db.now) or ()
         return (*row, self._db.value("get_last_place", namespace=namespace))

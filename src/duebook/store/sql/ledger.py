@@ -22,16 +22,16 @@ __all__ = ["Ledger", "skips_of"]
 
 
 class Ledger(Part):
-    """Entries, the newest first where a page is asked for."""
+    """Entries, the newest first in pages."""
 
     def add(self, skips: Sequence[tuple[tuple[str, int], Skip]], session_id: str | None) -> None:
-        """Entries for the ledger; one that goes on where the latest ended only prolongs it."""
+        """Add entries; one that continues the latest entry extends it instead."""
         common: Values = {"session_id": session_id, "now": self._db.now}
         rows = [_ledger_row(*pair, skip) | common for pair, skip in skips]
         self._db.many("insert_ledger", self._extend(rows))
 
     def _extend(self, rows: list[Values]) -> list[Values]:
-        """Prolong entries; returns what needs an entry of its own."""
+        """Extend existing entries; returns those that need a new one."""
         return [
             row
             for row in rows
@@ -78,7 +78,7 @@ class Ledger(Part):
 
 
 def skips_of(plan: Plan) -> list[tuple[tuple[str, int], Skip]]:
-    """What a plan has for the ledger, under whose name."""
+    """The entries of a plan for the ledger, with their schedule."""
     pair = plan.schedule_id, plan.version
     return [(pair, decision) for decision in plan.decisions if isinstance(decision, Skip)]
 

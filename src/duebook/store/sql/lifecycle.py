@@ -1,4 +1,4 @@
-"""Appends events about the life cycles of runs and schedules, where anybody listens."""
+"""Appends events about the life cycles of runs and schedules, if any consumer reads them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LISTENERS: Final = Ask("list_followed", {"begin": f'%"{LIFECYCLE}%'})
 
 
 class ToldRun(NamedTuple):
-    """What is told of a run."""
+    """What events report about a run."""
 
     id: str
     namespace: str
@@ -51,7 +51,7 @@ class ToldRun(NamedTuple):
 
 
 class Lifecycle(Part):
-    """Nobody listens to most of it: one question for each transaction finds out."""
+    """Most topics have no readers: one query for each transaction finds out."""
 
     def __init__(self, db: Statements, events: Events) -> None:
         super().__init__(db)
@@ -59,19 +59,19 @@ class Lifecycle(Part):
 
     @cached_property
     def _followed(self) -> set[tuple[str, str]]:
-        """Namespaces and topics about life cycles that anybody reads."""
+        """Namespaces and topics about life cycles that have readers."""
         return _topics(self._db.all(LISTENERS.query, **LISTENERS.values))
 
     def learn(self, rows: Sequence[Row]) -> None:
-        """The answer to LISTENERS, which was asked together with something else."""
+        """The result of LISTENERS, which was queried together with something else."""
         self._followed = _topics(rows)
 
     def _follows(self, topic: str) -> bool:
         return any(topic == followed for _, followed in self._followed)
 
     def record_run_events(self, run_ids: Sequence[str], kind: str | None = None) -> None:
-        """How runs ended, which this transaction has locked, in that order; `kind` says something
-        else of them."""
+        """Append how runs ended, in this order; this transaction must have locked them. `kind`
+        reports something else about them."""
         if not run_ids:
             return
         if kind is None:
@@ -126,8 +126,8 @@ class Lifecycle(Part):
         /,
         **more: Any,
     ) -> None:
-        """What happened to schedules whose states this transaction has locked; `each` has what is
-        told of one of them, by id."""
+        """Append what happened to schedules, whose states this transaction must have locked; `each`
+        has additional data for some of them, by id."""
         if not ids or not self._follows(SCHEDULES):
             return
         rows = self._db.all("list_told_schedules", ids=list(ids))
@@ -150,7 +150,7 @@ def _topics(rows: Sequence[Row]) -> set[tuple[str, str]]:
 
 
 def _ends(run: ToldRun) -> tuple[str, ...]:
-    """The kinds of events by which the end of a run is told; none while it goes on."""
+    """The kinds of events that report the end of a run; empty while it is active."""
     if run.finished_at is None:
         return ()
     ended = f"run.{run.status}"

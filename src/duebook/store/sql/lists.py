@@ -1,7 +1,6 @@
 """Lists of schedules and runs, a page at a time and by index.
 
-Every look is along one index and at a bounded number of rows; what no index knows is filtered
-here.
+Every query uses one index and a bounded number of rows; other filters are applied here.
 """
 
 from __future__ import annotations
@@ -41,17 +40,17 @@ if TYPE_CHECKING:
 __all__ = ["Lists"]
 
 SLACK: Final = timedelta(seconds=10)
-"""How far the order of creation and the times of creation may be apart."""
+"""How far the order of creation and the times of creation may differ."""
 AFTER_NAMES: Final = "{"
-"""Comes after every character of a name."""
+"""Sorts after every character of a name."""
 
 
 _NAMED: Final = ("task", "flow", "celery")
-"""Kinds of targets that have a name, by which they can be filtered."""
+"""Kinds of targets with a name that filters can use."""
 
 
 class _Seen(NamedTuple):
-    """What filters ask about a schedule."""
+    """What filters need to know about a schedule."""
 
     id: str
     name: str
@@ -67,7 +66,7 @@ class _Seen(NamedTuple):
 
 
 class _SeenRun(NamedTuple):
-    """What filters ask about a run; `at` is when it was due, or made."""
+    """What filters need to know about a run; `at` is when it was due, or created."""
 
     id: str
     namespace: str
@@ -82,7 +81,7 @@ class _Known(NamedTuple):
     """What the workers of a namespace can do."""
 
     served: bool
-    """False: workers live, and none serves it"""
+    """False: there are live workers, but none serves it"""
     tasks: set[str]
 
 
@@ -103,7 +102,7 @@ class Lists(Part):
         after: PagePosition | None,
         limit: int,
     ) -> Found[Schedule]:
-        """Schedules in an order, from the one after a place on, each with its latest run."""
+        """Schedules in an order, after a position, each with its latest run."""
         found = self.find_schedules(namespace, wanted, sort, after, limit)
         ids = [id_ for id_, _ in found.rows]
         if not ids:
@@ -119,8 +118,8 @@ class Lists(Part):
         after: PagePosition | None,
         limit: int,
     ) -> tuple[Found[Schedule], Abilities]:
-        """As list_schedules, with what the live workers can do; the last that a transaction
-        reads."""
+        """Like list_schedules, with the abilities of live workers; must be the last read of a
+        transaction."""
         found = self.find_schedules(namespace, wanted, sort, after, limit)
         ids = [id_ for id_, _ in found.rows]
         *rows, workers = self._db.together(*self._about(ids), self._workers(), last=True)
@@ -128,8 +127,8 @@ class Lists(Part):
         return page, self._nodes.read_abilities(workers)
 
     def show_schedule(self, namespace: str, name: str) -> tuple[Schedule, Abilities] | None:
-        """The schedule of that name with its latest run, and what the live workers can do; the last
-        that a transaction reads."""
+        """The schedule of that name with its latest run, and the abilities of live workers; must be
+        the last read of a transaction."""
         where = {"namespace": namespace, "name": without_nul(name)}
         rows, latest, workers = self._db.together(
             Ask("get_schedule_named", where),
@@ -165,7 +164,7 @@ class Lists(Part):
         after: PagePosition | None,
         limit: int,
     ) -> Found[tuple[str, str]]:
-        """As list_schedules, but only their ids and names."""
+        """Like list_schedules, but only their ids and names."""
         known = None if wanted.problem is None else self._known_here(namespace)
 
         def matches(row: Row) -> bool:
@@ -200,7 +199,7 @@ class Lists(Part):
         query = "list_by_name_back" if back else "list_by_name"
         if wanted.status == "paused" and not back:
             query = "list_paused"  # few of many
-        elif wanted.text and wanted.text.isascii():  # other letters have no small ones in SQLite
+        elif wanted.text and wanted.text.isascii():  # SQLite lowers no other letters
             values["text"] = wanted.text
             query = "search_by_name_back" if back else "search_by_name"
         if wanted.labels:
@@ -236,7 +235,7 @@ class Lists(Part):
         after: PagePosition | None,
         limit: int,
     ) -> Found[Row]:
-        """Those that somebody will look at, then the others by name."""
+        """Those with a wake time, then the others by name."""
 
         def waking(after: PagePosition | None, most: int) -> list[Row]:
             at, id_ = after or (micros(EARLIEST), "")
@@ -268,7 +267,7 @@ class Lists(Part):
     def list_runs(
         self, namespace: str, wanted: RunFilter, after: PagePosition | None, limit: int
     ) -> Found[Run]:
-        """The newest first: of a schedule by when they were due or made, of all by creation."""
+        """The newest first: for a schedule by due or creation time, for all by creation."""
 
         def matches(row: Row) -> bool:
             seen = _SeenRun._make(row)
@@ -337,7 +336,7 @@ class Lists(Part):
         return read
 
     def place_of(self, namespace: str, at: datetime) -> int:
-        """The place of the first run that was made from `at` on, by halving: no index is needed."""
+        """The place of the first run created since `at`, by binary search, which needs no index."""
         low, high = 0, (self._db.value("get_last_place", namespace=namespace) or 0) + 1
         while low < high:
             middle = (low + high) // 2

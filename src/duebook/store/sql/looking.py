@@ -1,4 +1,4 @@
-"""Looks along an index for what filters ask for, at a bounded number of rows."""
+"""Searches an index for what filters ask for, within a bounded number of rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def look(
     after: PagePosition | None,
     limit: int,
 ) -> Found[Row]:
-    """Up to `limit` rows that match, in the order in which `read` gives them from a place on."""
+    """Up to `limit` rows that match, in the order in which `read` returns them after a position."""
     found: list[Row] = []
     left, portion = max(MOST_LOOKED, limit + 1), limit + 1
     while True:

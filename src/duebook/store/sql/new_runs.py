@@ -1,4 +1,4 @@
-"""Inserts runs: those that wait to begin, and those that ended with their due time."""
+"""Inserts runs: those that wait to start, and those that ended with their due time."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["Firing", "NewRuns", "new_run"]
 
 MOST_NODES: Final = 100
-"""Names of nodes that a store remembers: mostly one, which this process is."""
+"""Names of nodes that a store caches: usually one, that of this process."""
 Firing = tuple[str, Plan | Snapshot, Fire]
-"""The id of a run, whose it is, and its due time."""
+"""The id of a run, its owner, and its due time."""
 
 
 class NewRuns(Part):
-    """A due time has one run; a second one is kept out by the unique key."""
+    """A due time has one run; the unique key rejects a second one."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class NewRuns(Part):
         self._lifecycle = lifecycle
 
     def node_of(self, session_id: str | None) -> str | None:
-        """The name of the node that a session is of, which never changes."""
+        """The name of a session's node, which never changes."""
         if session_id is None:
             return None
         nodes = self._db.nodes
@@ -59,8 +59,8 @@ class NewRuns(Part):
         return name
 
     def insert(self, rows: Sequence[Row]) -> int:
-        """New runs, with no higher priority than their namespaces may have; how many there were
-        none of yet."""
+        """Insert runs, with priorities limited to those of their namespaces; returns how many were
+        new."""
         return self._db.insert("insert_run", self._capped(rows) if rows else rows)
 
     def _capped(self, rows: Sequence[Row]) -> Sequence[Row]:
@@ -68,7 +68,7 @@ class NewRuns(Part):
         return rows
 
     def doubled(self, fires: Sequence[Firing]) -> list[tuple[tuple[str, int], Skip]]:
-        """Due times that had a run already: the unique key kept a second one out."""
+        """Due times that already had a run: the unique key rejected a second one."""
         ids = [id_ for id_, _, _ in fires]
         missing = {row[0] for row in self._db.all("list_missing_runs", ids=ids)}
         return [
@@ -123,8 +123,8 @@ class NewRuns(Part):
     def _count(
         self, counts: Counter[str], wanted: Counter[str], counted: Mapping[str, int]
     ) -> dict[str, int]:
-        """The versions before those of so many events; of schedules that were counted, with as
-        many as were wanted, only those are counted again that write fewer."""
+        """The versions before those of the given numbers of events. Schedules counted with exactly
+        the wanted number are not counted again, only those that now write fewer."""
         last = {id_: version for id_, version in counted.items() if counts[id_] == wanted[id_]}
         more = {
             id_: counts[id_] - (wanted[id_] if id_ in counted else 0)
@@ -145,7 +145,7 @@ class NewRuns(Part):
         asked: tuple[str | None, str | None],
     ) -> Row:
         """The values of `insert_ended_run`: those of a new run, and how it ended. `planner` is a
-        session and the name of its node; `asked` the payload, and by whom."""
+        session and the name of its node; `asked` is the payload, and who requested it."""
         (session_id, planned_by), (payload, requested_by) = planner, asked
         is_manual = fire.origin == "manual"
         due_at = None if is_manual else self._db.stamp(fire.due_at)
@@ -173,8 +173,8 @@ def new_run(
     stamp: Callable[[datetime | None], Any],
     planned_by: str | None,
 ) -> Row:
-    """The values of a NewRun for a due time; when it is due, now, and when it expires are stamped
-    already."""
+    """The values of a NewRun for a due time; its due time, now, and its expiry are already
+    converted."""
     due_at, now, expires_at = times
     own = (
         id_,

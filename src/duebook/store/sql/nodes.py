@@ -1,4 +1,4 @@
-"""Nodes in a transaction: their sessions and leases, who leads, and which tasks they know."""
+"""Nodes in a transaction: their sessions and leases, the leader, and the tasks they know."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ class Nodes(Part):
         )
 
     def renew(self, session_id: str, lease: timedelta) -> bool:
-        """Prolong a session's lease; False when it was declared dead."""
+        """Renew a session's lease; False when it was declared dead."""
         seen: Values = {"now": self._db.now, "expires_at": self._db.now + lease}
         seen["clock_ahead"] = self._db.ahead.total_seconds()
         return self._db.run("renew_session", id=session_id, **seen) == 1
 
     def end_session(self, session_id: str) -> None:
-        """The node leaves; whatever it still runs is taken over, and it leads no more."""
+        """The node leaves; its remaining runs are taken over, and it no longer leads."""
         self._db.run("end_session", id=session_id, now=self._db.now)
         if self._db.run("release_lead", id=session_id, now=self._db.now):
             self._db.notify(News.LEAD)
@@ -79,23 +79,23 @@ class Nodes(Part):
         self._miss()
 
     def _miss(self) -> None:
-        """A node is gone: alert rules may ask for what it did."""
+        """A node is gone: alert rules may watch what it did."""
         if self._db.run("look_everywhere"):
             self._db.notify(News.LOG)
 
     def end_all_sessions(self) -> int:
-        """No node runs, for this is a copy: nobody leads, and all runs are taken over. Returns how
-        many there were."""
+        """End all sessions, because this is a copy: there is no leader, and all runs are taken
+        over. Returns how many there were."""
         ids = [id_ for (id_,) in self._db.all("list_open_sessions")]
         for id_ in ids:
             self.end_session(id_)
         return len(ids)
 
     def bury(self, trusted: timedelta = FOR_EVER) -> list[str]:
-        """Declare sessions dead whose lease ran out; returns their ids.
+        """Declare sessions dead whose lease has expired; returns their ids.
 
-        Not those with a longer lease than `trusted`: after an outage they may not have had the
-        time to renew it.
+        Not those with a longer lease than `trusted`: after an outage they may not have had the time
+        to renew it.
         """
         longest = min(trusted, FOR_EVER) // timedelta(microseconds=1)
         rows = self._db.all("end_expired_sessions", now=self._db.now, longest=longest)
@@ -104,11 +104,11 @@ class Nodes(Part):
         return [row[0] for row in rows]
 
     def serve_queues(self, session_id: str, queues: Sequence[str]) -> None:
-        """The node of a session serves these queues from now on."""
+        """Set the queues that the node of a session serves from now on."""
         self._db.run("serve_queues", id=session_id, queues=json.dumps(queues))
 
     def drain(self, session_id: str, drain: Drain | None) -> None:
-        """The node of a session takes on nothing more from now on; None: it does again."""
+        """Ask the node of a session to start no more runs; None: it may again."""
         self._db.run(
             "drain_session",
             id=session_id,
@@ -119,7 +119,7 @@ class Nodes(Part):
         self._db.notify(News.DRAIN)
 
     def get_drain(self, session_id: str) -> Drain | None:
-        """Whether the node of a session was asked to take on nothing more."""
+        """Whether the node of a session was asked to start no more runs."""
         row = self._db.one("get_session_drain", id=session_id)
         return None if row is None else self._drain(*row)
 
@@ -127,8 +127,8 @@ class Nodes(Part):
         return None if at is None else Drain(self._db.time(at), bool(stops))
 
     def bury_gone(self, session_ids: Sequence[str]) -> list[str]:
-        """Declare sessions dead whose process is gone, whatever their lease says, and let others
-        lead at once; returns those that were not dead yet."""
+        """Declare sessions dead whose process has ended, whatever their lease, and let others lead
+        at once; returns those that were not dead yet."""
         if not session_ids:
             return []
         now, ids = self._db.now, list(session_ids)
@@ -141,7 +141,7 @@ class Nodes(Part):
         return dead
 
     def neighbours(self, session_id: str) -> list[Neighbour]:
-        """The other sessions of that one's machine which have not ended."""
+        """The other sessions on its machine that have not ended."""
         return [Neighbour._make(row) for row in self._db.all("list_neighbours", id=session_id)]
 
     def pulse(
@@ -152,7 +152,7 @@ class Nodes(Part):
         leads: bool,
         namespaces: Serving = ALL,
     ) -> Pulse:
-        """As Store.pulse, in a transaction with other things."""
+        """Like Store.pulse, in a transaction with other things."""
         alive = self.renew(session_id, lease)
         term = self._lead(session_id, lease) if leads and alive else None
         return Pulse(
@@ -185,12 +185,12 @@ class Nodes(Part):
         return term if term is not None else self._db.value("take_lead", now=self._db.now, **mine)
 
     def holds_term(self, session_id: str, term: int) -> bool:
-        """Whether the session leads under this term; nobody can take over before the
+        """Whether the session leads under this term; the leadership cannot change before the
         transaction ends."""
         return self._db.one("get_term", id=session_id, term=term) is not None
 
     def list_sessions(self, since: datetime, until: datetime) -> list[SessionSpan]:
-        """The nodes that lived at some time from `since` to `until`."""
+        """The nodes that were alive at some time from `since` to `until`."""
         time = self._db.time
         rows = self._db.all("list_sessions", since=since, until=until)
         return [
@@ -198,9 +198,9 @@ class Nodes(Part):
         ]
 
     def list_nodes(self, of: Serving = ALL) -> list[LiveNode]:
-        """The nodes whose lease has not run out, by name, the oldest first.
+        """The nodes whose lease has not expired, by name, the oldest first.
 
-        Of some namespaces: those that serve one of them, with what they run of them.
+        For some namespaces: those that serve one of them, with what they run of them.
         """
         nodes = [self._node(row) for row in self._db.all("list_nodes", now=self._db.now)]
         if of == ALL:
@@ -243,11 +243,11 @@ class Nodes(Part):
         )
 
     def tell_tasks(self, session_id: str, tasks: Sequence[str]) -> None:
-        """From now on the session knows these tasks, and no others."""
+        """Set the tasks that the session knows from now on."""
         self._db.run("tell_tasks", id=session_id, tasks=json.dumps(list(tasks)))
 
     def tell_unserved(self, session_id: str, unserved: Mapping[str, Mapping[str, str]]) -> None:
-        """The session can serve all sinks but these, by namespace; why, is for people."""
+        """The session can serve all sinks but these, by namespace; the reasons are for display."""
         told = {
             namespace: {name: clean(why) for name, why in sinks.items()}
             for namespace, sinks in unserved.items()
@@ -255,11 +255,11 @@ class Nodes(Part):
         self._db.run("tell_unserved", id=session_id, unserved=json.dumps(told))
 
     def list_served(self) -> list[Serving]:
-        """The namespaces that each live worker serves, without repetition."""
+        """The namespaces that each live worker serves, without duplicates."""
         return self.list_abilities().served
 
     def list_known_tasks(self, namespace: str) -> set[str]:
-        """The tasks that any live worker knows which serves the namespace."""
+        """The tasks known to any live worker that serves the namespace."""
         return self.list_abilities().tasks_of(namespace)
 
     def list_abilities(self) -> Abilities:
@@ -267,7 +267,7 @@ class Nodes(Part):
         return self.read_abilities(self._db.all("list_abilities", now=self._db.now))
 
     def read_abilities(self, rows: Sequence[Row]) -> Abilities:
-        """As `list_abilities`, of the rows of that statement."""
+        """Like `list_abilities`, from the rows of that statement."""
         served: dict[Serving, None] = {}
         known = []
         for namespaces, tasks, is_worker in rows:
@@ -281,7 +281,7 @@ class Nodes(Part):
     def list_stranded_tasks(self) -> list[StrandedTask]:
         """The tasks of queued runs that no live worker of their namespace knows.
 
-        Of namespaces that only no worker serves, while others live, it tells nothing.
+        Omits namespaces that no worker serves while there are live ones.
         """
         served, known = self.list_abilities()
         anywhere = {task for _, tasks in known for task in tasks}

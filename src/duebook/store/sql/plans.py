@@ -36,28 +36,28 @@ _MISSED: Final = (Reason.MISSED, Reason.COALESCED, Reason.EXPIRED)
 
 
 class Decided(NamedTuple):
-    """What plans decide, by what becomes of it."""
+    """The decisions of plans, by their effect."""
 
     fires: list[Firing]
     ended: list[Firing]
     """runs that ended with their due time"""
     skips: list[tuple[tuple[str, int], Skip]]
     waited_for: list[str]
-    """runs that shall end, because a due time waits for that"""
+    """runs to cancel, because a due time waits for that"""
     holds: list[tuple[tuple[str, int], Hold]]
-    """what waits for an operator"""
+    """due times that wait for an operator"""
 
 
 class Plans(Part):
-    """Takes snapshots of schedules and commits what the planner made of them."""
+    """Takes snapshots of schedules and commits the planner's plans."""
 
     _held_active: Collection[tuple[str, int]] = ()
-    """active schedules, by id and version, that this transaction has locked and not moved yet"""
+    """active schedules, by id and version, that this transaction has locked but not moved yet"""
     worker: FreeWorker | None = None
-    """begins what it can of the runs that are committed, if the database can do both at once; to
-    be named before schedules are taken"""
+    """starts committed runs as far as it can, if the database can do both at once; set it before
+    schedules are taken"""
     claims: Sequence[Claim] = ()
-    """what `worker` was given by this transaction"""
+    """what `worker` received in this transaction"""
 
     def __init__(
         self,
@@ -82,9 +82,9 @@ class Plans(Part):
     def take(self, limit: int, after: Mark | None = None) -> Taken:
         """Up to `limit` active schedules whose wake time has come, the most overdue first.
 
-        They stay locked until the transaction ends. One whose definition this node cannot read
-        is returned apart: it shows its problem, and is looked at again later. `after` is a hint:
-        nothing before it needs to be found.
+        They stay locked until the transaction ends. Those whose definition this node cannot read
+        are returned separately: they show their problem, and are looked at again later. `after` is
+        a hint: nothing before it needs to be found.
         """
         self._snapshots.taken = True
         self._snapshots.worker = self.worker
@@ -108,8 +108,8 @@ class Plans(Part):
         return Taken(snapshots, last, broken)
 
     def mark_problem(self, schedule_id: str, problem: str, wake_at: datetime | None) -> None:
-        """Show what is wrong with a schedule that cannot be planned; look again at `wake_at`, or
-        not before it is resumed."""
+        """Show the problem of a schedule that cannot be planned; look again at `wake_at`, or not
+        before it is resumed."""
         self._mark_problems([(schedule_id, problem, wake_at)])
 
     def _mark_problems(self, marks: Iterable[tuple[str, str, datetime | None]]) -> None:
@@ -133,24 +133,25 @@ class Plans(Part):
         return snapshots[0]
 
     def lock(self, schedule_ids: Sequence[str]) -> None:
-        """Nobody else changes them before this transaction ends; in the order of all who do so."""
+        """Lock schedules until this transaction ends, in the common lock order."""
         self._db.lock_states(sorted(schedule_ids))
 
     def snapshots(self, schedule_ids: Sequence[str]) -> list[Snapshot]:
-        """As `snapshot`, of those that are not deleted and can be read, by id."""
+        """Like `snapshot`, for those that are not deleted and can be read, by id."""
         return self._snapshots.read(self._db.lock_states(sorted(schedule_ids)))
 
     def list_snapshots(
         self, namespace: str, after: str, limit: int
     ) -> tuple[list[Snapshot], str | None]:
-        """Schedules by name, not locked, as far as they can be read; and the name to go on after,
-        None: these are all."""
+        """Readable schedules by name, not locked; and the name to continue after, None: these are
+        all."""
         rows = self._db.all("list_states_by_name", namespace=namespace, after=after, limit=limit)
         found = self._snapshots.read([row[:-1] for row in rows])
         return found, rows[-1][-1] if len(rows) == limit else None
 
     def salvage(self, schedule_ids: Sequence[str]) -> list[Salvaged]:
-        """Those whose definitions this node cannot read, locked, by id, with what it can."""
+        """Schedules whose definitions this node cannot read, locked, by id, with the readable
+        parts."""
         ids = sorted(schedule_ids)
         rows = self._db.lock_state(ids[0]) if len(ids) == 1 else self._db.lock_states(ids)
         read = self._definitions.read([(row[0], row[1]) for row in rows])
@@ -178,8 +179,8 @@ class Plans(Part):
     def commit(self, plans: Sequence[Plan], session_id: str | None) -> int:
         """Write runs, ledger entries and the schedules' new state; returns the number of runs.
 
-        A due time that has a run already becomes a ledger entry (`already_started`). A plan of
-        another version than the one in force changes nothing.
+        A due time that has a run already becomes a ledger entry (`already_started`). A plan for a
+        version that is no longer current changes nothing.
         """
         plans, counted = self._save_states(plans)
         self._db.many(
@@ -220,7 +221,7 @@ class Plans(Part):
         return len(fires) + len(ended) - len(doubled)
 
     def _hold(self, holds: Sequence[tuple[tuple[str, int], Hold]]) -> None:
-        """Set missed due times aside until an operator decides, and tell so."""
+        """Set missed due times aside until an operator decides, and report it."""
         now, told = self._db.now, dict[str, Values]()
         self._db.many("insert_held", [held_row(*pair, hold, now) for pair, hold in holds])
         for (id_, _), hold in holds:
@@ -231,7 +232,7 @@ class Plans(Part):
         self._lifecycle.record_schedule_events(list(told), "catchup_held", told)
 
     def _insert_runs(self, fires: Sequence[Firing], session_id: str | None) -> int:
-        """How many due times had no run yet."""
+        """Returns how many due times had no run yet."""
         stamp, at, definition_of = self._db.stamp, self._db.now, self._definitions.of
         now, node, rows = stamp(at), self._new_runs.node_of(session_id), []
         for id_, plan, fire in fires:
@@ -243,12 +244,12 @@ class Plans(Part):
         return self._insert_rows(fires, rows)
 
     def _insert_rows(self, fires: Sequence[Firing], rows: Sequence[Row]) -> int:
-        """How many of these runs were inserted."""
+        """Returns how many of these runs were inserted."""
         del fires
         return self._new_runs.insert(rows)
 
     def _save_controls(self, plans: Iterable[Plan]) -> None:
-        """Up to where stops and restarts are decided, and those that are to be carried out."""
+        """Up to where stops and restarts are decided, and those to be carried out."""
         controlled = [plan for plan in plans if plan.controlled_until is not None]
         decided: list[Values] = [
             {"schedule_id": plan.schedule_id, "decided_until": plan.controlled_until}
@@ -274,7 +275,7 @@ class Plans(Part):
             self._db.notify(News.FLOW)
 
     def _record_plan_events(self, plans: Sequence[Plan], fires: Sequence[Firing]) -> None:
-        """Of what is rare enough to be looked for first."""
+        """Events about what is rare enough to be searched for first."""
         self._lifecycle.record_run_events(
             [id_ for id_, _, fire in fires if fire.origin == "catchup"], "run.late"
         )
@@ -285,7 +286,7 @@ class Plans(Part):
             self._lifecycle.record_schedule_events(ids, kind)
 
     def _tell_missed(self, skips: Sequence[tuple[tuple[str, int], Skip]]) -> None:
-        """Due times that no scheduler saw in time, and that do not run."""
+        """Report due times that no scheduler saw in time, and that do not run."""
         told: dict[str, Values] = {}
         for (id_, _), skip in skips:
             if skip.reason in _MISSED:
@@ -296,7 +297,7 @@ class Plans(Part):
         self._lifecycle.record_schedule_events(list(told), "missed", told)
 
     def _notify_of_plans(self, plans: Sequence[Plan], inserted: int, skipped: bool) -> None:
-        # a backfill may begin when nothing waits any more
+        # a backfill may start when nothing else waits
         if inserted > len(self.claims) or skipped:
             self._db.notify(News.WORK)
         if inserted or self._snapshots.taken:
@@ -305,7 +306,7 @@ class Plans(Part):
             self._db.notify(News.WAKE, min(wakes))
 
     def _give_way(self, run_id: str) -> None:
-        """A run that a newer due time replaces: it ends, or is asked to."""
+        """A newer due time replaces this run: end it, or ask it to stop."""
         how: Values = {"id": run_id, "now": self._db.now, "reason": Reason.SUPERSEDED.value}
         if not self._db.one("cancel_queued_run", **how):
             self._ends.ask_to_end(run_id, Reason.SUPERSEDED.value)
@@ -313,7 +314,7 @@ class Plans(Part):
             self._lifecycle.record_run_events([run_id])
 
     def _save_states(self, plans: Sequence[Plan]) -> tuple[Sequence[Plan], dict[str, int]]:
-        """Write what follows for the schedules; returns the plans of versions still in force, and
+        """Write the schedules' new states; returns the plans whose versions are still current, and
         what `_move_states` counted."""
         steady = [plan for plan in plans if plan.status == "active"]
         others = [plan for plan in plans if plan.status != "active"]
@@ -325,8 +326,8 @@ class Plans(Part):
         return plans, counted
 
     def _move_states(self, plans: Sequence[Plan]) -> tuple[int, dict[str, int]]:
-        """Move active schedules on; returns how many did, and of those whose events it counted at
-        the same time the version of the last one."""
+        """Move active schedules; returns how many were moved, and for those whose events it counted
+        at the same time the version of the last one."""
         rows = [moved_row(plan, self._db.stamp) for plan in plans]
         held, self._held_active = self._held_active, ()
         if not held or not all((plan.schedule_id, plan.version) in held for plan in plans):
@@ -343,8 +344,8 @@ class Plans(Part):
     def pause(
         self, plans: Sequence[Plan], reason: str | None, until: datetime | None = None
     ) -> None:
-        """Commit the state of schedules that pause now, `until` they resume by themselves."""
-        # a tick may have begun later and come first; what it saw was due before the pause
+        """Commit the state of schedules that pause now, and resume by themselves at `until`."""
+        # a tick may have started later and committed first; what it saw was due before the pause
         seen = [max([plan.watermark, *(s.until for s in plan.seen)]) for plan in plans]
         self.save_paused(plans, [max(self._db.now, moment) for moment in seen], until, reason)
         how = {"reason": reason, "until": None if until is None else format_instant(until)}
@@ -359,7 +360,7 @@ class Plans(Part):
         until: datetime | None,
         reason: str | None,
     ) -> None:
-        """As `pause`, of schedules that have been paused `since` some time each; without events."""
+        """Like `pause`, for schedules paused since the times in `since`; without events."""
         paused = {
             "status": "paused",
             "wake_at": until,
@@ -370,24 +371,24 @@ class Plans(Part):
         for row, moment in zip(rows, since, strict=True):
             row["paused_at"] = moment
         self._db.many("commit_state", rows)
-        self._db.notify(News.WORK)  # a backfill may begin while nothing is decided
+        self._db.notify(News.WORK)  # a backfill may start while nothing is decided
         self._save_controls(plans)
         if until is not None:
             self._db.notify(News.WAKE, until)
 
     def earliest_wake(self, after: Mark | None = None) -> datetime | None:
-        """When the next active schedule wants to be looked at; `after` is a hint as in `take`."""
+        """When the next active schedule is due for a look; `after` is a hint as in `take`."""
         at = (after or FIRST).wake_at
         found: datetime | None = self._db.time(self._db.value("get_earliest_wake", after=at))
         return found
 
     def wake_after_commit(self, after: Mark | None = None) -> Callable[[], datetime | None]:
-        """As `earliest_wake`, seen at the end of the transaction, and told when it is committed."""
+        """Like `earliest_wake` at the end of the transaction; call the result after the commit."""
         answer = self._db.ask_last("get_earliest_wake", after=(after or FIRST).wake_at)
         return lambda: self._db.time(answer()[0][0])
 
     def count_due(self) -> int:
-        """How many active schedules want to be looked at by now."""
+        """How many active schedules are due for a look."""
         return int(self._db.value("count_due", now=self._db.now))
 
 
@@ -410,9 +411,9 @@ def _by_outcome(plans: Sequence[Plan]) -> Decided:
 
 
 def moved_row(plan: Plan, stamp: Callable[[datetime | None], Any]) -> Row:
-    """The values of a MovedState, which would cost as much again to make."""
+    """The values of a MovedState, as a plain tuple for half the cost."""
     next_due_at = stamp(plan.next_due_at)
-    same = plan.wake_at is plan.next_due_at  # mostly, and asking is cheaper than converting
+    same = plan.wake_at is plan.next_due_at  # usual, and cheaper than converting
     return (
         stamp(plan.watermark),
         next_due_at,

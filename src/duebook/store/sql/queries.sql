@@ -1,10 +1,9 @@
--- The statements that stand once for every database: PostgreSQL's SQL and a few idioms that
--- dialects.py turns into what each database reads. Statements for many rows take each of their values as
--- an array. A run that is named is found by its id: `status || ''` keeps planners from indexes that
--- they believe to be small.
+-- The statements common to all databases: PostgreSQL's SQL and a few idioms that dialects.py converts
+-- for each database. Statements for many rows take each of their values as an array. Runs given by id
+-- are found by id: `status || ''` keeps planners from indexes that they believe to be small.
 
 -- name: take_due
--- What wants to be looked at, the most overdue first; not the dead entries of what was taken.
+-- Schedules that are due for a look, the most overdue first, without dead entries of those already taken.
 SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until, delay, wake_at
 FROM schedule_state
 WHERE wake_at <= :now AND (wake_at, schedule_id) > (:after, :after_id)
@@ -13,32 +12,32 @@ LIMIT :limit
 FOR UPDATE SKIP LOCKED
 
 -- name: get_earliest_wake
--- When the next schedule wants to be looked at.
+-- When the next schedule is due for a look.
 SELECT min(wake_at) FROM schedule_state WHERE wake_at >= :after
 
 -- name: count_due
--- How many schedules want to be looked at by now.
+-- How many schedules are due for a look.
 SELECT count(*) FROM schedule_state WHERE wake_at <= :now
 
 -- name: begin_part
--- What comes now may be undone alone.
+-- Start a part that can be undone alone.
 SAVEPOINT part
 
 -- name: undo_part
--- Nothing of what came since stays.
+-- Undo everything since the start of the part.
 ROLLBACK TO SAVEPOINT part
 
 -- name: end_part
--- What came since belongs to the whole.
+-- Make the part belong to the whole.
 RELEASE SAVEPOINT part
 
 -- name: get_state
--- One schedule's state, for what people do to it.
+-- One schedule's state, for operations of people on it.
 SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until, delay
 FROM schedule_state WHERE schedule_id = :id
 
 -- name: get_any_exception
--- Whether there is any exception, and whether there is a maintenance window, or shadow mode was ever on.
+-- Whether there is any exception, and whether there is a window, or shadow mode was ever on.
 SELECT EXISTS (SELECT 1 FROM schedule_exceptions),
     EXISTS (SELECT 1 FROM maintenance_windows) OR EXISTS (SELECT 1 FROM shadow_switches)
 
@@ -54,7 +53,7 @@ FROM unnest(:ids::text[]) AS wanted (value)
 SELECT schedule_id, decided_until FROM schedule_controls WHERE schedule_id = ANY (:ids::text[])
 
 -- name: list_exceptions
--- What people said about single due times of the given schedules.
+-- Exceptions for single due times of the given schedules.
 SELECT schedule_id, due_at, kind, moved_to, moved_from
 FROM schedule_exceptions
 WHERE schedule_id = ANY (:ids::text[])
@@ -66,7 +65,7 @@ VALUES (:schedule_id::text[], :decided_until::timestamptz[])
 ON CONFLICT (schedule_id) DO UPDATE SET decided_until = excluded.decided_until
 
 -- name: insert_command
--- Stops and restarts that somebody has to carry out.
+-- Stops and restarts to be carried out.
 INSERT INTO flow_commands (schedule_id, namespace, flow, kind, due_at)
 VALUES (:schedule_id::text[], :namespace::text[], :flow::text[], :kind::text[],
     :due_at::timestamptz[])
@@ -81,25 +80,25 @@ VALUES (:id::text[], :namespace::text[], :name::text[], 1, :labels::text[], :tar
 ON CONFLICT (namespace, name) WHERE deleted_at IS NULL DO NOTHING
 
 -- name: insert_revision
--- Definitions that come into force.
+-- New current definitions.
 INSERT INTO schedule_revisions (schedule_id, version, spec, valid_from, by, handover_at, last_due_at)
 VALUES (:schedule_id::text[], :version::integer[], :spec::text[], :valid_from::timestamptz[],
     :by::text[], :handover_at::timestamptz[], :last_due_at::timestamptz[])
 
 -- name: insert_state
--- The states that schedules begin with.
+-- The first states of schedules.
 INSERT INTO schedule_state (schedule_id, version, status, watermark, next_due_at, wake_at,
     paused_at)
 VALUES (:schedule_id::text[], 1, :status::text[], :watermark::timestamptz[],
     :next_due_at::timestamptz[], :wake_at::timestamptz[], :paused_at::timestamptz[])
 
 -- name: insert_label
--- What a schedule is found by.
+-- Labels by which a schedule is found.
 INSERT INTO schedule_labels (schedule_id, label, value, namespace, name)
 VALUES (:schedule_id::text[], :label::text[], :value::text[], :namespace::text[], :name::text[])
 
 -- name: insert_exception
--- What a person says about one due time; saying it again changes it.
+-- An exception for one due time; replaces an existing one.
 INSERT INTO schedule_exceptions (schedule_id, due_at, kind, moved_to, moved_from)
 VALUES (:schedule_id, :due_at, :kind, :moved_to, :moved_from)
 ON CONFLICT (schedule_id, due_at, kind) DO UPDATE
@@ -147,14 +146,14 @@ VALUES (:schedule_id::text[], :due_from::timestamptz[], :due_to::timestamptz[], 
     :exact::boolean[], :version::integer[], :held_at::timestamptz[])
 
 -- name: list_held_of
--- What is held of the given schedules, the first one first.
+-- The held ranges of the given schedules, the first one first.
 SELECT s.name, h.schedule_id, h.due_from, h.due_to, h.count, h.exact, h.version, h.held_at
 FROM held_catchup AS h JOIN schedules AS s ON s.id = h.schedule_id
 WHERE h.schedule_id = ANY (:ids::text[])
 ORDER BY h.due_from
 
 -- name: list_held_in
--- What is held in a namespace, by schedule and due time, after a place.
+-- The held ranges of a namespace, by schedule and due time, after a place.
 SELECT s.name, h.schedule_id, h.due_from, h.due_to, h.count, h.exact, h.version, h.held_at
 FROM held_catchup AS h JOIN schedules AS s ON s.id = h.schedule_id
 WHERE s.namespace = :namespace AND (s.name, h.due_from) > (:name, :due_from)
@@ -171,7 +170,7 @@ ORDER BY min(h.held_at), s.namespace, s.name
 LIMIT :limit
 
 -- name: end_held
--- What was held of deleted schedules has an entry like all that was pending.
+-- Held ranges of deleted schedules get an entry like all that was pending.
 INSERT INTO ledger (schedule_id, version, due_from, due_to, count, exact, verdict, kind, reason,
     facts, at)
 SELECT schedule_id, version, due_from, due_to, count, exact, 'skipped', 'start', :reason::text, '{}',
@@ -179,11 +178,11 @@ SELECT schedule_id, version, due_from, due_to, count, exact, 'skipped', 'start',
 FROM held_catchup WHERE schedule_id = ANY (:ids::text[])
 
 -- name: delete_held
--- Nothing is held of the given schedules any more; or what remains is written anew.
+-- Remove the held ranges of the given schedules, finally or before the rest is inserted again.
 DELETE FROM held_catchup WHERE schedule_id = ANY (:ids::text[])
 
 -- name: add_fired
--- More of a schedule's due times became runs.
+-- Count more due times of a schedule that became runs.
 UPDATE schedule_state SET fired = fired + :number WHERE schedule_id = :id
 
 -- name: check_held
@@ -195,7 +194,7 @@ JOIN schedules AS s ON s.id = h.schedule_id
 LIMIT :limit
 
 -- name: insert_dependency
--- A schedule asks to be woken by the success of another.
+-- Have a schedule woken by the success of another.
 INSERT INTO schedule_deps (namespace, upstream, schedule_id)
 VALUES (:namespace::text[], :upstream::text[], :schedule_id::text[])
 ON CONFLICT DO NOTHING
@@ -206,19 +205,19 @@ SELECT version, spec, valid_from, by FROM schedule_revisions WHERE schedule_id =
 ORDER BY version
 
 -- name: delete_dependencies
--- What schedules depended on before.
+-- The former dependencies of schedules.
 DELETE FROM schedule_deps WHERE schedule_id = ANY (:ids::text[])
 
 -- name: delete_labels
--- What schedules could be found by before.
+-- The former labels of schedules.
 DELETE FROM schedule_labels WHERE schedule_id = ANY (:ids::text[])
 
 -- name: find_schedule
--- The live schedule of that name in the namespace.
+-- The schedule of that name in the namespace that is not deleted.
 SELECT id FROM schedules WHERE namespace = :namespace AND name = :name AND deleted_at IS NULL
 
 -- name: find_deleted
--- The schedule of that name that was deleted last.
+-- The last deleted schedule of that name.
 SELECT id FROM schedules WHERE namespace = :namespace AND name = :name AND deleted_at IS NOT NULL
 ORDER BY deleted_at DESC, id DESC LIMIT 1
 
@@ -233,7 +232,7 @@ LEFT JOIN schedule_state AS st ON st.schedule_id = s.id
 WHERE s.id = :id
 
 -- name: get_schedule_named
--- The live schedule of that name in the namespace, as get_schedule.
+-- Like get_schedule, for the schedule of that name that is not deleted.
 SELECT s.id, s.namespace, s.name, s.version, r.spec, coalesce(st.status, 'deleted'), s.created_at,
     s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
     st.problem, r.valid_from, s.owner
@@ -243,7 +242,7 @@ LEFT JOIN schedule_state AS st ON st.schedule_id = s.id
 WHERE s.namespace = :namespace AND s.name = :name AND s.deleted_at IS NULL
 
 -- name: list_by_name
--- The schedules of a namespace in a stretch of names, as far as filters ask for them.
+-- The schedules of a namespace in a range of names, as far as filters ask for them.
 SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
     st.problem, s.namespace, s.title
 FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
@@ -252,7 +251,7 @@ ORDER BY s.name
 LIMIT :limit
 
 -- name: list_paused
--- As list_by_name, those that are paused.
+-- Like list_by_name, for paused ones.
 SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
     st.problem, s.namespace, s.title
 FROM schedule_state AS st INDEXED BY schedule_state_paused JOIN schedules AS s ON s.id = st.schedule_id
@@ -262,7 +261,7 @@ ORDER BY s.name
 LIMIT :limit
 
 -- name: list_by_name_back
--- As list_by_name, from the last one on.
+-- Like list_by_name, from the last one on.
 SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
     st.problem, s.namespace, s.title
 FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
@@ -271,7 +270,7 @@ ORDER BY s.name DESC
 LIMIT :limit
 
 -- name: search_by_name
--- As list_by_name, those with a text in their name or title, which is in small letters.
+-- Like list_by_name, with a text in their name or title; the text must be in lower case.
 SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
     st.problem, s.namespace, s.title
 FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
@@ -281,7 +280,7 @@ ORDER BY s.name
 LIMIT :limit
 
 -- name: search_by_name_back
--- As search_by_name, from the last one on.
+-- Like search_by_name, from the last one on.
 SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
     st.problem, s.namespace, s.title
 FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
@@ -291,7 +290,7 @@ ORDER BY s.name DESC
 LIMIT :limit
 
 -- name: list_by_label
--- The schedules with a label in a stretch of names, as far as filters ask for them.
+-- The schedules with a label in a range of names, as far as filters ask for them.
 SELECT s.id, l.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
     st.problem, s.namespace, s.title
 FROM schedule_labels AS l
@@ -303,7 +302,7 @@ ORDER BY l.name
 LIMIT :limit
 
 -- name: list_by_label_back
--- As list_by_label, from the last one on.
+-- Like list_by_label, from the last one on.
 SELECT s.id, l.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
     st.problem, s.namespace, s.title
 FROM schedule_labels AS l
@@ -324,7 +323,7 @@ ORDER BY s.created_at, s.id
 LIMIT :limit
 
 -- name: list_by_age_back
--- As list_by_age, from the newest on.
+-- Like list_by_age, from the newest on.
 SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
     st.problem, s.namespace, s.title
 FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
@@ -333,7 +332,7 @@ ORDER BY s.created_at DESC, s.id DESC
 LIMIT :limit
 
 -- name: list_by_wake
--- The schedules of all namespaces in the order in which they are looked at.
+-- The schedules of all namespaces in the order of their wake times.
 SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
     st.problem, s.namespace, s.title
 FROM schedule_state AS st JOIN schedules AS s ON s.id = st.schedule_id
@@ -342,7 +341,7 @@ ORDER BY st.wake_at, st.schedule_id
 LIMIT :limit
 
 -- name: list_runs_of_flow
--- The runs of a flow, the newest first, as far as filters ask for them; not those that steps called.
+-- The runs of a flow, the newest first, as far as filters ask for them; without those called by steps.
 SELECT id, namespace, status, origin, queue, created_at, rowid FROM runs INDEXED BY runs_of_flow
 WHERE namespace = :namespace AND flow = :flow AND parent_run_id IS NULL
     AND rowid >= :first AND rowid < :before
@@ -358,21 +357,21 @@ ORDER BY rowid DESC
 LIMIT :limit
 
 -- name: list_owned
--- The schedules that an owner declares; by the words of the index schedules_by_owner.
+-- The schedules that an owner declares; worded for the index schedules_by_owner.
 SELECT name, id FROM schedules
 WHERE namespace = :namespace AND owner = :owner AND deleted_at IS NULL AND owner <> ''
 ORDER BY name
 
 -- name: list_bases
--- What changes of the given schedules are based on.
+-- The versions and owners on which changes of the given schedules are based.
 SELECT id, version, owner FROM schedules WHERE id = ANY (:ids::text[]) AND deleted_at IS NULL
 
 -- name: change_owner
--- Schedules are declared by another owner from now on.
+-- Assign schedules to another owner.
 UPDATE schedules SET owner = :owner WHERE id = ANY (:ids::text[])
 
 -- name: delete_exceptions
--- What was said about due times that will not come.
+-- Exceptions for due times that will not come.
 DELETE FROM schedule_exceptions WHERE schedule_id = ANY (:ids::text[])
 
 -- name: delete_controls
@@ -384,12 +383,12 @@ DELETE FROM schedule_controls WHERE schedule_id = ANY (:ids::text[])
 DELETE FROM schedule_state WHERE schedule_id = ANY (:ids::text[])
 
 -- name: delete_schedules
--- Their names are free again; their history stays.
+-- Free their names; their history stays.
 UPDATE schedules SET deleted_at = :now
 WHERE id = ANY (:ids::text[]) AND deleted_at IS NULL
 
 -- name: get_last_seen
--- The latest time that any node has seen on the database's clock.
+-- The latest time that any node has read from the database's clock.
 SELECT max(seen_at) FROM node_sessions
 
 -- name: list_clock_steps
@@ -397,12 +396,12 @@ SELECT max(seen_at) FROM node_sessions
 SELECT before, earliest, noticed, place, active FROM clock_steps ORDER BY id
 
 -- name: delete_old_clock_steps
--- Forget steps of the clock when no run is left that they matter to.
+-- Forget steps of the clock that affect no remaining run.
 DELETE FROM clock_steps WHERE id IN (
     SELECT id FROM clock_steps WHERE before < :before ORDER BY id LIMIT :limit)
 
 -- name: list_unended
--- Runs that have not ended, up to a number of them.
+-- Runs that have not ended, up to a limit.
 SELECT id FROM runs WHERE status IN ('queued', 'running') LIMIT :limit
 
 -- name: rebase_runs
@@ -417,7 +416,7 @@ WHERE id IN (
     FOR UPDATE SKIP LOCKED)
 
 -- name: rebase_sessions
--- Nodes that were seen before the clock stepped back count as seen now; so do their leases.
+-- Count nodes seen before the clock stepped back as seen now; the same for their leases.
 UPDATE node_sessions
 SET expires_at = CASE WHEN ended_at IS NULL
         THEN :now::timestamptz + (expires_at - seen_at) ELSE expires_at END,
@@ -425,22 +424,22 @@ SET expires_at = CASE WHEN ended_at IS NULL
 WHERE seen_at > :now::timestamptz
 
 -- name: rebase_leases
--- Leadership that was taken before the clock stepped back ends within a lease.
+-- End leadership taken before the clock stepped back within a lease.
 UPDATE leases SET expires_at = :until::timestamptz WHERE expires_at > :until::timestamptz
 
 -- name: rebase_members
--- Members of groups that joined before the clock stepped back leave within a lease.
+-- Let members of groups that joined before the clock stepped back expire within a lease.
 UPDATE members SET expires_at = :until::timestamptz WHERE expires_at > :until::timestamptz
 
 -- name: insert_session
--- A node begins.
+-- The session of a node that starts.
 INSERT INTO node_sessions (id, node, pid, roles, version, tzdata, started_at, expires_at, seen_at,
     tasks, queues, namespaces, labels, secrets, clock_ahead, machine, process_started)
 VALUES (:id, :node, :pid, :roles, :version, :tzdata, :now, :expires_at, :now, :tasks, :queues,
     :namespaces, :labels, :secrets, :clock_ahead, :machine, :process_started)
 
 -- name: get_node_name
--- The node that a session is of.
+-- The node of a session.
 SELECT node FROM node_sessions WHERE id = :id
 
 -- name: list_neighbours
@@ -451,15 +450,15 @@ WHERE n.ended_at IS NULL AND n.id <> :id AND n.machine <> ''
 ORDER BY n.id
 
 -- name: tell_tasks
--- A node knows other tasks than before.
+-- Set the tasks that a node knows.
 UPDATE node_sessions SET tasks = :tasks WHERE id = :id
 
 -- name: tell_unserved
--- A node can serve other sinks than before.
+-- Set the sinks that a node cannot serve.
 UPDATE node_sessions SET unserved = :unserved WHERE id = :id
 
 -- name: list_abilities
--- The namespaces that live nodes serve, the tasks that they know, and whether they are workers; no draining ones.
+-- The namespaces and tasks of live nodes, and whether they are workers; without draining ones.
 SELECT DISTINCT namespaces, tasks, roles LIKE '%worker%' FROM node_sessions
 WHERE ended_at IS NULL AND expires_at > :now AND draining_at IS NULL
 
@@ -469,25 +468,25 @@ SELECT DISTINCT namespace, task FROM runs WHERE status = 'queued' AND task IS NO
 ORDER BY namespace, task
 
 -- name: renew_session
--- A node lives on; no row when it was declared dead.
+-- Renew a node's session; no row when it was declared dead.
 UPDATE node_sessions SET expires_at = :expires_at, seen_at = :now, clock_ahead = :clock_ahead
 WHERE id = :id AND ended_at IS NULL
 
 -- name: list_open_sessions
--- The sessions of nodes that neither left nor were declared dead.
+-- The sessions of nodes that have neither left nor been declared dead.
 SELECT id FROM node_sessions WHERE ended_at IS NULL
 
 -- name: serve_queues
--- A node serves more queues than it did.
+-- Set the queues that a node serves.
 UPDATE node_sessions SET queues = :queues WHERE id = :id AND ended_at IS NULL
 
 -- name: drain_session
--- A node starts no more runs, or does again.
+-- Ask a node to start no more runs, or allow it again.
 UPDATE node_sessions SET draining_at = :draining_at, stops_when_idle = :stops
 WHERE id = :id AND ended_at IS NULL
 
 -- name: get_session_drain
--- Since when a node starts no more runs, and whether it then stops.
+-- Since when a node was asked to start no more runs, and whether it then stops.
 SELECT draining_at, stops_when_idle FROM node_sessions WHERE id = :id
 
 -- name: end_session
@@ -495,23 +494,23 @@ SELECT draining_at, stops_when_idle FROM node_sessions WHERE id = :id
 UPDATE node_sessions SET ended_at = :now, seen_at = :now WHERE id = :id AND ended_at IS NULL
 
 -- name: list_sessions
--- The nodes that lived at some time of a stretch, the first one first.
+-- The nodes that were alive at some time of a period, the first one first.
 SELECT id, node, roles, started_at, seen_at, expires_at, ended_at FROM node_sessions
 WHERE started_at <= :until AND (ended_at IS NULL OR ended_at >= :since)
 ORDER BY started_at
 
 -- name: release_lead
--- A node that leaves lets others lead at once.
+-- Let others lead at once when a node leaves.
 UPDATE leases SET expires_at = :now WHERE session_id = :id AND expires_at > :now
 
 -- name: keep_lead
--- The leader leads on, unless another took over.
+-- Renew the leadership, unless another node took over.
 UPDATE leases SET expires_at = :expires_at
 WHERE name = 'scheduler' AND session_id = :id
 RETURNING term
 
 -- name: get_term
--- Whether this node leads under its term; it can renew, but nobody take over, until the commit.
+-- Whether this node leads under its term; until the commit it can renew, but not be replaced.
 SELECT 1 FROM leases WHERE name = 'scheduler' AND session_id = :id AND term = :term
 FOR KEY SHARE
 
@@ -520,7 +519,7 @@ FOR KEY SHARE
 SELECT expires_at FROM leases WHERE name = 'scheduler'
 
 -- name: list_namespaces
--- The namespaces with queued runs in a queue, by hops through the index.
+-- The namespaces with queued runs in a queue, by skipping through the index.
 WITH RECURSIVE hop (namespace) AS (
     SELECT min(namespace) FROM runs WHERE status = 'queued' AND queue = :queue
     UNION ALL
@@ -535,17 +534,17 @@ SELECT namespace FROM hop WHERE namespace IS NOT NULL
 SELECT name, concurrency, rate_count, rate_seconds, begun FROM queues ORDER BY name
 
 -- name: count_running
--- How many runs of a queue are under way.
+-- How many runs of a queue are active.
 SELECT count(*) FROM runs INDEXED BY runs_running WHERE status = 'running' AND queue = :queue
 
 -- name: get_limiter
--- The limits of a queue; one claim at a time passes through.
+-- The limits of a queue, locked, so that claims pass one at a time.
 SELECT name, concurrency, rate_count, rate_seconds, begun
 FROM queues WHERE name = :queue
 FOR UPDATE
 
 -- name: note_begun
--- When runs of a queue with a rate began of late; its row is locked.
+-- When runs of a queue with a rate recently started; its row is locked.
 UPDATE queues SET begun = :begun WHERE name = :queue
 
 -- name: list_step_contexts
@@ -559,7 +558,7 @@ LEFT JOIN schedules AS s ON s.id = p.schedule_id
 WHERE r.id = ANY (:ids::text[])
 
 -- name: limit_queue
--- The limits of a queue; what began under its former rate still counts.
+-- Set the limits of a queue; starts under its former rate still count.
 INSERT INTO queues (name, concurrency, rate_count, rate_seconds)
 VALUES (:name, :concurrency, :rate_count, :rate_seconds)
 ON CONFLICT (name) DO UPDATE
@@ -571,7 +570,7 @@ SET concurrency = excluded.concurrency, rate_count = excluded.rate_count,
 DELETE FROM queues WHERE name = :name
 
 -- name: save_template
--- Named defaults; they replace the ones of that name.
+-- Save named defaults, replacing those of that name.
 INSERT INTO schedule_templates (namespace, name, defaults, created_at, created_by, updated_at,
     updated_by)
 VALUES (:namespace, :name, :defaults, :now, :by, :now, :by)
@@ -591,27 +590,27 @@ FROM schedule_templates WHERE namespace = :namespace
 ORDER BY name
 
 -- name: remove_template
--- Nobody starts from it any more.
+-- Delete a template; schedules created from it stay.
 DELETE FROM schedule_templates WHERE namespace = :namespace AND name = :name
 
 -- name: insert_calendar
--- Another version of a calendar, unless somebody else has saved that one.
+-- A new version of a calendar, unless that version exists already.
 INSERT INTO calendars (namespace, name, version, definition, days, created_at, created_by)
 VALUES (:namespace, :name, :version, :definition, :days, :now, :by)
 ON CONFLICT (namespace, name, version) DO NOTHING
 
 -- name: delete_old_calendars
--- Versions of a calendar that nobody looks at any more: revisions of schedules have copies of the days.
+-- Unused versions of a calendar: revisions of schedules have their own copies of the days.
 DELETE FROM calendars WHERE namespace = :namespace AND name = :name AND version <= :version
 
 -- name: hold_calendars
--- Those who begin to use calendars: nobody changes these before they have committed.
+-- Keep calendars from changing until those who start to use them have committed.
 SELECT name FROM calendars WHERE namespace = :namespace AND name = ANY (:names::text[])
 ORDER BY name, version
 FOR KEY SHARE
 
 -- name: lock_calendars
--- Those who change calendars wait for those who begin to use them.
+-- Make those who change calendars wait for those who start to use them.
 SELECT name FROM calendars WHERE namespace = :namespace
 ORDER BY name, version
 FOR UPDATE
@@ -664,13 +663,13 @@ SELECT namespace, name, labels, start_at, end_at, created_at, created_by
 FROM maintenance_windows WHERE namespace = :namespace AND name = :name
 
 -- name: list_windows
--- The maintenance windows of a namespace, in their order.
+-- The maintenance windows of a namespace, in order.
 SELECT namespace, name, labels, start_at, end_at, created_at, created_by
 FROM maintenance_windows WHERE namespace = :namespace
 ORDER BY start_at, name
 
 -- name: list_recent_windows
--- The maintenance windows of some namespaces that end after an instant, in their order.
+-- The maintenance windows of some namespaces that end after an instant, in order.
 SELECT namespace, name, labels, start_at, end_at
 FROM maintenance_windows
 WHERE namespace = ANY (:namespaces::text[]) AND end_at > :since::timestamptz
@@ -685,16 +684,16 @@ ORDER BY end_at, namespace, name
 LIMIT :limit
 
 -- name: end_window
--- A maintenance window that ends now, earlier than planned.
+-- End a maintenance window now, earlier than planned.
 UPDATE maintenance_windows SET end_at = :now::timestamptz
 WHERE namespace = :namespace AND name = :name AND end_at > :now::timestamptz
 
 -- name: remove_window
--- A maintenance window that has not begun, or is forgotten.
+-- Delete a maintenance window that has not started, or is no longer needed.
 DELETE FROM maintenance_windows WHERE namespace = :namespace AND name = :name
 
 -- name: wake_labelled
--- Active schedules of a namespace are planned again; those with a label, if one is named.
+-- Have active schedules of a namespace planned again; with a label, only those that have it.
 UPDATE schedule_state SET wake_at = :now::timestamptz
 WHERE schedule_id IN (
     SELECT schedule_id FROM schedule_state
@@ -705,7 +704,7 @@ WHERE schedule_id IN (
     FOR UPDATE)
 
 -- name: wake_namespace
--- All active schedules of a namespace are planned again.
+-- Have all active schedules of a namespace planned again.
 UPDATE schedule_state SET wake_at = :now::timestamptz
 WHERE schedule_id IN (
     SELECT schedule_id FROM schedule_state
@@ -715,12 +714,12 @@ WHERE schedule_id IN (
     FOR UPDATE)
 
 -- name: insert_switch
--- Shadow mode is on or off for some schedules, from an instant on.
+-- Turn shadow mode on or off for some schedules, from an instant on.
 INSERT INTO shadow_switches (namespace, at, shadow, schedule, labels, created_at, created_by)
 VALUES (:namespace, :at, :shadow, :schedule, :labels, :now, :by)
 
 -- name: list_switches
--- When shadow mode is on or off in some namespaces, in the order in which that counts.
+-- The shadow mode switches of some namespaces, in the order in which they apply.
 SELECT id, namespace, at, shadow, schedule, labels, created_at, created_by
 FROM shadow_switches WHERE namespace = ANY (:namespaces::text[])
 ORDER BY namespace, at, id
@@ -730,11 +729,11 @@ ORDER BY namespace, at, id
 SELECT DISTINCT namespace FROM shadow_switches WHERE shadow ORDER BY namespace LIMIT :limit
 
 -- name: remove_switches
--- Switches that no due time depends on any more.
+-- Switches that no longer affect any due time.
 DELETE FROM shadow_switches WHERE id = ANY (:ids::bigint[])
 
 -- name: list_shadow_runs
--- Due times of a namespace that shadow mode recorded, in their order.
+-- Due times of a namespace that shadow mode recorded, in order.
 SELECT s.name, l.due_from, l.at, l.facts, l.due_to, l.count
 FROM schedules AS s
 JOIN ledger AS l ON l.schedule_id = s.id
@@ -744,7 +743,7 @@ ORDER BY l.due_from, s.name
 LIMIT :limit
 
 -- name: insert_feed
--- Somebody may read due times as an iCal file, unless the name is taken.
+-- A feed of due times as an iCal file, unless the name is taken.
 INSERT INTO feeds (id, namespace, name, labels, digest, created_at, created_by)
 VALUES (:id, :namespace, :name, :labels, :digest, :now, :by)
 ON CONFLICT (namespace, name) DO NOTHING
@@ -759,11 +758,11 @@ SELECT id, namespace, name, labels, created_at, created_by
 FROM feeds WHERE namespace = :namespace ORDER BY name
 
 -- name: remove_feed
--- A feed opens nothing from now on.
+-- Delete a feed, so that its token stops working.
 DELETE FROM feeds WHERE namespace = :namespace AND name = :name
 
 -- name: save_alert_rule
--- A rule is new, or different; what it sent lately stays.
+-- Create or change a rule; keeps what it recently sent.
 INSERT INTO alert_rules (namespace, name, spec, schedule, schedule_id, created_at, created_by)
 VALUES (:namespace, :name, :spec, :schedule, :schedule_id, :now, :by)
 ON CONFLICT (namespace, name) DO UPDATE
@@ -775,7 +774,7 @@ SELECT name, spec, schedule_id, silenced_until, sent, created_at, created_by
 FROM alert_rules WHERE namespace = :namespace ORDER BY name
 
 -- name: list_rules_about
--- The rules of a namespace that may concern some schedules, by name.
+-- The rules of a namespace that may cover some schedules, by name.
 SELECT name, spec, schedule_id, silenced_until, sent, created_at, created_by
 FROM alert_rules
 WHERE namespace = :namespace AND (schedule IS NULL OR schedule = ANY (:schedules::text[]))
@@ -787,7 +786,7 @@ SELECT name, spec, schedule_id, silenced_until, sent, created_at, created_by
 FROM alert_rules WHERE namespace = :namespace AND name = :name
 
 -- name: delete_alert_rule
--- A rule is gone.
+-- Delete a rule.
 DELETE FROM alert_rules WHERE namespace = :namespace AND name = :name
 
 -- name: list_rules_of_schedules
@@ -797,23 +796,23 @@ WHERE namespace = :namespace AND schedule_id = ANY (:ids::text[])
 ORDER BY name
 
 -- name: silence_alert_rule
--- A rule sends nothing for a while, or sends again.
+-- Stop a rule from sending for a while, or let it send again.
 UPDATE alert_rules SET silenced_until = :until::timestamptz
 WHERE namespace = :namespace AND name = :name
 
 -- name: note_alerts_sent
--- When a rule told of problems lately.
+-- When a rule recently sent messages.
 UPDATE alert_rules SET sent = :sent WHERE namespace = :namespace AND name = :name
 
 -- name: close_alerts_of_rule
--- What a rule had found is nobody's any more.
+-- Resolve the problems that a rule found.
 UPDATE alerts SET resolved_at = :now::timestamptz,
     state = CASE WHEN state = 'waiting' THEN 'silenced' ELSE state END
 WHERE namespace = :namespace AND rule = :rule AND (resolved_at IS NULL OR state = 'waiting')
     AND NOT kind = ANY (:kept::text[])
 
 -- name: save_alert
--- Problems that are new, or different.
+-- Problems that are new or changed.
 INSERT INTO alerts (id, namespace, rule, kind, subject, title, text, schedule, run_id, due_at,
     opened_at, seen_at, count, state, message, told_at, resolved_at, event_id)
 VALUES (:id::text[], :namespace::text[], :rule::text[], :kind::text[], :subject::text[],
@@ -827,7 +826,7 @@ SET title = excluded.title, text = excluded.text, run_id = excluded.run_id,
     resolved_at = excluded.resolved_at, event_id = excluded.event_id
 
 -- name: list_board_alerts
--- What may change: open problems of some subjects or kinds, what their messages told of, what waits.
+-- Alerts that may change: open ones of some subjects or kinds, others in their messages, and waiting ones.
 WITH concerned AS (
     SELECT id, message FROM alerts
     WHERE namespace = :namespace AND resolved_at IS NULL
@@ -843,7 +842,7 @@ FROM alerts WHERE id IN (
 ORDER BY opened_at, id
 
 -- name: list_told_late
--- Problems of some schedules with late due times, that were open since a time.
+-- Problems of some schedules with late due times that were open since a time.
 SELECT id, namespace, rule, kind, subject, title, text, schedule, run_id, due_at,
     opened_at, seen_at, count, state, message, told_at, resolved_at, event_id
 FROM alerts
@@ -851,7 +850,7 @@ WHERE namespace = :namespace AND opened_at > :opened AND kind = 'late'
     AND subject = ANY (:subjects::text[]) AND (resolved_at IS NULL OR resolved_at > :since)
 
 -- name: list_alerts
--- Problems, the newest first; of a rule, or only those that are not over.
+-- Problems, the newest first; for a rule, or only unresolved ones.
 SELECT id, namespace, rule, kind, subject, title, text, schedule, run_id, due_at,
     opened_at, seen_at, count, state, message, told_at, resolved_at, event_id
 FROM alerts
@@ -862,11 +861,11 @@ ORDER BY opened_at DESC, id DESC
 LIMIT :limit
 
 -- name: count_open_alerts
--- How many problems are not over.
+-- How many problems are unresolved.
 SELECT count(*) FROM alerts WHERE namespace = :namespace AND resolved_at IS NULL
 
 -- name: list_alert_readers
--- How far those who find and deliver alerts have come, and what waits for them.
+-- How far evaluators and channels of alerts have read, and what waits for them.
 SELECT c.namespace, c.name, k.position,
     EXISTS (
         SELECT 1 FROM members AS m
@@ -898,7 +897,7 @@ WHERE position > :after AND position <= :until AND topic = ANY (:topics::text[])
 GROUP BY namespace, topic
 
 -- name: advance_idle_cursors
--- Nobody owns these, and nothing up to there is for them; whoever owned one before owns it no more.
+-- Move cursors without an owner past events that are not for them; former owners lose them.
 UPDATE cursors SET position = :until, owner = NULL, term = term + 1
 WHERE namespace = :namespace AND name = ANY (:names::text[]) AND position = :position
     AND NOT EXISTS (
@@ -907,7 +906,7 @@ WHERE namespace = :namespace AND name = ANY (:names::text[]) AND position = :pos
             AND m.member = cursors.owner AND m.expires_at > :now)
 
 -- name: is_alert_due
--- Whether anything may wait for those who find and deliver alerts, and that nobody does at present.
+-- Whether an evaluator or channel of alerts may have work, but no owner at present.
 SELECT EXISTS (
     SELECT 1 FROM consumers AS c JOIN cursors AS k ON k.namespace = c.namespace AND k.name = c.name
     WHERE c.kind IN ('alert_rules', 'alert_channel')
@@ -936,15 +935,15 @@ SELECT EXISTS (
                     AND a.state = 'sent' AND a.told_at IS NULL))))
 
 -- name: note_look
--- When the rules of a namespace that follow from time are looked at next.
+-- When the time-based rules of a namespace are looked at next.
 UPDATE cursors SET look_at = :at::timestamptz WHERE namespace = :namespace AND name = :name
 
 -- name: look_everywhere
--- The rules of all namespaces that follow from time are looked at now.
+-- Have the time-based rules of all namespaces looked at now.
 UPDATE cursors SET look_at = NULL WHERE look_at IS NOT NULL
 
 -- name: list_deliveries
--- How messages stand with each of their channels; of those that left the log, who refused them.
+-- The state of messages with each of their channels; for those that left the log, which channels refused them.
 SELECT e.id, c.name, k.position >= e.position, h.key IS NOT NULL, coalesce(h.error, k.error),
     d.error, d.again
 FROM events AS e
@@ -971,23 +970,23 @@ SELECT id FROM events WHERE namespace = :namespace AND id = ANY (:ids::text[])
 SELECT max(finished_at) FROM ended_runs WHERE schedule_id = :id AND status = 'succeeded'
 
 -- name: delete_old_alerts
--- Retention: problems that have long been over.
+-- Retention: problems that were resolved long ago.
 DELETE FROM alerts WHERE id IN (
     SELECT id FROM alerts WHERE resolved_at < :before AND state <> 'waiting' LIMIT :limit)
 
 -- name: list_streaks
--- How often some subjects failed in a row.
+-- The consecutive failures of some subjects.
 SELECT subject, failures FROM alert_streaks
 WHERE namespace = :namespace AND subject = ANY (:subjects::text[])
 
 -- name: save_streak
--- Something failed again.
+-- Count another failure.
 INSERT INTO alert_streaks (namespace, subject, failures)
 VALUES (:namespace::text[], :subject::text[], :failures::integer[])
 ON CONFLICT (namespace, subject) DO UPDATE SET failures = excluded.failures
 
 -- name: delete_streaks
--- Something succeeded, or is gone.
+-- End streaks after a success, or when the subject is gone.
 DELETE FROM alert_streaks WHERE namespace = :namespace AND subject = ANY (:subjects::text[])
 
 -- name: list_labels_named
@@ -1012,7 +1011,7 @@ WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND st.status = 'active'
 ORDER BY st.next_due_at LIMIT :limit
 
 -- name: list_long_runs
--- Runs that have been running since before a time, but for steps.
+-- Runs that have been running since before a time, except steps.
 SELECT s.name, s.labels, r.task, r.flow, r.started_at, r.id, r.due_at, r.schedule_id
 FROM active_runs AS r LEFT JOIN schedules AS s ON s.id = r.schedule_id
 WHERE r.namespace = :namespace AND r.status = 'running' AND r.parent_run_id IS NULL
@@ -1035,7 +1034,7 @@ WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND st.status = 'active'
 ORDER BY s.name LIMIT :limit
 
 -- name: get_next_unsuccessful
--- Since when the schedule that is next has not succeeded, of those that have since a time, or are new.
+-- When the next schedule last succeeded, among those that have since a time, or are new.
 SELECT min(x.since) FROM (
     SELECT coalesce(
         (SELECT max(r.finished_at) FROM ended_runs AS r
@@ -1051,7 +1050,7 @@ SELECT min(x.since) FROM (
 WHERE x.since >= :since
 
 -- name: list_lengths
--- How long the latest successful runs of a schedule took.
+-- The durations of the latest successful runs of a schedule.
 SELECT started_at, finished_at FROM ended_runs
 WHERE schedule_id = :schedule_id AND (status = 'succeeded' OR status = 'partial')
     AND finished_at IS NOT NULL
@@ -1065,17 +1064,17 @@ WHERE seen_at > :since
 GROUP BY roles, namespaces
 
 -- name: get_secret
--- What only those know who open these books.
+-- A secret known only to processes on this database.
 SELECT value FROM secrets WHERE name = :name
 
 -- name: get_quota
--- The limits of a namespace that has any.
+-- The limits of a namespace, if it has any.
 SELECT namespace, schedules, fires_per_minute, payload_bytes, definition_bytes, max_priority
 FROM quotas
 WHERE namespace = :namespace
 
 -- name: lock_quota
--- The limits of a namespace that has any; who counts next waits until this transaction ends.
+-- The limits of a namespace, if any; others who count wait until this transaction ends.
 SELECT namespace, schedules, fires_per_minute, payload_bytes, definition_bytes, max_priority
 FROM quotas
 WHERE namespace = :namespace
@@ -1087,7 +1086,7 @@ SELECT namespace, schedules, fires_per_minute, payload_bytes, definition_bytes, 
 FROM quotas ORDER BY namespace
 
 -- name: save_quota
--- The limits of a namespace; they replace the ones that it had.
+-- Set the limits of a namespace, replacing former ones.
 INSERT INTO quotas (namespace, schedules, fires_per_minute, payload_bytes, definition_bytes,
     max_priority)
 VALUES (:namespace, :schedules, :fires_per_minute, :payload_bytes, :definition_bytes,
@@ -1098,7 +1097,7 @@ SET schedules = excluded.schedules, fires_per_minute = excluded.fires_per_minute
     max_priority = excluded.max_priority
 
 -- name: get_quota_standing
--- The limits of a namespace, those of all that have none of their own, and how much it holds.
+-- The limits of a namespace, the defaults of all namespaces, and its usage.
 SELECT q.namespace, q.schedules, q.fires_per_minute, q.payload_bytes, q.definition_bytes,
     q.max_priority, d.schedules, d.payload_bytes, d.definition_bytes, u.schedules, u.bytes
 FROM (
@@ -1108,7 +1107,7 @@ LEFT JOIN quotas AS q ON q.namespace = :namespace
 LEFT JOIN quotas AS d ON d.namespace = :everywhere
 
 -- name: sum_definitions
--- How large the definitions of some schedules are that are not deleted; definitions are ASCII.
+-- The size of the definitions of some schedules that are not deleted; definitions are ASCII.
 SELECT s.namespace, count(*), sum(length(r.spec))
 FROM schedules AS s
 JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
@@ -1116,7 +1115,7 @@ WHERE s.id = ANY (:ids::text[]) AND s.deleted_at IS NULL
 GROUP BY s.namespace
 
 -- name: note_use
--- A namespace holds more than before, or less.
+-- Change the stored usage of a namespace.
 INSERT INTO namespace_use (namespace, slot, schedules, bytes)
 VALUES (:namespace, :slot, :schedules, :bytes)
 ON CONFLICT (namespace, slot) DO UPDATE
@@ -1124,26 +1123,26 @@ SET schedules = namespace_use.schedules + excluded.schedules,
     bytes = namespace_use.bytes + excluded.bytes
 
 -- name: count_use
--- How much each namespace holds, as it is kept.
+-- The stored usage of each namespace.
 SELECT namespace, sum(schedules), sum(bytes) FROM namespace_use GROUP BY namespace
 
 -- name: measure_use
--- How much a namespace holds, as it stands on the books; definitions are ASCII.
+-- The real usage of a namespace, counted from its rows; definitions are ASCII.
 SELECT count(*), coalesce(sum(length(r.spec)), 0)
 FROM schedules AS s
 JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
 WHERE s.namespace = :namespace AND s.deleted_at IS NULL
 
 -- name: forget_use
--- It is counted anew.
+-- Drop the stored usage before it is counted again.
 DELETE FROM namespace_use WHERE namespace = :namespace
 
 -- name: sum_templates
--- How large the templates of a namespace are.
+-- The size of the templates of a namespace.
 SELECT coalesce(sum(length(defaults)), 0) FROM schedule_templates WHERE namespace = :namespace
 
 -- name: check_use
--- Namespaces of which something else is kept than what they hold.
+-- Namespaces whose stored usage differs from the real one.
 SELECT NULL, NULL, NULL, namespace, sum(kept), sum(kept_bytes), sum(held), sum(held_bytes)
 FROM (
     SELECT namespace, schedules AS kept, bytes AS kept_bytes, 0 AS held, 0 AS held_bytes
@@ -1158,7 +1157,7 @@ HAVING sum(kept) <> sum(held) OR sum(kept_bytes) <> sum(held_bytes)
 LIMIT :limit
 
 -- name: cap_queued_runs
--- What waits already has no higher priority than its namespace may have now.
+-- Lower the priorities of waiting runs to the new maximum of their namespace.
 UPDATE active_runs SET priority = :most
 WHERE status = 'queued' AND namespace = :namespace AND priority > :most
 
@@ -1175,14 +1174,14 @@ SELECT count(*) FROM schedules WHERE namespace = :namespace AND deleted_at IS NU
 SELECT namespace, count(*) FROM schedules WHERE deleted_at IS NULL GROUP BY namespace
 
 -- name: sum_rates
--- How often the schedules of a namespace are due, as far as that is known.
+-- How often the schedules of a namespace are due, where known.
 SELECT coalesce(sum(r.fires_per_minute), 0) FROM schedules AS s
 JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
 JOIN schedule_state AS st ON st.schedule_id = s.id
 WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND st.status <> 'completed'
 
 -- name: list_unrated
--- Schedules of a namespace of which nobody knows how often they are due.
+-- Schedules of a namespace without a known rate.
 SELECT s.id, s.version, s.name, r.spec FROM schedules AS s
 JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
 WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND r.fires_per_minute IS NULL
@@ -1207,16 +1206,16 @@ SELECT t.id, t.name, t.role, t.namespaces, t.created_at, t.created_by, t.expires
 FROM unnest(:ids::text[]) AS wanted (value) JOIN tokens AS t ON t.id = wanted.value
 
 -- name: find_token
--- The id of the token that has this name now.
+-- The id of the unrevoked token of this name.
 SELECT id FROM tokens WHERE name = :name AND revoked_at IS NULL
 
 -- name: list_tokens
--- Every token, also those that were revoked, by name.
+-- Every token by name, including revoked ones.
 SELECT id, name, role, namespaces, created_at, created_by, expires_at, last_used_at, revoked_at
 FROM tokens ORDER BY name, created_at, id
 
 -- name: revoke_token
--- From now on it opens nothing.
+-- Make a token invalid.
 UPDATE tokens SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL
 
 -- name: end_login
@@ -1231,11 +1230,11 @@ SELECT e.digest FROM unnest(:ids::text[]) AS wanted (value)
 JOIN ended_logins AS e ON e.digest = wanted.value
 
 -- name: delete_ended_logins
--- Retention: sessions that would open nothing any more.
+-- Retention: ended sessions that would no longer be valid anyway.
 DELETE FROM ended_logins WHERE expires_at < :before
 
 -- name: use_token
--- When it was used last, unless that was put down a moment ago.
+-- When it was last used, unless that was recorded a moment ago.
 UPDATE tokens SET last_used_at = :now
 WHERE id = :id AND (last_used_at IS NULL OR last_used_at < :before)
 
@@ -1244,7 +1243,7 @@ WHERE id = :id AND (last_used_at IS NULL OR last_used_at < :before)
 SELECT id FROM active_runs WHERE id = ANY (:ids::text[]) AND status IN ('queued', 'running')
 
 -- name: insert_run_key
--- A key that no run has had becomes that of a run that is about to be created.
+-- A key that no run has had, for a run about to be created.
 INSERT INTO run_keys (namespace, task, key, run_id, until, free_at)
 VALUES (:namespace, :task, :key, :run_id, :until, :free_at)
 ON CONFLICT (namespace, task, key) DO NOTHING
@@ -1256,29 +1255,29 @@ SELECT run_id, until, free_at FROM run_keys
 WHERE namespace = :namespace AND task = :task AND key = :key
 
 -- name: lock_run_key
--- As find_run_key; nobody else takes the key before this transaction ends.
+-- Like find_run_key; the key cannot be taken before this transaction ends.
 SELECT run_id, until, free_at FROM run_keys
 WHERE namespace = :namespace AND task = :task AND key = :key
 FOR UPDATE
 
 -- name: take_run_key
--- A key that is free again becomes that of a run that is about to be created.
+-- Take a key that is free again, for a run about to be created.
 UPDATE run_keys SET run_id = :run_id, until = :until, free_at = :free_at
 WHERE namespace = :namespace AND task = :task AND key = :key
 
 -- name: lock_active_run
--- Nobody claims or ends a run before this transaction ends.
+-- Keep a run from being claimed or ended before this transaction ends.
 SELECT status FROM active_runs WHERE id = :id
 FOR UPDATE
 
 -- name: replace_payload
--- A run that nobody has begun gets a newer payload, and may be ready later.
+-- Give an unstarted run a newer payload, and perhaps a later ready time.
 UPDATE active_runs
 SET payload = :payload, ready_at = :ready_at, expires_at = :expires_at, requested_by = :requested_by
 WHERE id = :id AND status = 'queued' AND attempt = 0
 
 -- name: keep_key
--- Who comes first with a key has it; who comes meanwhile waits here for how that ends.
+-- The first request with a key gets it; later ones wait here until it has finished.
 INSERT INTO idempotency_keys (scope, key, fingerprint, at)
 VALUES (:scope, :key, :fingerprint, :now)
 ON CONFLICT (scope, key) DO UPDATE
@@ -1286,11 +1285,11 @@ SET fingerprint = excluded.fingerprint, answer = NULL, at = excluded.at
 WHERE idempotency_keys.at <= :before OR idempotency_keys.answer IS NULL
 
 -- name: get_answer
--- To which request a key belongs, and what was answered to it.
+-- The request of a key, and the response to it.
 SELECT fingerprint, answer FROM idempotency_keys WHERE scope = :scope AND key = :key
 
 -- name: keep_answer
--- What was answered to the request that brought this key.
+-- The response to the request of this key.
 UPDATE idempotency_keys SET answer = :answer WHERE scope = :scope AND key = :key
 
 -- name: insert_change
@@ -1307,7 +1306,7 @@ ORDER BY at DESC, id DESC
 LIMIT :limit
 
 -- name: list_changes_of
--- The changes of one thing, the newest first, as far as filters ask for them.
+-- The changes of one object, the newest first, as far as filters ask for them.
 SELECT id, at, kind, subject, by FROM audit
 WHERE namespace = :namespace AND subject = :subject AND at >= :since AND (at, id) < (:at, :id)
 ORDER BY at DESC, id DESC
@@ -1333,14 +1332,14 @@ FROM runs WHERE status IN ('queued', 'running')
 GROUP BY queue, namespace
 
 -- name: insert_log
--- What runs printed.
+-- Lines printed by runs.
 INSERT INTO run_logs (run_id, attempt, seq, at, stream, text)
 VALUES (:run_id::text[], :attempt::integer[], :seq::integer[], :at::timestamptz[], :stream::text[],
     :text::text[])
 ON CONFLICT DO NOTHING
 
 -- name: get_any_death
--- Whether somebody's lease ran out, or left runs behind.
+-- Whether a lease has expired, or runs were left behind.
 SELECT EXISTS (
         SELECT 1 FROM node_sessions
         WHERE ended_at IS NULL AND expires_at <= :now AND id <> :id)
@@ -1354,7 +1353,7 @@ SELECT min(ready_at) FROM runs
 WHERE status = 'queued' AND ready_at > created_at AND ready_at > :now
 
 -- name: retry_run
--- An attempt, which failed or not, is followed by another after a while.
+-- Have an attempt, failed or not, followed by another after a while.
 UPDATE active_runs
 SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
     failures = failures + :failed, ready_at = :ready_at, reason = :reason, error = :error,
@@ -1362,7 +1361,7 @@ SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
 
 -- name: reopen_run
--- A person opens a run again that had ended, as another attempt; due times may wait for it.
+-- Queue an ended run again as another attempt, on request; due times may wait for it.
 MOVE ended_runs TO active_runs
 SET status = 'queued', lane = CASE WHEN :lane = 1 AND lane = 3 THEN 3 ELSE :lane END,
     wakes = wakes OR schedule_id IS NOT NULL,
@@ -1372,7 +1371,7 @@ SET status = 'queued', lane = CASE WHEN :lane = 1 AND lane = 3 THEN 3 ELSE :lane
 WHERE id = :id AND status IN ('succeeded', 'partial', 'failed', 'cancelled')
 
 -- name: fill_again
--- How runs begin that a backfill opened again.
+-- How runs start that a backfill queued again.
 UPDATE active_runs
 SET lane = :lane, exclusive = :exclusive, max_concurrent = :max_concurrent, backfill_limit = :limit
 WHERE id = ANY (:ids::text[]) AND status || '' = 'queued'
@@ -1383,33 +1382,33 @@ INSERT INTO run_outputs (run_id, output) VALUES (:run_id, :output)
 ON CONFLICT (run_id) DO UPDATE SET output = excluded.output
 
 -- name: note_output_size
--- The output of this run is in run_outputs.
+-- Note that the output of this run is in run_outputs.
 UPDATE ended_runs SET output_size = :size WHERE id = :run_id
 
 -- name: note_output_secrets
--- What is hidden in the output of this run where people see it.
+-- What to hide in the output of this run when it is shown.
 UPDATE ended_runs SET output_secrets = :secrets WHERE id = :run_id
 
 -- name: take_woken
--- Runs of flows with steps that ended, and that nobody else looks at.
+-- Runs of flows with ended steps that no other transaction is looking at.
 SELECT run_id FROM flow_runs
 WHERE run_id IN (SELECT w.run_id FROM flow_wakes AS w ORDER BY w.id LIMIT :limit)
 ORDER BY run_id
 FOR UPDATE SKIP LOCKED
 
 -- name: take_flows
--- Runs of flows whose time has come, and that nobody else looks at.
+-- Runs of flows that are due and that no other transaction is looking at.
 SELECT run_id FROM flow_runs WHERE wake_at <= :now
 ORDER BY wake_at, run_id
 LIMIT :limit
 FOR UPDATE SKIP LOCKED
 
 -- name: use_wakes
--- What is looked at after this need not be woken any more.
+-- Remove wakes, as their runs are looked at after this statement.
 DELETE FROM flow_wakes WHERE run_id = ANY (:ids::text[])
 
 -- name: list_steps
--- How far the steps of the given runs of flows have come.
+-- The state of the steps of the given runs of flows.
 SELECT parent_run_id, step, id, status, reason, exit_code,
     CASE WHEN reason = 'precondition' THEN error END
 FROM runs
@@ -1426,7 +1425,7 @@ LEFT JOIN runs AS c ON c.id = r.parent_run_id
 WHERE f.run_id = ANY (:ids::text[])
 
 -- name: lock_beginning
--- Runs of flows that wait to begin, with the limits of their schedules.
+-- Runs of flows that wait to start, with the limits of their schedules.
 SELECT id, namespace, flow, schedule_id, lane, exclusive, max_concurrent, priority, ready_at,
     created_at, backfill_limit
 FROM active_runs
@@ -1435,7 +1434,7 @@ ORDER BY id
 FOR UPDATE
 
 -- name: list_yielding
--- Of the given runs those that give way to others of their schedule, or to due times that wait.
+-- Those of the given runs that give way to others of their schedule, or to waiting due times.
 SELECT r.id FROM runs AS r
 WHERE r.id = ANY (:ids::text[]) AND r.lane > 0 AND (
     EXISTS (
@@ -1452,7 +1451,7 @@ WHERE r.id = ANY (:ids::text[]) AND r.lane > 0 AND (
                         AND e.due_at <= :now)))))
 
 -- name: count_under_way
--- How many runs of the given schedules are under way, and how many of them beside the others.
+-- How many runs of the given schedules are active, and how many of them beside the others.
 SELECT schedule_id, count(*), sum(CASE WHEN lane = 3 THEN 1 ELSE 0 END) FROM runs
 WHERE schedule_id = ANY (:ids::text[]) AND status = 'running' AND status IN ('queued', 'running')
 GROUP BY schedule_id
@@ -1467,7 +1466,7 @@ VALUES (:id::text[], :namespace::text[], 'flow', :trigger::text[], :parent_run_i
 ON CONFLICT (parent_run_id, step) WHERE parent_run_id IS NOT NULL DO NOTHING
 
 -- name: list_output_secrets
--- What is hidden in the outputs of a flow's steps.
+-- What to hide in the outputs of a flow's steps.
 SELECT output_secrets FROM runs
 WHERE parent_run_id = :run_id AND step IS NOT NULL AND output_secrets IS NOT NULL
 
@@ -1476,14 +1475,14 @@ WHERE parent_run_id = :run_id AND step IS NOT NULL AND output_secrets IS NOT NUL
 SELECT output FROM run_outputs WHERE run_id = :run_id
 
 -- name: call_flow
--- A step that calls a flow becomes a run of it that waits to begin, by its token.
+-- Turn a step that calls a flow into a run of it that waits to start, by its token.
 UPDATE active_runs SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
     attempt = attempt - 1, queue = '@flow', flow = :flow, progress = NULL
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
 RETURNING namespace, parent_run_id
 
 -- name: ask_person
--- A step that waits for a person, by its token; no worker serves its queue.
+-- Have a step wait for a person, by its token; no worker serves its queue.
 UPDATE active_runs SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
     attempt = 0, queue = '@human', progress = NULL, progress_text = :prompt,
     ready_at = :now, expires_at = :expires_at
@@ -1498,18 +1497,18 @@ WHERE id = :id AND queue = '@human' AND status || '' = 'queued'
 RETURNING wakes, schedule_id, parent_run_id
 
 -- name: drop_output
--- A run that is opened again has no output.
+-- Remove the output of a run that is queued again.
 DELETE FROM run_outputs WHERE run_id = :run_id
 
 -- name: list_expiring
--- Runs that nobody has begun by the time they were given, the oldest first.
+-- Runs that were not started by their deadline, the oldest first.
 SELECT id FROM runs
 WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL AND expires_at <= :now
 ORDER BY expires_at
 LIMIT :limit
 
 -- name: get_earliest_expiry
--- When the next run that nobody has begun runs out.
+-- When the next unstarted run expires.
 SELECT min(expires_at) FROM runs
 WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL
 
@@ -1524,28 +1523,28 @@ WHERE run_id = :run_id AND attempt = :attempt AND session_id = :session_id
     AND outcome <> 'lost' AND outcome <> 'handed_back'
 
 -- name: hand_back_run
--- A node that leaves returns its work, to be begun again as another attempt.
+-- Return the work of a leaving node, to be started again as another attempt.
 UPDATE active_runs
 SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
     ready_at = coalesce(:ready_at, ready_at)
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
 
 -- name: lock_own_runs
--- Of the given runs those under way: under which tokens, and why they shall end.
+-- The active ones of the given runs, with their tokens and why they should end.
 SELECT id, attempt, session_id, CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END
 FROM active_runs WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
 ORDER BY id
 FOR UPDATE
 
 -- name: insert_returned_attempts
--- The account of attempts that were handed back together.
+-- The records of attempts that were handed back together.
 INSERT INTO run_attempts (run_id, attempt, session_id, claimed_at, started_at, finished_at, outcome)
 SELECT id, attempt, session_id, claimed_at, started_at, :now, 'handed_back'
 FROM active_runs WHERE id = ANY (:ids::text[])
 ON CONFLICT DO NOTHING
 
 -- name: hand_back_runs
--- Buffered runs are returned, in their places.
+-- Return buffered runs to their places.
 UPDATE active_runs
 SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL
 WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
@@ -1567,7 +1566,7 @@ FROM active_runs WHERE id = ANY (:ids::text[])
 ON CONFLICT DO NOTHING
 
 -- name: requeue_runs
--- Others take the runs over as new attempts; they keep their places in their queues.
+-- Queue runs for takeover as new attempts; they keep their places in their queues.
 UPDATE active_runs
 SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
     losses = losses + CASE WHEN started_at IS NULL THEN 0 ELSE 1 END,
@@ -1575,7 +1574,7 @@ SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
 WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
 
 -- name: insert_attempt
--- The account of an attempt that is over while its run goes on; a run that never began has none.
+-- The record of an ended attempt whose run continues; a run that never started has none.
 INSERT INTO run_attempts (run_id, attempt, session_id, claimed_at, started_at, finished_at,
     outcome, error, exit_code)
 SELECT id, attempt, coalesce(session_id, ''), coalesce(claimed_at, created_at), started_at,
@@ -1584,18 +1583,18 @@ FROM runs WHERE id = :id AND attempt > 0
 ON CONFLICT DO NOTHING
 
 -- name: count_done_attempts
--- How many attempts of a run came to their end.
+-- How many attempts of a run have finished.
 SELECT count(*) FROM run_attempts
 WHERE run_id = :run_id AND (outcome = 'succeeded' OR outcome = 'failed')
 
 -- name: note_overlap
--- A task went on after its attempt had ended on the books.
+-- Record that a task continued after its attempt had ended in the database.
 UPDATE run_attempts SET went_on_until = :until
 WHERE run_id = :run_id AND attempt = :attempt AND session_id = :session_id
     AND finished_at < :until AND (went_on_until IS NULL OR went_on_until < :until)
 
 -- name: get_own_run
--- The run under way under this token: why it shall end, and whether its schedule was deleted.
+-- The active run of this token: why it should end, and whether its schedule was deleted.
 SELECT CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END, EXISTS (
         SELECT 1 FROM schedules AS s WHERE s.id = active_runs.schedule_id AND s.deleted_at IS NOT NULL)
 FROM active_runs
@@ -1603,7 +1602,7 @@ WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND statu
 FOR UPDATE
 
 -- name: fail_lost_run
--- The run has cost too many nodes, or was to be cancelled anyway.
+-- Fail a run that has cost too many nodes, or was to be cancelled anyway.
 MOVE active_runs TO ended_runs
 SET status = :status, session_id = NULL, finished_at = :now,
     losses = losses + CASE WHEN started_at IS NULL THEN 0 ELSE 1 END,
@@ -1612,25 +1611,25 @@ SET status = :status, session_id = NULL, finished_at = :now,
 WHERE id = :id AND status || '' = 'running'
 
 -- name: list_session_runs
--- What the books say a node is working on, and which of it was asked to end.
+-- The runs that a node is working on, and which of them were asked to stop.
 SELECT id, attempt, CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END
 FROM runs WHERE session_id = :id AND status = 'running'
 
 -- name: cancel_queued_run
--- A run that nobody has begun ends at once.
+-- End an unstarted run at once.
 MOVE active_runs TO ended_runs
 SET status = 'cancelled', finished_at = :now, reason = :reason, cancel_requested_at = :now
 WHERE id = :id AND status || '' = 'queued'
 RETURNING wakes, schedule_id, parent_run_id
 
 -- name: request_cancel
--- The owner of a running run is asked to end it, and why.
+-- Ask the owner of a running run to end it, with the reason.
 UPDATE active_runs SET cancel_requested_at = :now, reason = :reason
 WHERE id = :id AND status || '' = 'running' AND cancel_requested_at IS NULL
 RETURNING session_id = ''
 
 -- name: list_versions
--- Which definition of each of the given schedules is in force.
+-- The current version of each of the given schedules.
 SELECT schedule_id, version FROM schedule_state WHERE schedule_id = ANY (:ids::text[])
 
 -- name: get_run
@@ -1638,7 +1637,7 @@ SELECT schedule_id, version FROM schedule_state WHERE schedule_id = ANY (:ids::t
 SELECT * FROM run_details WHERE id = :id
 
 -- name: find_runs
--- The run of that id, or up to two whose id begins so.
+-- The run of that id, or up to two whose id starts with it.
 SELECT id FROM runs
 WHERE id >= :prefix AND id < :prefix || 'g' AND namespace = :namespace
 LIMIT 2
@@ -1657,14 +1656,14 @@ WHERE a.run_id = :id
 ORDER BY a.attempt
 
 -- name: list_runs_due
--- The runs whose due time lies in a stretch, both ends included.
+-- The runs whose due time is in a period, both ends included.
 SELECT * FROM run_details
 WHERE schedule_id = :schedule_id AND due_at >= :since AND due_at <= :until
 ORDER BY due_at
 LIMIT :limit
 
 -- name: count_backfill
--- The runs that a backfill created at an instant, or opened again, by status.
+-- The runs that a backfill created or queued again at an instant, by status.
 SELECT status, count(*) FROM runs
 WHERE schedule_id = :schedule_id AND due_at >= :since AND due_at <= :until
     AND ((origin = 'backfill' AND created_at = :at) OR (created_at < :at AND ready_at = :at))
@@ -1679,14 +1678,14 @@ ORDER BY due_to DESC, id DESC
 LIMIT :limit
 
 -- name: list_ledger_between
--- The entries that touch a stretch, both ends included.
+-- The entries that overlap a period, both ends included.
 SELECT due_from, due_to, count, exact, verdict, reason, facts, at, version, session_id, kind
 FROM ledger WHERE schedule_id = :id AND due_to >= :since AND due_from <= :until
 ORDER BY due_from, id
 LIMIT :limit
 
 -- name: trim_log
--- Drop the middle of a long log: what is neither its head nor its tail.
+-- Drop the middle of a long log, between its head and its tail.
 DELETE FROM run_logs
 WHERE run_id = :run_id AND attempt = :attempt AND seq > :head_seq AND seq < :tail_seq
 
@@ -1705,7 +1704,7 @@ ORDER BY attempt DESC, seq DESC
 LIMIT :limit
 
 -- name: measure_log
--- Of each attempt of a run, how many lines are kept, and the number of the last one.
+-- For each attempt of a run, how many lines are kept, and the number of the last one.
 SELECT attempt, count(*), max(seq) FROM run_logs WHERE run_id = :run_id
 GROUP BY attempt
 ORDER BY attempt
@@ -1716,16 +1715,16 @@ SELECT namespace, keep_seconds, forgotten_until, ledger_until FROM namespace_his
 ORDER BY namespace
 
 -- name: get_longest_keep
--- The longest that a schedule keeps its runs.
+-- The longest retention set by a schedule.
 SELECT max(keep_seconds) FROM schedule_history WHERE keep_seconds IS NOT NULL
 
 -- name: hold_keep
--- Nobody deletes runs by the keep of a namespace, nor changes that, until the commit.
+-- Prevent deletion by the retention of a namespace, and changes to it, until the commit.
 INSERT INTO namespace_history (namespace) VALUES (:namespace)
 ON CONFLICT (namespace) DO UPDATE SET namespace = excluded.namespace
 
 -- name: save_keep
--- A namespace keeps its runs for another time; what was deleted before stays forgotten.
+-- Set how long a namespace keeps its runs; what was deleted before stays forgotten.
 UPDATE namespace_history SET keep_seconds = :keep,
     forgotten_until = CASE
         WHEN forgotten_until IS NULL OR forgotten_until < :forgotten_until
@@ -1733,7 +1732,7 @@ UPDATE namespace_history SET keep_seconds = :keep,
 WHERE namespace = :namespace
 
 -- name: save_schedule_keep
--- A schedule says how long, or how many runs, it keeps; what was deleted before stays forgotten.
+-- Set how long, or how many runs, a schedule keeps; what was deleted before stays forgotten.
 INSERT INTO schedule_history (schedule_id, keep_seconds, keep_last, forgotten_until)
 SELECT :id, :keep::bigint, :keep_last::integer, max(n.forgotten_until)
 FROM namespace_history AS n
@@ -1749,7 +1748,7 @@ SET keep_seconds = excluded.keep_seconds, keep_last = excluded.keep_last,
         THEN excluded.forgotten_until ELSE schedule_history.forgotten_until END
 
 -- name: clear_schedule_keeps
--- Schedules keep their runs as their namespace does; what was deleted before stays forgotten.
+-- Let schedules use their namespace's retention; what was deleted before stays forgotten.
 UPDATE schedule_history SET keep_seconds = NULL, keep_last = NULL
 WHERE schedule_id = ANY (:ids::text[])
 
@@ -1760,7 +1759,7 @@ FROM schedules AS s LEFT JOIN schedule_history AS h ON h.schedule_id = s.id
 WHERE s.id = ANY (:ids::text[])
 
 -- name: list_kept_schedules
--- Schedules that say how long, or how many runs, they keep, by id.
+-- Schedules that set how long, or how many runs, they keep, by id.
 SELECT schedule_id, keep_seconds, keep_last FROM schedule_history
 WHERE schedule_id > :after AND (keep_seconds IS NOT NULL OR keep_last IS NOT NULL)
 ORDER BY schedule_id
@@ -1788,11 +1787,11 @@ UPDATE schedule_history SET forgotten_until = :until
 WHERE schedule_id = :id AND (forgotten_until IS NULL OR forgotten_until < :until)
 
 -- name: forget_history
--- Retention: nothing is left of the schedule.
+-- Retention: nothing remains of the schedule.
 DELETE FROM schedule_history WHERE schedule_id = :id
 
 -- name: look_at_old_runs
--- Retention: ended runs in the order of their ends, and whether each goes; steps go with their flow's run.
+-- Retention: ended runs by end, and whether to delete each; steps go with their flow's run.
 SELECT r.id, r.finished_at, r.rowid, (r.namespace = ANY (:namespaces::text[])) = :among::boolean
     AND r.parent_run_id IS NULL AND (r.due_at IS NULL OR r.due_at < :before)
     AND (SELECT h.keep_seconds FROM schedule_history AS h
@@ -1815,7 +1814,7 @@ ORDER BY r.finished_at, r.rowid
 LIMIT :limit
 
 -- name: look_at_outdated_runs
--- Retention: runs of a schedule that ended before its own keep, as far as they go.
+-- Retention: runs of a schedule that ended before its own limit, if they may be deleted.
 SELECT o.schedule_id, o.id, o.due_at FROM (
     SELECT schedule_id, id, due_at, status, queue, created_at, finished_at FROM ended_runs
     WHERE schedule_id = :id AND finished_at < :before
@@ -1836,7 +1835,7 @@ WHERE (o.due_at IS NULL OR o.due_at < :before)
         WHERE c.parent_run_id = o.id AND c.status IN ('queued', 'running')))
 
 -- name: look_at_surplus_runs
--- Retention: runs of a schedule beyond the newest that it keeps, as far as they go.
+-- Retention: runs of a schedule beyond the newest that it keeps, if they may be deleted.
 SELECT o.schedule_id, o.id, o.due_at FROM (
     SELECT schedule_id, id, due_at, status, queue, created_at, finished_at FROM ended_runs
     WHERE schedule_id = :id AND finished_at IS NOT NULL
@@ -1860,17 +1859,17 @@ WHERE (o.finished_at < :remembered OR o.status NOT IN ('succeeded', 'partial')
 DELETE FROM ledger WHERE id IN (SELECT id FROM ledger WHERE at < :before ORDER BY at LIMIT :limit)
 
 -- name: delete_old_keys
--- Retention: requests that nobody repeats any more.
+-- Retention: idempotency keys of requests that will not be repeated.
 DELETE FROM idempotency_keys WHERE (scope, key) IN (
     SELECT scope, key FROM idempotency_keys WHERE at <= :before ORDER BY at LIMIT :limit)
 
 -- name: delete_old_tokens
--- Retention: tokens that were of no use long ago.
+-- Retention: tokens that became invalid long ago.
 DELETE FROM tokens WHERE id IN (
     SELECT id FROM tokens WHERE coalesce(revoked_at, expires_at) < :before LIMIT :limit)
 
 -- name: delete_old_sessions
--- Retention: nodes that left long ago, once the runs that they ended are forgotten.
+-- Retention: nodes that left long ago, once the runs that they ended are deleted.
 DELETE FROM node_sessions WHERE id IN (
     SELECT n.id FROM node_sessions AS n
     WHERE n.ended_at < :before
@@ -1879,7 +1878,7 @@ DELETE FROM node_sessions WHERE id IN (
     LIMIT :limit)
 
 -- name: list_old_schedules
--- Retention: schedules deleted long ago, of which no history is left.
+-- Retention: schedules deleted long ago, without any remaining history.
 SELECT s.id FROM schedules AS s
 WHERE s.deleted_at < :before
     AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.schedule_id = s.id)
@@ -1887,11 +1886,11 @@ WHERE s.deleted_at < :before
 LIMIT :limit
 
 -- name: delete_revisions
--- Retention: the definitions of a schedule that is forgotten.
+-- Retention: the definitions of a schedule that is being forgotten.
 DELETE FROM schedule_revisions WHERE schedule_id = :id
 
 -- name: forget_schedule
--- Retention: nothing is left of it.
+-- Retention: remove its last row.
 DELETE FROM schedules WHERE id = :id
 
 -- name: wake_asleep
@@ -1906,7 +1905,7 @@ WHERE schedule_id IN (
 RETURNING schedule_id
 
 -- name: check_overlaps
--- Runs that exclude each other are never under way together (status: for the index).
+-- Runs that exclude each other are never active together (status: for the index).
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, NULL, NULL, count(*) FROM runs AS r
 JOIN schedules AS s ON s.id = r.schedule_id
 WHERE r.status = 'running' AND r.status IN ('queued', 'running') AND r.exclusive
@@ -1914,7 +1913,7 @@ GROUP BY s.namespace, s.name, s.id HAVING count(*) > 1
 LIMIT :limit
 
 -- name: check_overlapped
--- Attempts that exclude each other were never under way together.
+-- Attempts that exclude each other were never active together.
 WITH spans AS (
     SELECT r.schedule_id, r.due_at, r.id, r.started_at AS began, r.finished_at AS ended
     FROM runs AS r
@@ -1941,7 +1940,7 @@ WHERE f.before > f.began
 LIMIT :limit
 
 -- name: list_repeated_spans
--- Attempts that exclude each other and touch the stretches that the clock showed twice.
+-- Attempts that exclude each other and overlap the periods that the clock showed twice.
 SELECT r.schedule_id, CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.rowid, r.created_at, r.started_at,
     r.finished_at
 FROM runs AS r JOIN schedules AS s ON s.id = r.schedule_id
@@ -1961,7 +1960,7 @@ WHERE r.exclusive AND a.started_at IS NOT NULL AND a.finished_at >= :since
 LIMIT :limit
 
 -- name: check_abandoned
--- Nobody dead owns a run: whose it is, when that died, and its last lease.
+-- No dead session owns a run: the session, when it died, and its last lease.
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, n.node, coalesce(n.ended_at, n.expires_at),
     n.seen_at, n.expires_at
 FROM runs AS r
@@ -1971,7 +1970,7 @@ WHERE r.status = 'running' AND (n.ended_at IS NOT NULL OR n.expires_at <= :now)
 LIMIT :limit
 
 -- name: check_unknown_owners
--- A run under way has an owner, whose death somebody notices.
+-- An active run has an owner whose death would be noticed.
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.session_id FROM runs AS r
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
 WHERE r.status = 'running' AND r.session_id <> ''
@@ -1979,7 +1978,7 @@ WHERE r.status = 'running' AND r.session_id <> ''
 LIMIT :limit
 
 -- name: check_doubled
--- A due time has a run or a reason, not both (already_started names the run it has).
+-- A due time has a run or a reason, not both (already_started refers to an existing run).
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, l.reason FROM ledger AS l
 JOIN runs AS r ON r.schedule_id = l.schedule_id AND r.due_at = l.due_from AND l.kind = 'start'
 JOIN schedules AS s ON s.id = l.schedule_id
@@ -2004,21 +2003,21 @@ WHERE st.next_due_at <= st.watermark AND NOT EXISTS (
 LIMIT :limit
 
 -- name: check_future
--- What is decided is past.
+-- What is decided lies in the past.
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, st.watermark, NULL FROM schedule_state AS st
 JOIN schedules AS s ON s.id = st.schedule_id
 WHERE st.watermark > :now
 LIMIT :limit
 
 -- name: check_asleep
--- Every schedule that is active, or paused for a while, is looked at again.
+-- Every schedule that is active, or paused for a while, will be looked at again.
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, st.next_due_at, NULL FROM schedule_state AS st
 JOIN schedules AS s ON s.id = st.schedule_id
 WHERE st.wake_at IS NULL AND (st.status = 'active' OR st.paused_until IS NOT NULL)
 LIMIT :limit
 
 -- name: check_overdue
--- Schedules that nobody has looked at for a minute, the most overdue first.
+-- Schedules that were due for a look for more than a minute, the most overdue first.
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, st.next_due_at, NULL, st.wake_at FROM schedule_state AS st
 JOIN schedules AS s ON s.id = st.schedule_id
 WHERE st.wake_at < :before
@@ -2061,7 +2060,7 @@ WHERE NOT EXISTS (
 LIMIT :limit
 
 -- name: check_run_definitions
--- A run has the definition that it was made of.
+-- A run has the definition that it was created from.
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.version FROM runs AS r
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
 WHERE r.schedule_id IS NOT NULL AND r.id IN (
@@ -2073,7 +2072,7 @@ WHERE r.schedule_id IS NOT NULL AND r.id IN (
 LIMIT :limit
 
 -- name: check_attempts
--- Every attempt but the one under way is on record; the last one of an ended run may be.
+-- Every attempt except the active one is recorded; the last one of an ended run may be.
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.status, r.attempt, n.recorded
 FROM runs AS r
 JOIN (
@@ -2091,7 +2090,7 @@ WHERE n.latest > r.attempt
 LIMIT :limit
 
 -- name: check_losses
--- Every loss is an attempt that was lost.
+-- Every counted loss has a lost attempt.
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.losses + r.early_losses, n.lost
 FROM runs AS r
 JOIN (
@@ -2106,7 +2105,7 @@ WHERE r.losses + r.early_losses > n.lost
 LIMIT :limit
 
 -- name: check_late_logs
--- Nobody writes logs of attempts that have not begun.
+-- There are no logs of attempts that have not started.
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, max(g.attempt), r.attempt
 FROM run_logs AS g JOIN runs AS r ON r.id = g.run_id
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
@@ -2115,14 +2114,14 @@ GROUP BY s.namespace, s.name, r.due_at, r.id, r.attempt
 LIMIT :limit
 
 -- name: check_times
--- An attempt ends after it began.
+-- An attempt ends after it started.
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id FROM runs AS r
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
 WHERE r.finished_at < r.started_at AND r.finished_at >= :since
 LIMIT :limit
 
 -- name: check_crowds
--- Of a schedule with a limit no more runs are under way than it allows.
+-- A schedule with a limit has no more active runs than it allows.
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, NULL, NULL, count(*), min(r.max_concurrent) FROM runs AS r
 JOIN schedules AS s ON s.id = r.schedule_id
 WHERE r.status = 'running' AND r.status IN ('queued', 'running')
@@ -2130,7 +2129,7 @@ GROUP BY s.namespace, s.name, s.id HAVING count(*) > min(r.max_concurrent)
 LIMIT :limit
 
 -- name: check_queue_crowds
--- Of a queue with a limit no more runs are under way than it allows.
+-- A queue with a limit has no more active runs than it allows.
 SELECT NULL, NULL, NULL, q.name, count(*), q.concurrency FROM queues AS q
 JOIN runs AS r ON r.queue = q.name
 WHERE r.status = 'running'
@@ -2138,7 +2137,7 @@ GROUP BY q.name, q.concurrency HAVING count(*) > q.concurrency
 LIMIT :limit
 
 -- name: check_event_order
--- Of what happened to one thing, the earlier is delivered first.
+-- Events of one aggregate are delivered in order.
 SELECT NULL, NULL, NULL, e.id, e.aggregate FROM events AS e
 JOIN events AS other ON other.aggregate = e.aggregate
     AND other.version = e.version + 1 AND other.position < e.position
@@ -2165,7 +2164,7 @@ WHERE r.created_at < r.due_at AND r.origin <> 'backfill' AND r.id IN (
 LIMIT :limit
 
 -- name: check_event_gaps
--- Of what happened to one thing, nothing is missing.
+-- No event of an aggregate is missing.
 SELECT NULL, NULL, NULL, aggregate, max(version) - min(version) + 1 - count(*),
     max(version) - min(version) + 1
 FROM events WHERE aggregate IS NOT NULL
@@ -2173,35 +2172,35 @@ GROUP BY aggregate HAVING max(version) - min(version) + 1 <> count(*)
 LIMIT :limit
 
 -- name: insert_event
--- What happened.
+-- An event of the log.
 INSERT INTO events (id, namespace, topic, type, key, slot, aggregate, version, data, meta, at)
 VALUES (:id::text[], :namespace::text[], :topic::text[], :type::text[], :key::text[],
     :slot::integer[], :aggregate::text[], :version::integer[], :data::text[], :meta::text[],
     :at::timestamptz[])
 
 -- name: get_last_position
--- How far the log goes.
+-- The last position of the log.
 SELECT max(position) FROM events WHERE position IS NOT NULL
 
 -- name: get_own_position
--- Where the last event of a namespace stands in a stretch of the log.
+-- The position of the last event of a namespace in a stretch of the log.
 SELECT position FROM events
 WHERE position > :after AND position <= :until AND namespace = :namespace
 ORDER BY position DESC LIMIT 1
 
 -- name: get_first_position
--- Where the log begins: what is older is no longer kept.
+-- The first position of the log, as older events have been deleted.
 SELECT min(position) FROM events WHERE position IS NOT NULL
 
 -- name: list_topics
--- The topics of the end of the log.
+-- The topics of the recent end of the log.
 SELECT topic, count(*), max(position), max(at) FROM events
 WHERE namespace = :namespace AND position > :after
 GROUP BY topic
 ORDER BY topic
 
 -- name: get_position_at
--- Where what was written at a time or later begins; who began later may have committed before.
+-- Where events written since a time begin; transactions that started later may have committed earlier.
 WITH early AS MATERIALIZED (
     SELECT position FROM events WHERE at >= :at AND position IS NOT NULL ORDER BY at LIMIT 100),
 edge AS MATERIALIZED (SELECT min(position) AS position FROM early)
@@ -2210,7 +2209,7 @@ SELECT min(e.position) FROM edge JOIN events AS e
 WHERE e.at >= :at
 
 -- name: list_events
--- A stretch of the log, up to so many bytes: events of some topics and partitions.
+-- A stretch of the log, limited in bytes: events of some topics and partitions.
 SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version, bytes
 FROM (
     SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version,
@@ -2230,7 +2229,7 @@ WHERE bytes - size < :most
 ORDER BY position
 
 -- name: list_events_back
--- As list_events, the newest first, of all partitions.
+-- Like list_events, the newest first, of all partitions.
 SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version, bytes
 FROM (
     SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version,
@@ -2248,7 +2247,7 @@ WHERE bytes - size < :most
 ORDER BY position DESC
 
 -- name: list_labels_of
--- The labels of the given schedules, also of deleted ones.
+-- The labels of the given schedules, including deleted ones.
 SELECT id, labels FROM schedules WHERE id = ANY (:ids::text[])
 
 -- name: get_event
@@ -2257,7 +2256,7 @@ SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, ver
 FROM events WHERE id = :id AND namespace = :namespace
 
 -- name: delete_old_events
--- Retention: a small batch of old events that everybody has; the last one stays, for the count.
+-- Retention: a small batch of old events that all consumers have read; the last one stays, for the count.
 DELETE FROM events WHERE at < :before AND id IN (
     SELECT id FROM events
     WHERE position < (SELECT max(position) FROM events WHERE position IS NOT NULL)
@@ -2266,26 +2265,26 @@ DELETE FROM events WHERE at < :before AND id IN (
     ORDER BY position LIMIT :limit)
 
 -- name: get_consumer
--- One who reads the log.
+-- One consumer of the log.
 SELECT namespace, name, kind, topics, partitions, attempts, options, types, labels
 FROM consumers WHERE namespace = :namespace AND name = :name
 
 -- name: list_consumers
--- All who read the log.
+-- All consumers of the log.
 SELECT namespace, name, kind, topics, partitions, attempts, options, types, labels
 FROM consumers ORDER BY namespace, name
 
 -- name: list_sinks
--- Those who read the log to publish it elsewhere.
+-- Consumers that publish the log elsewhere.
 SELECT namespace, name, kind, topics, partitions, attempts, options, types, labels
 FROM consumers WHERE kind <> 'group' ORDER BY namespace, name
 
 -- name: list_followed
--- The topics of those who read about life cycles; mostly nobody does.
+-- The life-cycle topics that consumers read; usually there are none.
 SELECT namespace, topics FROM consumers WHERE topics LIKE :begin
 
 -- name: list_told_runs
--- What is told of the given runs.
+-- The data of life-cycle events of the given runs.
 SELECT r.id, r.namespace, s.name, r.schedule_id, r.due_at, r.origin, r.status, r.attempt, r.reason,
     r.error, r.started_at, r.finished_at, r.task, s.created_by, r.flow, r.step, r.queue = '@flow'
 FROM runs AS r LEFT JOIN schedules AS s ON s.id = r.schedule_id
@@ -2299,11 +2298,11 @@ WHERE aggregate = ANY (:aggregates::text[])
 GROUP BY aggregate
 
 -- name: list_told_schedules
--- What is told of the given schedules.
+-- The data of life-cycle events of the given schedules.
 SELECT id, namespace, name, created_by, title FROM schedules WHERE id = ANY (:ids::text[])
 
 -- name: insert_consumer
--- Somebody begins to read the log.
+-- A new consumer of the log.
 INSERT INTO consumers (
     namespace, name, kind, topics, partitions, attempts, options, types, labels, created_at)
 VALUES (
@@ -2311,37 +2310,37 @@ VALUES (
 ON CONFLICT DO NOTHING
 
 -- name: insert_cursor
--- Where a consumer begins.
+-- The starting position of a consumer.
 INSERT INTO cursors (namespace, name, part, position)
 VALUES (:namespace::text[], :name::text[], :part::integer[], :position::bigint[])
 
 -- name: update_consumer
--- Somebody reads other topics, or otherwise.
+-- Change the topics or settings of a consumer.
 UPDATE consumers SET topics = :topics, attempts = :attempts, options = :options, types = :types,
     labels = :labels
 WHERE namespace = :namespace AND name = :name
 
 -- name: delete_consumer
--- Somebody reads the log no more; his cursors and dead letters go with him.
+-- Remove a consumer with its cursors and dead letters.
 DELETE FROM consumers WHERE namespace = :namespace AND name = :name
 
 -- name: lock_consumer
--- The partitions of a consumer are shared out by one at a time.
+-- Lock a consumer, so that its partitions are shared out by one transaction at a time.
 SELECT name FROM consumers WHERE namespace = :namespace AND name = :name
 FOR UPDATE
 
 -- name: forget_members
--- Members that gave no sign of life.
+-- Members without a recent heartbeat.
 DELETE FROM members WHERE namespace = :namespace AND name = :name AND expires_at <= :now
 
 -- name: save_member
--- A member lives.
+-- Add or renew a member.
 INSERT INTO members (namespace, name, member, expires_at)
 VALUES (:namespace, :name, :member, :expires_at)
 ON CONFLICT (namespace, name, member) DO UPDATE SET expires_at = excluded.expires_at
 
 -- name: renew_member
--- A member lives on, unless it was forgotten.
+-- Renew a member, unless it was removed.
 UPDATE members SET expires_at = :expires_at
 WHERE namespace = :namespace AND name = :name AND member = :member
 
@@ -2350,7 +2349,7 @@ WHERE namespace = :namespace AND name = :name AND member = :member
 DELETE FROM members WHERE namespace = :namespace AND name = :name AND member = :member
 
 -- name: hold_cursors
--- What a member owns, kept from others until the transaction ends.
+-- A member's cursors, locked until the transaction ends.
 SELECT part, term, position FROM cursors
 WHERE namespace = :namespace AND name = :name AND owner = :member AND part = ANY (:parts::integer[])
 ORDER BY part
@@ -2361,27 +2360,27 @@ FOR UPDATE
 SELECT member FROM members WHERE namespace = :namespace AND name = :name
 
 -- name: list_owners
--- Whose the partitions are.
+-- The owners of the partitions.
 SELECT part, owner FROM cursors WHERE namespace = :namespace AND name = :name ORDER BY part
 
 -- name: release_cursor
--- A member has more than its share.
+-- Release a partition of a member that has more than its share.
 UPDATE cursors SET owner = NULL, term = term + 1
 WHERE namespace = :namespace AND name = :name AND part = :part AND owner = :member
 
 -- name: release_cursors
--- A member leaves all that it had.
+-- Release all partitions of a leaving member.
 UPDATE cursors SET owner = NULL, term = term + 1
 WHERE namespace = :namespace AND name = :name AND owner = :member
 
 -- name: list_cursors
--- What a member owns.
+-- A member's cursors.
 SELECT part, position, term, retry_at, replay_until FROM cursors
 WHERE namespace = :namespace AND name = :name AND owner = :member
 ORDER BY part
 
 -- name: list_channels
--- Channels of alerts: how many alerts they refused, and what is tried again; the failing ones first.
+-- Channels of alerts: how many alerts they refused, and what is retried; the failing ones first.
 SELECT c.namespace, c.name, c.options, (
         SELECT count(*) FROM dead_letters AS d
         WHERE d.namespace = c.namespace AND d.name = c.name) AS dead,
@@ -2397,7 +2396,7 @@ ORDER BY (k.retry_at IS NOT NULL
 LIMIT :limit
 
 -- name: list_partitions
--- How far a consumer has come in each partition, whose that is, and what went wrong there.
+-- How far a consumer has read each partition, the owner, and what went wrong there.
 SELECT k.part, k.position,
     CASE WHEN min(h.position) <= k.position THEN min(h.position) - 1 ELSE k.position END,
     k.owner, count(h.key), coalesce(max(h.failures), 0), coalesce(k.retry_at, min(h.retry_at)),
@@ -2414,12 +2413,12 @@ GROUP BY k.namespace, k.name, k.part
 ORDER BY k.part
 
 -- name: count_letters
--- How many dead letters a consumer has, or whether it has this one.
+-- How many dead letters a consumer has, or whether this is one of them.
 SELECT count(*) FROM dead_letters
 WHERE namespace = :namespace AND name = :name AND event_id = coalesce(:event_id, event_id)
 
 -- name: take_letters
--- Dead letters that shall be delivered once more, the oldest first, up to so many bytes.
+-- Dead letters to be delivered again, the oldest first, limited in bytes.
 SELECT event
 FROM (
     SELECT event, at, event_id, octet_length(event) AS size,
@@ -2442,7 +2441,7 @@ WHERE h.namespace = :namespace AND h.name = :name AND k.owner = :member
 ORDER BY h.position
 
 -- name: get_key_position
--- How far a consumer has come with a key of a partition.
+-- How far a consumer has read a key of a partition.
 SELECT coalesce((
         SELECT h.position - 1 FROM held_keys AS h
         WHERE h.namespace = k.namespace AND h.name = k.name AND h.key = :key),
@@ -2451,12 +2450,12 @@ FROM cursors AS k
 WHERE k.namespace = :namespace AND k.name = :name AND k.part = :part
 
 -- name: free_replayed_keys
--- Keys whose events their cursors reach again.
+-- Keys whose events will be reached again by their cursors.
 DELETE FROM held_keys
 WHERE namespace = :namespace AND name = :name AND position > :position
 
 -- name: move_cursor
--- Only the owner moves a cursor, under its term, and never back.
+-- Move a cursor forward; only its owner can, under its term.
 UPDATE cursors
 SET position = :position, retry_at = :retry_at, error = :error
 WHERE namespace = :namespace AND name = :name AND part = :part AND owner = :member AND term = :term AND position <= :position
@@ -2467,7 +2466,7 @@ DELETE FROM held_keys
 WHERE namespace = :namespace AND name = :name AND key = ANY (:keys::text[])
 
 -- name: hold_key
--- A key waits by itself, before an event that was not delivered; it never goes back.
+-- Let a key wait by itself, before an undelivered event; its position never goes back.
 INSERT INTO held_keys (namespace, name, part, key, position, failures, tries, retry_at, error)
 VALUES (:namespace::text[], :name::text[], :part::integer[], :key::text[], :position::bigint[],
     :failures::integer[], :tries::integer[], :retry_at::timestamptz[], :error::text[])
@@ -2477,7 +2476,7 @@ SET position = excluded.position, failures = excluded.failures, tries = excluded
 WHERE held_keys.position <= excluded.position
 
 -- name: replay_cursors
--- What a consumer had is delivered again from a position on; who reads just now has lost its term.
+-- Move cursors back to a position for a replay; current readers lose their term.
 UPDATE cursors
 SET replay_until = CASE WHEN replay_until > position THEN replay_until ELSE position END,
     position = :position, retry_at = NULL, error = NULL, term = term + 1
@@ -2491,7 +2490,7 @@ ON CONFLICT (namespace, name, event_id) DO UPDATE
 SET error = excluded.error, at = excluded.at, attempts = excluded.attempts
 
 -- name: list_letters
--- The dead letters of a consumer, or of all, the newest first, up to so many bytes.
+-- The dead letters of a consumer, or of all, the newest first, limited in bytes.
 SELECT name, event, error, attempts, at, again, bytes
 FROM (
     SELECT name, event_id, event, error, attempts, at, again, octet_length(event) AS size,
@@ -2506,26 +2505,26 @@ WHERE bytes - size < :most
 ORDER BY at DESC, event_id DESC, name DESC
 
 -- name: delete_letter
--- A dead letter was delivered after all.
+-- Remove a dead letter that was delivered after all.
 DELETE FROM dead_letters WHERE namespace = :namespace AND name = :name AND event_id = :event_id
 
 -- name: keep_letter
--- A dead letter could not be delivered this time either.
+-- Keep a dead letter whose redelivery failed.
 UPDATE dead_letters SET again = false, error = :error, at = :now, attempts = attempts + 1
 WHERE namespace = :namespace AND name = :name AND event_id = :event_id
 
 -- name: replay_letters
--- Somebody wants a dead letter to be delivered, or all of a consumer.
+-- Request redelivery of one dead letter, or all of a consumer.
 UPDATE dead_letters SET again = true
 WHERE namespace = :namespace AND name = :name AND (:event_id::text IS NULL OR event_id = :event_id::text)
 
 -- name: drop_letters
--- Somebody gives a dead letter up, or all of a consumer.
+-- Discard one dead letter, or all of a consumer.
 DELETE FROM dead_letters
 WHERE namespace = :namespace AND name = :name AND (:event_id::text IS NULL OR event_id = :event_id::text)
 
 -- name: list_lags
--- What each consumer has got, its dead letters, and partitions that wait for another try.
+-- The progress of each consumer, its dead letters, and partitions that wait for a retry.
 SELECT c.namespace, c.name, c.kind,
     min(CASE WHEN h.position <= k.position THEN h.position - 1 ELSE k.position END), (
         SELECT count(*) FROM dead_letters AS d
@@ -2541,13 +2540,13 @@ GROUP BY c.namespace, c.name, c.kind
 ORDER BY c.namespace, c.name
 
 -- name: list_alive
--- The nodes that live.
+-- The live nodes.
 SELECT node, roles, started_at, version FROM node_sessions
 WHERE ended_at IS NULL AND expires_at > :now
 ORDER BY node, started_at
 
 -- name: list_nodes
--- The nodes that live, with what they do and whether they lead.
+-- The live nodes, with what they do and whether they lead.
 SELECT n.id, n.node, n.pid, n.roles, n.version, n.tzdata, n.tasks, n.queues, n.namespaces, n.labels,
     n.secrets, n.started_at, n.seen_at, n.expires_at, n.clock_ahead,
     (SELECT count(*) FROM runs AS r WHERE r.session_id = n.id AND r.status = 'running'),
@@ -2565,7 +2564,7 @@ SELECT session_id, namespace, count(*) FROM runs WHERE status = 'running'
 GROUP BY session_id, namespace
 
 -- name: list_accounts
--- Schedules by id, the deleted ones too, with what is planned of them.
+-- Schedules by id, including deleted ones, with the state of their planning.
 SELECT s.id, s.namespace, s.name, s.created_at, s.deleted_at, st.version, st.status, st.watermark,
     st.next_due_at, st.wake_at, st.fired, st.seen, st.problem, c.decided_until
 FROM schedules AS s LEFT JOIN schedule_state AS st ON st.schedule_id = s.id
@@ -2575,7 +2574,7 @@ ORDER BY s.id
 LIMIT :limit
 
 -- name: list_active_accounts
--- Schedules in one or two states by id, with what is planned of them and the definition that is.
+-- Schedules in one or two states by id, with the state of their planning and current definition.
 SELECT s.id, s.namespace, s.name, s.created_at, s.deleted_at, st.version, st.status, st.watermark,
     st.next_due_at, st.wake_at, st.fired, st.seen, st.problem, c.decided_until, r.spec, r.valid_from
 FROM schedule_state AS st JOIN schedules AS s ON s.id = st.schedule_id
@@ -2586,7 +2585,7 @@ ORDER BY st.schedule_id
 LIMIT :limit
 
 -- name: list_expired_sessions
--- Nodes whose lease ran out, and that nobody declared dead; with the runs that they hold.
+-- Nodes whose lease has expired but that were not declared dead; with the runs that they hold.
 SELECT n.node, n.pid, n.expires_at,
     (SELECT count(*) FROM runs AS r WHERE r.session_id = n.id AND r.status = 'running')
 FROM node_sessions AS n
@@ -2603,7 +2602,7 @@ ORDER BY st.schedule_id
 LIMIT :limit
 
 -- name: list_secret_flows
--- The files of flows in force that may name a secret.
+-- The files of current flows that may refer to a secret.
 SELECT f.namespace, f.name, r.source
 FROM flows AS f
 JOIN flow_revisions AS r ON r.namespace = f.namespace AND r.flow = f.name AND r.digest = f.digest
@@ -2612,7 +2611,7 @@ ORDER BY f.namespace, f.name
 LIMIT :limit
 
 -- name: get_last_backup
--- When the database was last copied to a backup, as the audit says.
+-- When the database was last backed up, according to the audit log.
 SELECT at FROM audit
 WHERE namespace = '' AND subject = 'database' AND action = 'backup'
 ORDER BY at DESC
@@ -2625,11 +2624,11 @@ WHERE schedule_id >= :first AND schedule_id <= :last
 ORDER BY schedule_id, version
 
 -- name: count_schedules
--- How many schedules there are in each state.
+-- How many schedules are in each state.
 SELECT status, count(*) FROM schedule_state GROUP BY status ORDER BY status
 
 -- name: count_active_runs
--- How many runs wait and are under way.
+-- How many runs are waiting and active.
 SELECT status, count(*) FROM runs WHERE status IN ('queued', 'running')
 GROUP BY status ORDER BY status
 
@@ -2638,7 +2637,7 @@ GROUP BY status ORDER BY status
 SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM ledger), (SELECT count(*) FROM run_logs)
 
 -- name: get_waiting
--- Since when the oldest run waits, or its last attempt ended; the first schedule to look at.
+-- Since when the oldest run has waited, or since the end of its last attempt; the first schedule to look at.
 SELECT (
         SELECT min(coalesce((
             SELECT max(a.finished_at) FROM run_attempts AS a
@@ -2647,7 +2646,7 @@ SELECT (
     (SELECT min(wake_at) FROM schedule_state WHERE wake_at IS NOT NULL)
 
 -- name: list_waiting_queues
--- The queues with queued runs for workers, by hops through the index.
+-- The queues with queued runs for workers, by skipping through the index.
 WITH RECURSIVE hop (queue) AS (
     SELECT min(queue) FROM runs WHERE status = 'queued'
     UNION ALL
@@ -2658,16 +2657,16 @@ WITH RECURSIVE hop (queue) AS (
 SELECT queue FROM hop WHERE queue IS NOT NULL AND queue <> '@flow' AND queue <> '@human' LIMIT :limit
 
 -- name: count_queued
--- How many runs wait in a queue, as far as anybody counts.
+-- How many runs wait in a queue, counted up to a limit.
 SELECT count(*) FROM (
     SELECT 1 FROM runs WHERE status = 'queued' AND queue = :queue LIMIT :limit) AS counted
 
 -- name: count_running_by_queue
--- How many runs are under way in each queue; never more than there are slots.
+-- How many runs are active in each queue; never more than there are slots.
 SELECT queue, count(*) FROM runs WHERE status = 'running' GROUP BY queue
 
 -- name: list_first_tasks
--- The tasks of the runs that are first in a queue and namespace: what nobody takes stays in front.
+-- The tasks of the first runs in a queue and namespace: unclaimable runs stay in front.
 SELECT DISTINCT task FROM (
     SELECT task FROM runs
     WHERE status = 'queued' AND queue = :queue AND namespace = :namespace
@@ -2676,7 +2675,7 @@ SELECT DISTINCT task FROM (
 WHERE task IS NOT NULL
 
 -- name: get_most_overdue
--- The schedule that has wanted to be looked at for longest, since before a time.
+-- The most overdue schedule, if it has been due for a look since before a time.
 SELECT s.namespace, s.name, st.wake_at
 FROM schedule_state AS st JOIN schedules AS s ON s.id = st.schedule_id
 WHERE st.wake_at < :before
@@ -2684,7 +2683,7 @@ ORDER BY st.wake_at, st.schedule_id
 LIMIT 1
 
 -- name: get_most_overdue_in
--- The schedule of a namespace that has wanted to be looked at for longest, since before a time.
+-- The most overdue schedule of a namespace, if it has been due for a look since before a time.
 SELECT s.namespace, s.name, st.wake_at
 FROM schedule_state AS st JOIN schedules AS s ON s.id = st.schedule_id
 WHERE st.wake_at < :before AND s.namespace = :namespace
@@ -2718,7 +2717,7 @@ SELECT status, count(*), max(schedule_id) FROM (
 GROUP BY status
 
 -- name: get_schema
--- The newest migration, and the oldest Duebook that may use the schema, if it says so.
+-- The newest migration, and the oldest Duebook that may use the schema, if specified.
 SELECT (SELECT max(number) FROM migrations),
     (SELECT value FROM meta WHERE key = 'min_compatible')
 
@@ -2727,7 +2726,7 @@ SELECT (SELECT max(number) FROM migrations),
 SELECT id, labels FROM schedules WHERE id = ANY (:ids::text[])
 
 -- name: list_running
--- What a namespace has under way, the oldest first.
+-- The active runs of a namespace, the oldest first.
 SELECT id FROM runs INDEXED BY runs_running
 WHERE status = 'running' AND namespace = :namespace
 ORDER BY claimed_at
@@ -2755,7 +2754,7 @@ SELECT wanted.value, (
 FROM unnest(:ids::text[]) AS wanted (value)
 
 -- name: list_labelled
--- Schedules with a label, of all namespaces: by hops through the index of labels.
+-- Schedules with a label, in all namespaces: by skipping through the index of labels.
 WITH RECURSIVE hop (namespace) AS (
     SELECT min(namespace) FROM schedule_labels
     UNION ALL
@@ -2784,7 +2783,7 @@ ORDER BY s.name
 LIMIT :limit
 
 -- name: list_states_by_name
--- The states of a namespace's schedules in the order of their names, for whoever looks ahead.
+-- The states of a namespace's schedules in the order of their names, for simulations.
 SELECT st.schedule_id, st.version, st.status, st.watermark, st.seen, st.considered_at, st.fired,
     st.paused_until, st.delay, s.name
 FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
@@ -2793,7 +2792,7 @@ ORDER BY s.name
 LIMIT :limit
 
 -- name: list_inhabited
--- The namespaces that have schedules, by hops through the index.
+-- The namespaces that have schedules, by skipping through the index.
 WITH RECURSIVE hop (namespace) AS (
     SELECT min(namespace) FROM schedules WHERE deleted_at IS NULL
     UNION ALL
@@ -2813,7 +2812,7 @@ WHERE st.status = 'active' AND first.target <> 'event'
 LIMIT 1
 
 -- name: get_signal
--- Something that is different when a page would be: what ended, began, was told, decided or done.
+-- A value that changes with whatever a page shows: ends, starts, reports, decisions, actions.
 SELECT (SELECT max(finished_at) FROM runs WHERE finished_at IS NOT NULL),
     (SELECT max(id) FROM audit),
     (SELECT max(at) FROM ledger),
@@ -2824,30 +2823,30 @@ SELECT (SELECT max(finished_at) FROM runs WHERE finished_at IS NOT NULL),
     (SELECT count(*) FROM node_sessions WHERE ended_at IS NULL AND expires_at > :now)
 
 -- name: get_flow_wake
--- When the next run of a flow wants to be looked at, and whether a step that ended says: now.
+-- When the next run of a flow is due for a look, and whether an ended step makes one due now.
 SELECT (SELECT min(wake_at) FROM flow_runs WHERE wake_at IS NOT NULL),
     EXISTS (SELECT 1 FROM flow_wakes),
     EXISTS (SELECT 1 FROM flow_commands),
     (SELECT min(control_at) FROM flows WHERE control_at IS NOT NULL)
 
 -- name: list_outputs
--- What the steps of the given runs of flows returned.
+-- The outputs of the steps of the given runs of flows.
 SELECT parent_run_id, step, status, reason, exit_code, id, output, output_size FROM runs
 WHERE parent_run_id = ANY (:ids::text[]) AND step IS NOT NULL AND finished_at IS NOT NULL
 
 -- name: get_flow
--- A flow as it is known now.
+-- The current state of a flow.
 SELECT name, place, digest, updated_at FROM flows WHERE namespace = :namespace AND name = :name
 
 -- name: list_flows
--- The flows of a namespace by name, each with who made the schedule of that name.
+-- The flows of a namespace by name, each with the creator of the schedule of that name.
 SELECT f.name, f.place, f.digest, f.updated_at, s.created_by
 FROM flows AS f LEFT JOIN schedules AS s
     ON s.namespace = f.namespace AND s.name = f.name AND s.deleted_at IS NULL
 WHERE f.namespace = :namespace ORDER BY f.name
 
 -- name: list_flows_named
--- Flows as they are known now.
+-- The current state of several flows.
 SELECT name, place, digest, updated_at FROM flows
 WHERE namespace = :namespace AND name = ANY (:names::text[])
 
@@ -2857,46 +2856,46 @@ SELECT name, place, digest, updated_at FROM flows WHERE namespace = :namespace A
 ORDER BY name LIMIT :limit
 
 -- name: save_flow_revision
--- The files of flows as they are now.
+-- The current texts of flow files.
 INSERT INTO flow_revisions (namespace, flow, digest, place, source, at)
 VALUES (:namespace::text[], :flow::text[], :digest::text[], :place::text[], :source::text[],
     :now::timestamptz[])
 ON CONFLICT (namespace, flow, digest) DO UPDATE SET place = excluded.place
 
 -- name: save_flow
--- Flows, or other revisions of them; a restart under way goes on.
+-- New flows, or new revisions of them; a restart in progress continues.
 INSERT INTO flows (namespace, name, place, digest, updated_at)
 VALUES (:namespace::text[], :name::text[], :place::text[], :digest::text[], :now::timestamptz[])
 ON CONFLICT (namespace, name) DO UPDATE
 SET place = excluded.place, digest = excluded.digest, updated_at = excluded.updated_at
 
 -- name: move_flow
--- The file of a flow has another name.
+-- Record that the file of a flow has a new name.
 UPDATE flows SET place = :place WHERE namespace = :namespace AND name = :name
 
 -- name: remove_flows
--- Nothing starts them any more; their revisions stay with their runs.
+-- Remove flows, so that nothing starts them; their revisions stay with their runs.
 DELETE FROM flows WHERE namespace = :namespace AND name = ANY (:names::text[])
 
 -- name: delete_flow_problems
--- What was wrong with the files of a directory.
+-- The former problems of the files of a directory.
 DELETE FROM flow_problems WHERE namespace = :namespace AND root = :root
 
 -- name: insert_flow_problems
--- What is wrong with a file.
+-- The problems of a file.
 INSERT INTO flow_problems (namespace, root, place, digest, source, problems, at)
 VALUES (:namespace, :root, :place, :digest, :source, :problems, :now)
 
 -- name: list_flow_problems
--- What is wrong with files, by their place.
+-- The problems of files, by their place.
 SELECT place, digest, problems FROM flow_problems WHERE namespace = :namespace ORDER BY place
 
 -- name: list_broken_files
--- Where files are with which something is wrong.
+-- The places of files with problems.
 SELECT place FROM flow_problems WHERE namespace = :namespace ORDER BY root, place LIMIT :limit
 
 -- name: list_wrong_files
--- Files with which something is wrong, of all namespaces or some, and whether their flows are in use.
+-- Files with problems, of all namespaces or some, and whether their flows are in use.
 SELECT p.namespace, p.place, p.problems, EXISTS (
     SELECT 1 FROM flows AS f WHERE f.namespace = p.namespace AND f.place = p.place)
 FROM flow_problems AS p
@@ -2905,22 +2904,22 @@ ORDER BY p.namespace, p.place
 LIMIT :limit
 
 -- name: get_broken_source
--- The text of a file with which something is wrong.
+-- The text of a file with problems.
 SELECT source FROM flow_problems
 WHERE namespace = :namespace AND root = :root AND place = :place
 
 -- name: control_flow
--- When to go on with the restart of a flow, if it is under way.
+-- When to continue the restart of a flow, if one is in progress.
 UPDATE flows SET control_at = :control_at, restarting = :restarting
 WHERE namespace = :namespace AND name = :name
 
 -- name: note_command
--- What a stop or restart found.
+-- The results of a stop or restart.
 UPDATE ledger SET facts = :facts
 WHERE schedule_id = :schedule_id AND due_to = :due_at AND kind = :kind AND verdict = 'done'
 
 -- name: forget_restart
--- A flow that was to be started again is not; no row when it was not.
+-- Cancel the pending start of a flow; no row if there was none.
 UPDATE flows SET restarting = :restarting
 WHERE namespace = :namespace AND name = :name AND restarting <> :restarting
 RETURNING name
@@ -2933,7 +2932,7 @@ WHERE queue = '@flow' AND status IN ('queued', 'running')
 ORDER BY created_at, id
 
 -- name: list_waiting_for_flow
--- The first of the runs of a flow that wait to begin.
+-- The first of the runs of a flow that wait to start.
 SELECT id FROM runs
 WHERE queue = '@flow' AND status IN ('queued', 'running') AND status = 'queued'
     AND namespace = :namespace AND flow = :flow
@@ -2941,20 +2940,20 @@ ORDER BY priority DESC, ready_at, created_at, id
 LIMIT :limit
 
 -- name: get_last_flow_end
--- When the latest run of a flow ended that did.
+-- When the latest of a flow's ended runs ended.
 SELECT finished_at FROM run_details
 WHERE namespace = :namespace AND flow = :flow AND parent_run_id IS NULL AND finished_at IS NOT NULL
 ORDER BY place DESC LIMIT 1
 
 -- name: list_waiting_steps
--- The steps of a run that wait for a worker who knows a task, or has labels.
+-- The steps of a run that wait for a worker with a task or labels.
 SELECT step, task, needs FROM runs
 WHERE parent_run_id = :id AND step IS NOT NULL AND status || '' = 'queued'
     AND (task IS NOT NULL OR needs IS NOT NULL)
 ORDER BY step
 
 -- name: list_steps_of
--- The runs of a flow's steps, in the order in which they were made.
+-- The runs of a flow's steps, in the order of creation.
 SELECT * FROM run_details WHERE parent_run_id = :id ORDER BY place
 
 -- name: list_flow_runs_of
@@ -2973,21 +2972,21 @@ SELECT * FROM run_details WHERE id IN (
     FROM unnest(:names::text[]) AS wanted (value))
 
 -- name: lock_flow_run
--- Nobody advances this run of a flow before the transaction ends.
+-- Keep this run of a flow from being advanced before the transaction ends.
 SELECT run_id FROM flow_runs WHERE run_id = :id
 FOR UPDATE
 
 -- name: forget_steps
--- Steps that begin again: what became of them before stays, and their names as what began them.
+-- Detach steps that start again: their former results stay, with the names as their trigger.
 UPDATE ended_runs SET step = NULL, trigger = trigger || ':' || step
 WHERE parent_run_id = :id AND step = ANY (:steps::text[])
 
 -- name: get_flow_run
--- What a run of a flow began with.
+-- What a run of a flow started with.
 SELECT digest, params FROM flow_runs WHERE run_id = :id
 
 -- name: insert_flow_start
--- A run of a flow that somebody starts.
+-- A run of a flow that is started on request.
 INSERT INTO active_runs (id, namespace, schedule_id, version, origin, trigger, flow, queue, priority,
     exclusive, max_concurrent, wakes, lane, max_takeovers, status, created_at, ready_at,
     requested_by)
@@ -2998,7 +2997,7 @@ VALUES (:id, :namespace, :schedule_id, :version, 'manual', :trigger, :flow, '@fl
     :exclusive, :max_concurrent, :wakes, 1, 0, 'queued', :now, :now, :requested_by)
 
 -- name: save_made_up_flow
--- A flow that is made up for a call, beside the flows of the caller's file.
+-- A flow that exists only for a call, beside the flows of the caller's file.
 INSERT INTO flow_revisions (namespace, flow, digest, place, source, at)
 SELECT :namespace, :flow, v.digest, v.place, :source, :now
 FROM flow_runs AS p
@@ -3008,7 +3007,7 @@ WHERE p.run_id = :parent_run_id
 ON CONFLICT (namespace, flow, digest) DO NOTHING
 
 -- name: insert_called
--- The flow that a step called: of the caller's file, or the newest there is.
+-- The flow that a step called: from the caller's file, or the newest one.
 INSERT INTO flow_runs (run_id, digest, params, depth, wake_at)
 SELECT :id, coalesce(
         (SELECT v.digest FROM flow_revisions AS v
@@ -3020,7 +3019,7 @@ ON CONFLICT (run_id) DO UPDATE
 SET digest = excluded.digest, params = excluded.params, wake_at = excluded.wake_at
 
 -- name: list_callers
--- The flows by which runs of flows were called.
+-- The flows that called runs of flows.
 WITH RECURSIVE callers (id, flow, parent_run_id) AS (
     SELECT r.id, p.flow, p.parent_run_id FROM runs AS r JOIN runs AS p ON p.id = r.parent_run_id
     WHERE r.id = ANY (:ids::text[])
@@ -3029,7 +3028,7 @@ WITH RECURSIVE callers (id, flow, parent_run_id) AS (
 SELECT id, flow FROM callers
 
 -- name: take_controls
--- Flows whose restart wants to be gone on with.
+-- Flows with a restart to continue.
 SELECT namespace, name, digest, restarting FROM flows
 WHERE control_at <= :now
 ORDER BY control_at
@@ -3037,7 +3036,7 @@ LIMIT :limit
 FOR UPDATE SKIP LOCKED
 
 -- name: take_commands
--- The oldest stops and restarts that nobody else carries out, in the order to lock their flows in.
+-- The oldest unclaimed stops and restarts, in the lock order of their flows.
 SELECT c.id, c.schedule_id, c.namespace, c.flow, f.digest, c.kind, c.due_at
 FROM (
     SELECT id, schedule_id, namespace, flow, kind, due_at FROM flow_commands
@@ -3052,14 +3051,14 @@ ORDER BY c.namespace, c.flow, c.id
 DELETE FROM flow_commands WHERE id = ANY (:ids::bigint[])
 
 -- name: retry_flow
--- A flow that was called and failed is run once more after a while.
+-- Have a called flow that failed run again after a while.
 UPDATE active_runs
 SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
     failures = failures + 1, ready_at = :ready_at, reason = :reason, error = :error
 WHERE id = :id AND session_id = '' AND status || '' = 'running'
 
 -- name: forget_all_steps
--- All steps of a flow that is run once more.
+-- Detach all steps of a flow that is run again.
 UPDATE ended_runs SET step = NULL, trigger = trigger || ':' || step
 WHERE parent_run_id = :id AND step IS NOT NULL
 
@@ -3070,13 +3069,13 @@ WHERE schedule_id = ANY (:ids::text[]) AND status = 'active'
     AND (wake_at IS NULL OR wake_at > :now)
 
 -- name: list_waiting_flows
--- Runs of flows that may begin once others of their schedules have ended.
+-- Runs of flows that may start once others of their schedules have ended.
 SELECT id FROM runs INDEXED BY runs_active
 WHERE schedule_id = ANY (:ids::text[]) AND queue = '@flow' AND status = 'queued'
     AND status IN ('queued', 'running')
 
 -- name: take_directory
--- Attend a directory for a while, under a new term unless it was attended all the time; no row when another node does.
+-- Take charge of a directory for a while, under a new term unless held throughout; no row if another node is.
 INSERT INTO flow_directories (namespace, name, term, session_id, expires_at)
 VALUES (:namespace, :name, 1, :session_id, :expires_at)
 ON CONFLICT (namespace, name) DO UPDATE
@@ -3092,21 +3091,21 @@ WHERE flow_directories.session_id = excluded.session_id OR flow_directories.expi
 RETURNING term
 
 -- name: keep_directory
--- Attend a directory for longer; no row when that ended, or another node took it over.
+-- Extend the lease of a directory; no row if it has expired, or another node took it over.
 UPDATE flow_directories SET expires_at = :expires_at
 WHERE namespace = :namespace AND name = :name AND session_id = :session_id AND term = :term
     AND expires_at > :now
 RETURNING term
 
 -- name: mark_scanned
--- The files of a directory were read under a term; no row when that is over.
+-- Record that the files of a directory were read under a term; no row if that is over.
 UPDATE flow_directories SET scanned_term = term, scanned_at = :now
 WHERE namespace = :namespace AND name = :name AND session_id = :session_id AND term = :term
     AND expires_at > :now
 RETURNING term
 
 -- name: list_flow_schedules
--- Schedules that start flows of a directory, and want to be looked at within a while.
+-- Schedules that start flows of a directory, and are due for a look within a while.
 SELECT s.id
 FROM flows AS f
 JOIN schedules AS s ON s.namespace = f.namespace AND s.target = 'flow:' || f.name
@@ -3127,15 +3126,15 @@ WHERE f.namespace = :namespace AND substr(f.place, 1, length(:name::text) + 1) =
     AND st.status = 'active' AND st.next_due_at <= :now
 
 -- name: save_returned
--- The flows of a directory of which a takeover brought back an earlier revision.
+-- The flows of a directory for which a takeover restored an earlier revision.
 UPDATE flow_directories SET returned = :returned WHERE namespace = :namespace AND name = :name
 
 -- name: get_returned
--- The flows of a directory of which a takeover brought back an earlier revision.
+-- The flows of a directory for which a takeover restored an earlier revision.
 SELECT returned FROM flow_directories WHERE namespace = :namespace AND name = :name
 
 -- name: list_directory_leases
--- Until when other nodes attend directories, unless they prolong it: no longer than they live.
+-- Until when other nodes hold directories, unless they renew: no longer than they live.
 SELECT d.name, CASE
     WHEN n.ended_at < d.expires_at THEN n.ended_at
     WHEN n.expires_at < d.expires_at THEN n.expires_at
@@ -3148,20 +3147,20 @@ WHERE d.namespace = :namespace AND d.name = ANY (:names::text[]) AND d.session_i
 SELECT namespace, name FROM flow_directories ORDER BY namespace, name
 
 -- name: delete_directory
--- A directory that no node is given any more.
+-- A directory that no node is configured with any more.
 DELETE FROM flow_directories WHERE namespace = :namespace AND name = :name
 
 -- name: release_directories
--- Other nodes may attend the directories of one that leaves.
+-- Release the directories of a leaving node.
 UPDATE flow_directories SET expires_at = :now WHERE session_id = :id AND expires_at > :now
 
 -- name: delete_lost_wakes
--- Retention: wakes of runs that are forgotten.
+-- Retention: wakes of deleted runs.
 DELETE FROM flow_wakes
 WHERE NOT EXISTS (SELECT 1 FROM flow_runs AS f WHERE f.run_id = flow_wakes.run_id)
 
 -- name: delete_old_flow_revisions
--- Retention: revisions that neither a flow nor a run of it has.
+-- Retention: revisions that neither a flow nor a run of it uses.
 DELETE FROM flow_revisions
 WHERE at < :before
     AND NOT EXISTS (
@@ -3170,5 +3169,5 @@ WHERE at < :before
     AND NOT EXISTS (SELECT 1 FROM flow_runs AS r WHERE r.digest = flow_revisions.digest)
 
 -- name: wake_flow
--- Runs of flows want to be looked at; nothing is locked for it.
+-- Make runs of flows due for a look; locks nothing for it.
 INSERT INTO flow_wakes (run_id) VALUES (:run_id::text[])

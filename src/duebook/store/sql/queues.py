@@ -1,4 +1,4 @@
-"""Queues in a transaction: their limits, and what may begin within them."""
+"""Queues in a transaction: their limits, and what may start within them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Queues(Part):
     """Limits of queues, and what waits and runs in each."""
 
     def limit_queue(self, queue: Queue) -> None:
-        """Put the limits of a queue in force; what runs already goes on."""
+        """Set the limits of a queue; active runs continue."""
         rate = queue.rate
         self._db.run(
             "limit_queue",
@@ -37,7 +37,7 @@ class Queues(Part):
         self._db.notify(News.WORK)
 
     def free_queue(self, name: str) -> bool:
-        """Lift the limits of a queue; whether it had any."""
+        """Remove the limits of a queue; returns whether it had any."""
         self._db.notify(News.WORK)
         return self._db.run("free_queue", name=name) == 1
 
@@ -49,12 +49,12 @@ class Queues(Part):
     def list_queues(self, of: Serving = ALL) -> list[QueueLoad]:
         """Every queue that has limits or work, by name.
 
-        Of some namespaces: those that have work of them, and how much.
+        For some namespaces: those that have work of them, and how much.
         """
         queued: Counter[str] = Counter()
         running: Counter[str] = Counter()
         for name, namespace, waiting, under_way in self._db.all("list_loads"):
-            if name not in (FLOW_QUEUE, HUMAN_QUEUE) and namespace in of:  # nobody serves these
+            if name not in (FLOW_QUEUE, HUMAN_QUEUE) and namespace in of:  # no worker does
                 queued[name] += waiting
                 running[name] += under_way
         queues = {name: Queue(name) for name in queued}
@@ -63,14 +63,14 @@ class Queues(Part):
         return [QueueLoad(queues[name], queued[name], running[name]) for name in sorted(queues)]
 
     def limiters(self) -> list[QueueLimiter]:
-        """Those of every queue that has limits."""
+        """The limiters of all queues with limits."""
         return [read_limiter(row) for row in self._db.all("list_limiters")]
 
     def shut(self, limiter: QueueLimiter) -> tuple[bool, datetime | None]:
-        """Whether nothing of the queue may begin, and when its rate lets something begin again.
+        """Whether nothing of the queue may start, and when its rate next allows a start.
 
-        A limiter ahead of its clock needs a claim that puts that down. The time of the books
-        stands still while a clock that was set back catches up; rates go by that clock.
+        A limiter ahead of its clock needs a claim that records that. The database's time stands
+        still while a clock that was set back catches up; rates use that clock.
         """
         now = self._clock_at(limiter)
         if limiter.is_ahead(now) or limiter.room(now, self._running(limiter)):
@@ -96,7 +96,7 @@ class Queues(Part):
         return self._db.now if limiter.queue.rate is None else self._db.clock_now()
 
     def _running(self, limiter: QueueLimiter) -> int:
-        """Counted only where a limit asks for it."""
+        """Counted only if a limit needs it."""
         if limiter.queue.concurrency is None:
             return 0
         return int(self._db.value("count_running", queue=limiter.queue.name))

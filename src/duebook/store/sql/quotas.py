@@ -1,4 +1,4 @@
-"""How much namespaces may hold and how much they do: kept with every change of it."""
+"""How much namespaces may hold and how much they do: updated with every change of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Quotas"]
 
 
 class Quotas(Part):
-    """Limits of namespaces, and what they are held against."""
+    """Limits of namespaces, and their usage."""
 
     def get_quota(self, namespace: str) -> Quota | None:
         row = self._db.one("get_quota", namespace=namespace)
@@ -40,8 +40,8 @@ class Quotas(Part):
         return Ask("get_quota_standing", {"namespace": namespace, "everywhere": EVERYWHERE})
 
     def get_standing(self, namespace: str, kept: Row | None = None) -> Standing:
-        """What limits a namespace, and how much it holds, with what this transaction wrote; without
-        a lock. `kept` is what was answered to `ask_standing` before."""
+        """The limits and usage of a namespace, including what this transaction wrote; without a
+        lock. `kept` is the result of `ask_standing`, if queried before."""
         ask = self.ask_standing(namespace)
         row = self._db.one(ask.query, **ask.values) if kept is None else kept
         assert row is not None  # noqa: S101 - sums always have one
@@ -57,18 +57,18 @@ class Quotas(Part):
         return Standing(quota, default, int(held) + more, int(held_bytes) + more_bytes)
 
     def note_use(self, namespace: str, schedules: int, size: int) -> None:
-        """What a namespace holds more, or less; `keep_use` puts it down."""
+        """Count what a namespace holds more, or less; `keep_use` writes it."""
         before = self._db.used.get(namespace, (0, 0))
         self._db.used[namespace] = (before[0] + schedules, before[1] + size)
 
     def note_gone(self, ids: Sequence[str]) -> None:
-        """Before schedules are deleted, or get another definition."""
+        """Call it before schedules are deleted, or get another definition."""
         for namespace, schedules, size in self._db.all("sum_definitions", ids=list(ids)):
             self.note_use(namespace, -schedules, -int(size))
 
     def keep_use(self, slot: int = 0) -> None:
-        """Put down how much more, or less, namespaces hold; the last that a transaction writes,
-        because others who write there wait for its end."""
+        """Write by how much the usage of namespaces changed, as the last write of a transaction,
+        because other writers wait for its end."""
         rows = [
             {"namespace": namespace, "slot": slot, "schedules": schedules, "bytes": size}
             for namespace, (schedules, size) in sorted(self._db.used.items())
@@ -79,11 +79,11 @@ class Quotas(Part):
         self._db.used = {}
 
     def count_use(self) -> dict[str, tuple[int, int]]:
-        """How many schedules each namespace holds, and bytes of definitions, as it is kept."""
+        """The stored usage of each namespace: schedules, and bytes of definitions."""
         return {name: (int(held), int(size)) for name, held, size in self._db.all("count_use")}
 
     def recount_use(self, namespace: str) -> tuple[int, int]:
-        """Keep what a namespace truly holds, and return it; who writes meanwhile waits."""
+        """Store and return what a namespace really holds; other writers wait meanwhile."""
         self._db.run("lock_use")
         row = self._db.one("measure_use", namespace=namespace)
         assert row is not None  # noqa: S101 - sums always have one
@@ -98,11 +98,11 @@ class Quotas(Part):
         return int(self._db.value("sum_templates", namespace=namespace))
 
     def cap_priorities(self, namespace: str, most: int) -> None:
-        """Runs of a namespace that wait get no higher priority than `most`."""
+        """Limit the priority of the waiting runs of a namespace to `most`."""
         self._db.run("cap_queued_runs", namespace=namespace, most=most)
 
     def save_quota(self, quota: Quota) -> None:
-        """Put limits in force; they replace the ones that the namespace had."""
+        """Set limits, which replace those of the namespace."""
         self._db.run(
             "save_quota",
             namespace=quota.namespace,
@@ -121,24 +121,24 @@ class Quotas(Part):
         return int(self._db.value("count_schedules_of", namespace=namespace))
 
     def count_by_namespace(self) -> dict[str, int]:
-        """As above, of every namespace that has any."""
+        """As above, for every namespace that has any."""
         return dict(self._db.all("count_by_namespace"))
 
     def sum_rates(self, namespace: str) -> float:
-        """How often per minute its schedules are due that are not completed, where it is known."""
+        """How often per minute its uncompleted schedules are due, where known."""
         return float(self._db.value("sum_rates", namespace=namespace))
 
     def list_unrated(
         self, namespace: str, limit: int
     ) -> list[tuple[str, int, str, ScheduleSpec | None]]:
-        """Schedules whose rate nobody knows: id, version, name and definition."""
+        """Schedules without a known rate: id, version, name and definition."""
         found: list[tuple[str, int, str, ScheduleSpec | None]] = []
         for id_, version, name, text in self._db.all(
             "list_unrated", namespace=namespace, limit=limit
         ):
             try:
                 found.append((id_, version, name, read_spec(text, name)))
-            except Invalid:  # a newer node wrote it
+            except Invalid:  # written by a newer node
                 found.append((id_, version, name, None))
         return found
 

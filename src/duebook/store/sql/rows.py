@@ -1,6 +1,7 @@
-"""Rows of the books as values, and values as rows, whatever the database.
+"""Converts rows of the database to values, and values to rows, for any database.
 
-`time` and `stamp` are how it keeps an instant; inside JSON they are microseconds since 1970.
+`time` and `stamp` convert an instant from and to its stored form; inside JSON, instants are
+microseconds since 1970.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ __all__ = [
 ]
 
 INLINE_OUTPUT: Final = 262_144
-"""Characters of JSON. A text that fits a variable of a program fits, even if JSON doubles it."""
+"""Characters of JSON. Text of the length of an environment variable fits, even if escaped."""
 EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
 LAST_PLACE: Final = 2**62
@@ -74,7 +75,7 @@ _RUN_JSON: Final = [Run._fields.index(name) for name in ("payload", "output", "o
 _NOT_ENDED: Final = (None,) * 4
 """when it was asked to stop, why and how it ended"""
 _NOT_REPORTED: Final = (None,) * 5
-"""what it returned, and what it tells of itself on the way"""
+"""what it returned, and what it reports on the way"""
 
 
 class MovedState(NamedTuple):
@@ -92,7 +93,7 @@ class MovedState(NamedTuple):
 
 
 class Copied(NamedTuple):
-    """What a run takes over from its definition, because claims and takeovers ask for it."""
+    """What a run copies from its definition, because claims and takeovers need it."""
 
     namespace: str
     trigger: str
@@ -148,8 +149,8 @@ def copied(namespace: str, spec: ScheduleSpec) -> Copied:
 
 
 def target_text(spec: ScheduleSpec) -> str:
-    """What a schedule runs, as lists filter it: task:NAME, flow:NAME, celery:NAME, command, http or
-    event."""
+    """What a schedule runs, in the form of list filters: task:NAME, flow:NAME, celery:NAME,
+    command, http or event."""
     match spec.target:
         case TaskTarget(name):
             return f"task:{name}"
@@ -241,10 +242,10 @@ def read_run(row: Sequence[Any], time: Callable[[Any], Any]) -> Run:
 
 
 def claimed_run(row: Sequence[Any], schedule: str | None, node: str, claimed_at: datetime) -> Run:
-    """What a claim returns of a run, with its instants; the rest is known without a query.
+    """A run as a claim returns it, with its instants; the rest is known without a query.
 
-    A worker builds very many, so this one is built from a tuple in the order of its fields, which
-    takes a third of the time.
+    Workers create very many, so it is built from a tuple in the order of its fields, in a third of
+    the time.
     """
     id_, namespace, schedule_id, version, due_at, origin, trigger, queue, priority = row[:9]
     attempt, failures, losses, payload, created_at, ready_at, expires_at, task = row[9:17]
@@ -267,7 +268,7 @@ def _as_it_is(instant: datetime) -> datetime:
 def read_interval(
     start: Any, end: Any, due_at: datetime | None, time: Callable[[Any], Any]
 ) -> Interval | None:
-    """As runs have it: the end is kept where it is not the due time."""
+    """The interval of a run: its end is stored only if it is not the due time."""
     if start is None or due_at is None:
         return None
     return Interval(time(start), due_at if end is None else time(end))
@@ -295,7 +296,7 @@ def delay_text(delay: Delay) -> str:
 
 
 def clean(text: str | None) -> str | None:
-    """Text that any database takes: no NUL, no halves of characters."""
+    """Text that any database accepts: no NUL, no lone surrogates."""
     if text is None:
         return None
     return without_nul(text).encode(errors="replace").decode()
@@ -317,17 +318,17 @@ def begun_text(limiter: QueueLimiter) -> str:
 
 
 def is_large(output: str) -> bool:
-    """Whether an output is kept apart from the row of its run."""
+    """Whether an output is stored apart from the row of its run."""
     return len(output) > INLINE_OUTPUT
 
 
 def inline(output: str | None) -> str | None:
-    """What the row of a run has of its output."""
+    """The part of an output for the row of its run."""
     return None if output is None or is_large(output) else clean(output)
 
 
 def read_output(run_id: str, output: str | None, size: int | None) -> Any:
-    """What a run returned; Apart where that is large."""
+    """What a run returned; Apart if large."""
     if size is not None:
         return Apart(run_id, size)
     return None if output is None else json.loads(output)

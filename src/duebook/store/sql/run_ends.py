@@ -1,4 +1,4 @@
-"""What several parts do with runs that end: attempts, cancellation, large outputs and secrets."""
+"""Common to several parts when runs end: attempts, cancellation, large outputs and secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["RunEnds"]
 
 
 class RunEnds(Part):
-    """Whoever calls this holds what the end may wake."""
+    """The caller must hold what the end may wake."""
 
     def __init__(self, db: Statements, wakes: Wakes, lifecycle: Lifecycle) -> None:
         super().__init__(db)
@@ -29,7 +29,7 @@ class RunEnds(Part):
     def end_attempt(
         self, run_id: str, outcome: str, error: str | None, exit_code: int | None = None
     ) -> None:
-        """Put an attempt on record that is over while its run goes on."""
+        """Record an attempt that is over while its run continues."""
         self._db.run(
             "insert_attempt",
             id=run_id,
@@ -40,7 +40,7 @@ class RunEnds(Part):
         )
 
     def cancel_queued(self, run_ids: Sequence[str], reason: str) -> list[str]:
-        """Those that nobody has begun end here, and who waits for them is woken; returns them."""
+        """Cancel unstarted runs, and wake what waits for them; returns these runs."""
         how: Values = {"now": self._db.now, "reason": clean(reason)}
         found = [(id_, self._db.one("cancel_queued_run", id=id_, **how)) for id_ in sorted(run_ids)]
         cancelled = [(id_, row) for id_, row in found if row]
@@ -50,7 +50,7 @@ class RunEnds(Part):
         return [id_ for id_, _ in cancelled]
 
     def ask_to_end(self, run_id: str, reason: str) -> None:
-        """Its owner ends it; that of a run of a flow is whoever advances it."""
+        """Its owner ends it; for a run of a flow, an advancer does."""
         is_flow = self._db.value("request_cancel", id=run_id, now=self._db.now, reason=reason)
         if is_flow:
             self._wakes.wake_flows([run_id])
@@ -58,12 +58,12 @@ class RunEnds(Part):
             self._db.notify(News.CANCEL)
 
     def stop(self, run_id: str, reason: str) -> None:
-        """Cancel a run that nobody has begun, or ask its owner to end it."""
+        """Cancel an unstarted run, or ask its owner to end it."""
         if not self.cancel_queued([run_id], reason):
             self.ask_to_end(run_id, reason)
 
     def keep_large(self, outputs: Iterable[tuple[str, str | None]]) -> None:
-        """Outputs that `inline` leaves out."""
+        """Store outputs that `inline` leaves out."""
         for run_id, output in outputs:
             if output is not None and is_large(output):
                 self._db.run("keep_output", run_id=run_id, output=clean(output))
@@ -71,7 +71,7 @@ class RunEnds(Part):
                 self._db.run("note_output_size", run_id=run_id, size=size)
 
     def keep_secrets(self, secrets: Iterable[tuple[str, Sequence[str]]]) -> None:
-        """What outputs hide; most hide nothing."""
+        """Store what outputs hide; most hide nothing."""
         for run_id, texts in secrets:
             if texts:
                 kept = clean(json.dumps(list(texts), ensure_ascii=False))

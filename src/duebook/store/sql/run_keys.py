@@ -1,7 +1,7 @@
 """Runs without a schedule in a transaction, and the keys by which they are enqueued only once.
 
-No claim and no settle touches a key: whether it is free, the run that has it says when somebody
-asks. So a run without a key, or with one, costs workers nothing.
+Claims and settles do not touch keys: whether a key is free is read from its run when needed. So
+keys cost workers nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["EnqueuedRuns", "Made"]
 
 TRIES = 3
-"""How often a key is asked for that others take and give up at the same time."""
+"""Attempts to get a key that others take and release at the same time."""
 
 
 class Made(NamedTuple):
@@ -37,7 +37,7 @@ class Made(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """What is to be enqueued, as what, and for whom."""
+    """What to enqueue, under which id, and for whom."""
 
     run_id: str
     namespace: str
@@ -50,7 +50,7 @@ class Wish(NamedTuple):
         return {"namespace": self.namespace, "task": self.wanted.task, "key": self.wanted.key}
 
     def kept(self, now: datetime) -> Values:
-        """What is kept with the key."""
+        """What is stored with the key."""
         rule = self.wanted.rule
         return {
             **self.place,
@@ -68,7 +68,7 @@ class EnqueuedRuns(Part):
     ) -> Made:
         """A run without a schedule; or the one that has its key, perhaps with the newer payload.
 
-        Raises Conflict when that one was made by a transaction which this one cannot see.
+        Raises Conflict when that one was created by a transaction which this one cannot see.
         """
         wish, now = Wish(run_id, namespace, wanted, clean(requested_by)), self._db.now
         ready_at = now + wanted.rule.delay(wanted.delay)
@@ -94,9 +94,9 @@ class EnqueuedRuns(Part):
         return Made(wish.run_id, "created")
 
     def _holder(self, wish: Wish) -> Holder | None:
-        """The run that has the key now, or had it last; None when it is gone. Nobody else changes
-        that before this transaction ends, nor claims a run that is pending: whoever was told that
-        it is pending can rely on it to start later."""
+        """The run that has the key now, or had it last; None when it was deleted. It cannot change
+        before this transaction ends, and cannot be claimed while it is pending: a caller who was
+        told that it is pending can rely on it to start later."""
         row = self._db.one("find_run_key", **wish.place)
         if row is not None and (row[1] != "forever" or wish.wanted.rule.replaces):
             row = self._db.one("lock_run_key", **wish.place)
@@ -106,7 +106,7 @@ class EnqueuedRuns(Part):
         run = self._run(run_id)
         if run is not None and is_pending(run) and self._depends_on_state(wish, until):
             self._db.one("lock_active_run", id=run_id)
-            self._db.notify(News.WORK)  # who looked for work meanwhile has left it out
+            self._db.notify(News.WORK)  # others that looked for work meanwhile have skipped it
             run = self._run(run_id)
         return None if run is None else Holder(run, until, self._db.time(free_at))
 

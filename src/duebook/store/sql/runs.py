@@ -1,4 +1,4 @@
-"""Runs in a transaction, as people ask for them and look at them."""
+"""Runs in a transaction, as people request and read them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["Runs"]
 
 
 class Runs(Part):
-    """Runs that people create, open again and cancel; what is known of one."""
+    """Runs that people create, retry and cancel; and the details of one."""
 
     def __init__(
         self,
@@ -65,8 +65,8 @@ class Runs(Part):
         payload: dict[str, Any] | None = None,
         requested_by: str | None = None,
     ) -> list[str]:
-        """Runs that have ended, with their events; returns the ids of those whose due time had
-        none."""
+        """Runs that have ended, with their events; returns the ids of those whose due time had no
+        run yet."""
         text = None if payload is None else json.dumps(payload)
         firing = [(fire.ended.run_id, snapshot, fire) for fire in fires if fire.ended is not None]
         doubled = self._new_runs.insert_ended(firing, None, text, requested_by=clean(requested_by))
@@ -76,7 +76,7 @@ class Runs(Part):
     def create_backfill(
         self, snapshot: Snapshot, fires: Sequence[Fire], how: Filling = IN_TURN
     ) -> list[str]:
-        """Runs for due times that have none, which give way to all others; returns their ids."""
+        """Runs for due times without one, which give way to all others; returns their ids."""
         rows = [
             self._new_run(new_id(), snapshot, fire)._replace(
                 lane=int(Lane.BACKFILL), wakes=True, requested_by=clean(how.requested_by)
@@ -96,7 +96,7 @@ class Runs(Part):
         return [id_ for id_ in ids if id_ not in missing]
 
     def reopen_backfill(self, snapshot: Snapshot, run_ids: Sequence[str], how: Filling) -> None:
-        """Queue runs again that have ended, as `create_backfill` queues new ones."""
+        """Queue ended runs again, as `create_backfill` queues new ones."""
         for run_id in run_ids:
             self.reopen(run_id, Lane.BACKFILL)
         if run_ids:
@@ -105,7 +105,7 @@ class Runs(Part):
             self._db.run("fill_again", ids=list(run_ids), limit=limit, **begins)
 
     def _beginning(self, snapshot: Snapshot, how: Filling) -> Values:
-        """What decides when a run of a backfill may begin."""
+        """What decides when a run of a backfill may start."""
         limits = self._definitions.of(snapshot).copied
         most = None if limits.exclusive and how.beside else limits.max_concurrent
         return {
@@ -118,7 +118,7 @@ class Runs(Part):
     def _follow(
         self, run_ids: Sequence[str], snapshot: Snapshot, payload: dict[str, Any] | None
     ) -> None:
-        """What a person gives a run of a flow are its params."""
+        """A payload given for a run of a flow becomes its params."""
         target = snapshot.spec.target
         if isinstance(target, FlowTarget):
             params = dict(target.params) if payload is None else payload
@@ -126,12 +126,12 @@ class Runs(Part):
 
     def _new_run(self, run_id: str, snapshot: Snapshot, fire: Fire) -> NewRun:
         definition, stamp = self._definitions.of(snapshot), self._db.stamp
-        # what people ask for is never dropped, so it does not expire
+        # manual requests are never dropped, so they do not expire
         times = stamp(fire.due_at), stamp(self._db.now), None
         return NewRun._make(new_run(run_id, definition, snapshot, fire, times, stamp, None))
 
     def reopen(self, run_id: str, lane: Lane = Lane.EXTRA) -> None:
-        """Queue a run again that has ended, as another attempt; raises NotFound and Conflict.
+        """Queue an ended run again, as another attempt; raises NotFound and Conflict.
 
         In the lane of backfills it gives way to due times that wait.
         """
@@ -141,7 +141,7 @@ class Runs(Part):
         if run.schedule_id is not None and lane == Lane.EXTRA:
             self._db.lock_state(
                 run.schedule_id
-            )  # whoever decides about due times sees it, or goes first
+            )  # a decision about due times sees it, or comes first
         self._ends.end_attempt(run_id, run.status, run.error, run.exit_code)
         if not self._db.run("reopen_run", id=run_id, now=self._db.now, lane=int(lane)):
             raise Conflict(f"run {run_id} has already been started again")
@@ -149,7 +149,7 @@ class Runs(Part):
         self._db.notify(News.WORK)
 
     def cancel(self, run_id: str, reason: str) -> str:
-        """Cancel a run; returns `cancelled`, or `requested` when it runs.
+        """Cancel a run; returns `cancelled`, or `requested` when it is running.
 
         Raises NotFound, and Conflict when it has ended.
         """
@@ -163,7 +163,7 @@ class Runs(Part):
         return "requested"
 
     def withdraw(self, run_ids: Sequence[str], reason: str) -> list[str]:
-        """Cancel those of these runs that nobody has begun; returns their ids."""
+        """Cancel those of these runs that were not started; returns their ids."""
         self._wakes.hold(run_ids)
         return self._ends.cancel_queued(run_ids, reason)
 
@@ -175,7 +175,7 @@ class Runs(Part):
         return read_run(row, self._db.time)
 
     def get_runs(self, ids: list[str]) -> list[Run]:
-        """In the order of the ids; those that do not exist are left out."""
+        """In the order of the ids; omits those that do not exist."""
         if not ids:
             return []
         rows = self._db.all("list_runs_by_id", ids=ids)
@@ -189,7 +189,7 @@ class Runs(Part):
     def find_run(self, namespace: str, text: str) -> str:
         """The id of a run by its id or the beginning of it.
 
-        Raises NotFound, and Invalid when several begin so.
+        Raises NotFound, and Invalid if it matches several.
         """
         rows = self._db.all("find_runs", namespace=namespace, prefix=text) if text else []
         if len(rows) > 1:
@@ -199,7 +199,7 @@ class Runs(Part):
         return str(rows[0][0])
 
     def short_id(self, run_id: str) -> str:
-        """The beginning of an id that stands for this run alone."""
+        """The shortest unique beginning of a run's id."""
         others = self._db.one("get_neighbours", id=run_id) or ()
         length = SHORT_ID
         while any(other and other[:length] == run_id[:length] for other in others):
@@ -207,7 +207,7 @@ class Runs(Part):
         return run_id[:length]
 
     def list_attempts(self, run_id: str) -> list[Attempt]:
-        """The attempts that are over while the run goes on, or went on; the oldest first."""
+        """Ended attempts that did not end the run; the oldest first."""
         time = self._db.time
         return [
             Attempt(
@@ -234,7 +234,7 @@ class Runs(Part):
     def count_backfill(
         self, schedule_id: str, since: datetime, until: datetime, queued_at: datetime
     ) -> dict[str, int]:
-        """The runs that the backfill of that instant created or opened again, by status."""
+        """The runs that the backfill of that instant created or queued again, by status."""
         rows = self._db.all(
             "count_backfill", schedule_id=schedule_id, since=since, until=until, at=queued_at
         )
@@ -261,6 +261,6 @@ class Runs(Part):
         ]
 
     def get_output(self, run_id: str) -> Any:
-        """A large output; None when the run has none any more."""
+        """A large output; None when the run no longer has one."""
         text = self._db.value("get_output", run_id=run_id)
         return None if text is None else json.loads(text)

@@ -118,7 +118,7 @@ class Schedules(Part):
         return dict(self._db.all("list_taken", namespace=namespace, names=list(names)))
 
     def _depend(self, specs: Iterable[tuple[str, str, ScheduleSpec]]) -> None:
-        """Schedules with what they depend on, each by its id and namespace."""
+        """Save the dependencies of schedules, given with their id and namespace."""
         rows = [
             (namespace, dependency.schedule, id_)
             for id_, namespace, spec in specs
@@ -127,7 +127,7 @@ class Schedules(Part):
         self._db.insert("insert_dependency", rows)
 
     def update_schedules(self, edits: Sequence[Edit], by: str) -> None:
-        """Put other definitions in force, with the states that their plans say."""
+        """Replace definitions, with the states from their plans."""
         ids, stamp = [edit.schedule.id for edit in edits], self._db.stamp(self._db.now)
         # before schedules are locked: a claim holds runs when it locks schedules
         self._db.many("limit_queued_runs", _other_limits(edits))
@@ -173,7 +173,7 @@ class Schedules(Part):
             self._plans.commit(going, None)
 
     def _left(self, plan: Plan) -> Row:
-        """Where the definition before ended, and its last due time by then."""
+        """Where the previous definition ended, and its last due time by then."""
         if plan.handover is None:
             return None, None
         return self._db.stamp(plan.handover.at), self._db.stamp(plan.handover.last_due_at)
@@ -238,7 +238,7 @@ class Schedules(Part):
     def find_schedule(self, namespace: str, name: str, deleted: bool = False) -> str:
         """The id of a schedule by its name, or its id; raises NotFound.
 
-        With `deleted`, a name that is free means the schedule that had it last.
+        With `deleted`, a free name stands for the schedule that last had it.
         """
         wanted = {"namespace": namespace, "name": without_nul(name)}
         row = self._db.one("find_schedule", **wanted)
@@ -269,20 +269,20 @@ class Schedules(Part):
         return self.read_latest(self._db.all("list_latest_runs", ids=list(schedule_ids)))
 
     def read_latest(self, rows: Sequence[Row]) -> dict[str, LatestRun]:
-        """As `latest_runs`, of the rows of that statement."""
+        """Like `latest_runs`, from the rows of that statement."""
         return {
             owner: LatestRun(id_, status, self._db.time(at), reason, self._db.time(enqueued_at))
             for owner, id_, status, at, reason, enqueued_at in rows
         }
 
     def list_exceptions(self, schedule_id: str) -> list[DueException]:
-        """What people said about due times that are not decided yet, by due time."""
+        """Exceptions for due times that are not decided yet, by due time."""
         said = self._snapshots.exceptions([schedule_id]).get(schedule_id, [])
         return sorted((e for e in said if e.kind != "done"), key=lambda e: e.due_at)
 
     def list_exceptions_of(self, ids: Sequence[str]) -> dict[str, list[DueException]]:
-        """As `list_exceptions`, of many schedules at once, with `done` ones and in any order;
-        without schedules that have none."""
+        """Like `list_exceptions`, for many schedules at once, with `done` ones and in any order;
+        without schedules that have no exceptions."""
         return self._snapshots.exceptions(list(ids)) if ids else {}
 
     def add_exception(self, schedule_id: str, exception: DueException) -> None:
@@ -300,7 +300,7 @@ class Schedules(Part):
         self._db.many("delete_exception", [used])
 
     def save_template(self, namespace: str, name: str, defaults: dict[str, Any], by: str) -> None:
-        """Keep defaults under a name; they replace the ones that it had."""
+        """Save defaults under a name; they replace existing ones."""
         self._db.run(
             "save_template",
             namespace=namespace,
@@ -320,7 +320,7 @@ class Schedules(Part):
         return [read_template(row, self._db.time) for row in rows]
 
     def remove_template(self, namespace: str, name: str) -> bool:
-        """Whether there was one."""
+        """Whether it existed."""
         return self._db.run("remove_template", namespace=namespace, name=without_nul(name)) == 1
 
 
@@ -351,7 +351,7 @@ def _calendar(spec: ScheduleSpec) -> str | None:
 
 
 def _other_limits(edits: Iterable[Edit]) -> Iterator[Values]:
-    """What runs that wait have to follow, of definitions that change it."""
+    """The changed limits that waiting runs must follow."""
     for edit in edits:
         limits = copied(edit.schedule.namespace, edit.spec)
         found: Values = {"exclusive": limits.exclusive, "max_concurrent": limits.max_concurrent}
@@ -363,7 +363,7 @@ def _other_limits(edits: Iterable[Edit]) -> Iterator[Values]:
 
 
 def _grouped(edits: Iterable[Edit], key: Callable[[Edit], Any]) -> list[tuple[Any, list[Edit]]]:
-    """In the order of their first ones."""
+    """In the order of the first of each group."""
     groups: dict[Any, list[Edit]] = {}
     for edit in edits:
         groups.setdefault(key(edit), []).append(edit)

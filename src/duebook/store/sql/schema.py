@@ -1,4 +1,4 @@
-"""Whether this version of Duebook may use the schema that a database has."""
+"""Whether this version of Duebook may use the schema of a database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["refuse_unfit", "unfit"]
 
 def unfit(db: Statements) -> str | None:
     """Why this version should not use the schema; None: it may."""
-    # a schema that does not say whom it suits suits nobody older than itself
+    # a schema without a minimum version suits none older than itself
     have, least = db.all("get_schema")[0]
     ours = db.newest_schema
     fits = have <= ours or (least is not None and least <= ours)
@@ -23,7 +23,7 @@ def unfit(db: Statements) -> str | None:
 
 
 def refuse_unfit(db: Statements) -> None:
-    """Wait for a migration that is under way, and allow none until the transaction ends.
+    """Wait for a migration in progress, and prevent others until the transaction ends.
 
     Raises Conflict if the schema has become too new.
     """

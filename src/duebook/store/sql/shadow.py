@@ -1,4 +1,4 @@
-"""Shadow mode in a transaction: from when it is on or off for whom, and what it recorded."""
+"""Shadow mode in a transaction: when it is on or off for which schedules, and its records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_NAMESPACES = 1_000
 
 
 class Shadows(Part):
-    """Switches in the order in which they count."""
+    """Switches in the order in which they apply."""
 
     def add(self, switch: ShadowSwitch) -> None:
         self._db.run(
@@ -78,7 +78,7 @@ class Shadows(Part):
 
 
 def switches_of(namespaces: list[str]) -> Ask:
-    """The question whose rows `read_switch` reads."""
+    """The query whose rows `read_switch` reads."""
     return Ask("list_switches", {"namespaces": namespaces})
 
 

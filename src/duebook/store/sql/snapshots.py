@@ -1,4 +1,4 @@
-"""Schedules as the planner sees them: their states, with the facts that their policies ask for."""
+"""Schedules as the planner sees them: their states, with the facts that their policies need."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ __all__ = ["Snapshots"]
 
 
 class Snapshots(Part):
-    """Reads what many schedules need with one statement for each kind of fact."""
+    """Reads the facts of many schedules with one statement for each kind."""
 
     taken = False
-    """whether this transaction took what is due: then nobody waits for what it commits but runs"""
+    """whether this transaction took due schedules: then its commits interest others only because of
+    runs"""
     worker: FreeWorker | None = None
-    """may begin runs in this transaction"""
+    """may start runs in this transaction"""
     idle: Collection[str] = ()
-    """schedules whose runs exclude each other, of which none is active, and none can begin before
-    this transaction ends"""
+    """idle schedules whose runs exclude each other; no run of theirs can start before this
+    transaction ends"""
 
     def __init__(
         self, db: Statements, definitions: DefinitionReader, directories: Directories
@@ -45,8 +46,8 @@ class Snapshots(Part):
     def read(self, rows: list[Row], said: Row | None = None) -> list[Snapshot]:
         """Schedules by the rows of their states, without those whose definition cannot be read.
 
-        `said`: whether anybody said anything about any due time, and planned any window, if that
-        is known.
+        `said` tells, if known, whether any due time has an exception, and whether any window
+        exists.
         """
         if not rows:
             return []
@@ -56,8 +57,8 @@ class Snapshots(Part):
         return self.combine(rows, [known.get(pair) for pair in pairs], said, runs)
 
     def _read_unknown(self, pairs: Sequence[tuple[str, int]]) -> list[Row] | None:
-        """Read the definitions that are new, and with them the active runs of all schedules that
-        may ask for theirs; None when all definitions are known."""
+        """Read the definitions that are new, and with them the active runs of all schedules whose
+        definitions may need them; None when all definitions are known."""
         unknown = self._definitions.unknown(pairs)
         if not unknown:
             return None
@@ -76,9 +77,9 @@ class Snapshots(Part):
         said: Row | None = None,
         runs: list[Row] | None = None,
     ) -> list[Snapshot]:
-        """Schedules as they stand, each with the definition at the same place, if it has one.
+        """The current schedules, each with the definition at the same index, if it has one.
 
-        `runs` are their active ones, if they have been read.
+        `runs` are their active ones, if already read.
         """
         ids, time = [row[0] for row in rows], self._db.time
         heeding = {id_ for id_, found in zip(ids, known, strict=True) if found and found.heeds_runs}
@@ -122,7 +123,7 @@ class Snapshots(Part):
         return [replace(s, **facts.get(s.schedule_id, {})) for s in snapshots]
 
     def _may_begin(self, known: Iterable[tuple[str, Definition | None]]) -> list[str]:
-        """Schedules whose runs exclude each other, and could begin now if they are idle."""
+        """Schedules whose runs exclude each other, and could start now if they are idle."""
         if (worker := self.worker) is None:
             return []
         found = [(id_, each.copied) for id_, each in known if each and each.copied.exclusive]
@@ -130,7 +131,7 @@ class Snapshots(Part):
         return ids if len(ids) <= worker.free else []
 
     def _active(self, heeding: Collection[str], begin: list[str]) -> list[Row]:
-        """Their active runs; those of schedules that may `begin` one, after the lock that claims
+        """Their active runs; those of the schedules in `begin` are read under the lock that claims
         of such runs take, too."""
         active = Ask("list_active", {"ids": list(heeding)})
         if not begin:
@@ -140,7 +141,7 @@ class Snapshots(Part):
         return runs
 
     def _facts(self, snapshots: Sequence[Snapshot]) -> dict[str, dict[str, Any]]:
-        """The rarer facts, for the schedules whose policies ask for them; each kind at once."""
+        """The rarer facts, for the schedules whose policies need them; each kind at once."""
         facts: dict[str, dict[str, Any]] = {s.schedule_id: {} for s in snapshots}
         kinds: tuple[tuple[str, list[Snapshot], Callable[[list[str]], Mapping[str, Any]]], ...] = (
             ("active", [s for s in snapshots if s.spec.overlap == "cancel"], self._all_active),
@@ -184,8 +185,8 @@ class Snapshots(Part):
         return dict.fromkeys(ids) | {id_: self._db.time(until) for id_, until in rows}
 
     def _spans(self, snapshots: Sequence[Snapshot]) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
-        """The maintenance windows of schedules that are in any, now or later, or have due times in
-        one that are not decided yet; and when they are in shadow mode."""
+        """The windows of schedules that have one now or later, or have undecided due times in one;
+        and when they are in shadow mode."""
         since = min((one.decided_until(self._db.now) for one in snapshots), default=self._db.now)
         wanted = sorted({snapshot.owner.namespace for snapshot in snapshots})
         recent = {"namespaces": wanted, "since": min(since, self._db.now)}
@@ -219,7 +220,7 @@ class Snapshots(Part):
         return found
 
     def exceptions(self, ids: Sequence[str]) -> dict[str, list[DueException]]:
-        """What people said about due times, by schedule."""
+        """Exceptions of due times, by schedule."""
         exceptions: dict[str, list[DueException]] = {}
         time = self._db.time
         for schedule_id, due_at, kind, to, origin in self._db.all("list_exceptions", ids=ids):

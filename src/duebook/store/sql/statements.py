@@ -1,4 +1,4 @@
-"""What the parts of a transaction share in any database: named statements, and one time."""
+"""Common to the parts of a transaction in any database: named statements, and one time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 COMMON: Final = load_queries(Path(__file__).with_name("queries.sql"))
-"""The statements that stand once for every database; a dialect makes them its own."""
+"""The statements common to all databases; each dialect converts them."""
 Row = tuple[Any, ...]
 Values = dict[str, Any]
 
@@ -44,12 +44,12 @@ class Ask(NamedTuple):
 
 
 def unexpected(statement: str, changed: int, expected: int) -> RuntimeError:
-    """A statement that nobody waited for did not do what it must: a mistake of ours."""
+    """A statement whose result was not awaited changed the wrong number of rows: a bug."""
     return RuntimeError(f"{changed} rows instead of {expected}: {statement[:60]}")
 
 
 class Cursor(Protocol):
-    """What is asked of any driver's cursor."""
+    """What is needed of any driver's cursor."""
 
     @property
     def rowcount(self) -> int: ...
@@ -58,17 +58,17 @@ class Cursor(Protocol):
 
 
 class Statements(ABC):
-    """Each database says how it executes a statement and how it keeps an instant.
+    """Each database defines how it executes a statement and how it stores an instant.
 
-    Values are given as Python has them, also instants and lists. `hook` is called before and
-    after every statement. `known` are definitions that the store knows to be committed;
-    `learned` are those that this transaction read, and `used` is by how much namespaces hold more
-    than before it: schedules, and bytes of their definitions. `nodes` are the names of nodes by
-    their sessions, as far as the store knows them.
+    Values are Python's own, including instants and lists. `hook` is called before and after every
+    statement. `known` are definitions that the store knows to be committed; `learned` are those
+    that this transaction read, and `used` is how much more namespaces hold than before it:
+    schedules, and bytes of their definitions. `nodes` are the names of nodes by their sessions, as
+    far as the store knows them.
     """
 
     sharing = "list_directories"
-    """the statement by which a tick reads directories, so that nobody takes them over meanwhile"""
+    """the statement with which a tick reads directories, so that they keep their node meanwhile"""
 
     def __init__(
         self,
@@ -89,8 +89,7 @@ class Statements(ABC):
 
     @abstractmethod
     def hold_schema(self) -> None:
-        """Until the transaction ends, no migration is applied; one that is under way is waited
-        for."""
+        """Prevent migrations until the transaction ends; waits for one in progress."""
 
     @property
     @abstractmethod
@@ -98,7 +97,7 @@ class Statements(ABC):
 
     @property
     def at(self) -> Any:
-        """`now` as a value of `together`, which then may be sent before the time is known."""
+        """`now` as a value of `together`, which can be sent before the time is known."""
         return self.now
 
     @property
@@ -108,14 +107,14 @@ class Statements(ABC):
     @property
     @abstractmethod
     def ahead(self) -> timedelta:
-        """How far this machine's clock is ahead of the books'; negative: behind."""
+        """How far this machine's clock is ahead of the database's; negative: behind."""
 
     @abstractmethod
     def clock_now(self) -> datetime:
-        """What the books' clock says at this moment, also when it was set back: for rates, which
-        go by the instant after a lock was had."""
+        """The database's clock at this moment, even after it was set back: for rates, which need
+        the instant after a lock was acquired."""
 
-    # -- how the database keeps an instant; None stays None
+    # -- how the database stores an instant; None stays None
     @staticmethod
     @abstractmethod
     def stamp(moment: datetime | None) -> Any: ...
@@ -127,7 +126,7 @@ class Statements(ABC):
     # -- how it executes
     @abstractmethod
     def _send(self, query: str, values: Values) -> Cursor:
-        """Give the statement to the database."""
+        """Send the statement to the database."""
 
     def _execute(self, query: str, values: Values) -> Cursor:
         self._point(f"before:{query}")
@@ -151,20 +150,20 @@ class Statements(ABC):
 
     @abstractmethod
     def rows(self, query: str, /, rows: Iterable[Row]) -> int:
-        """As `many`, for rows whose values are stamped and in the statement's order."""
+        """Like `many`, for rows with stored forms in the statement's order."""
 
     @abstractmethod
     def insert(self, query: str, /, rows: Sequence[Row]) -> int:
-        """As `rows`, for an INSERT."""
+        """Like `rows`, for an INSERT."""
 
     def insert_all(self, inserts: Sequence[tuple[str, Sequence[Row]]]) -> None:
-        """As `insert`, of several kinds, in that order; nobody asks how many they are."""
+        """Like `insert`, for several kinds, in that order, without a result."""
         for query, rows in inserts:
             self.insert(query, rows)
 
-    # -- what a database may be asked in one message
+    # -- what one message may contain
     def together(self, *asks: Ask, last: bool = False) -> list[list[Row]]:
-        """Execute one after the other, where none needs the answer of another; their rows.
+        """Execute one after the other, if none needs the result of another; returns their rows.
 
         `last`: they read, and this transaction does nothing after them.
         """
@@ -172,26 +171,26 @@ class Statements(ABC):
         return [self.all(ask.query, **ask.values) for ask in asks]
 
     def soon(self, query: str, /, rows: Sequence[Row]) -> None:
-        """As `rows`, at the latest with the next statement, of rows that all exist: fails if it
+        """Like `rows`, at the latest with the next statement, for existing rows: fails if it
         changes fewer."""
         if (changed := self.rows(query, rows)) != len(rows):
             raise unexpected(query, changed, len(rows))
 
     def ask_last(self, query: str, /, **values: object) -> Callable[[], list[Row]]:
-        """Ask at the end of the transaction; the answer can be had when it is committed."""
+        """Query at the end of the transaction; the result is available after the commit."""
         rows = self.all(query, **values)
         return lambda: rows
 
-    # -- what only a database with many writers has to do
+    # -- only for databases with many writers
     def notify(self, news: News, wake_at: datetime | None = None) -> None:  # noqa: B027
         """Others may wait for this: something to do now, or not before `wake_at`."""
 
     def lock_state(self, schedule_id: str) -> list[Row]:
-        """One schedule's state; nobody else changes it before this transaction ends."""
+        """One schedule's state, locked until this transaction ends."""
         return self.all("get_state", id=schedule_id)
 
     def lock_states(self, ids: list[str]) -> list[Row]:
-        """As `lock_state`, of many."""
+        """Like `lock_state`, for many."""
         return self.all("take_states", ids=ids)
 
     def one(self, query: str, /, **values: object) -> Row | None:

@@ -1,4 +1,4 @@
-"""What watchers ask again and again: each question looks at a bounded number of rows."""
+"""Data for frequent monitoring: each query looks at a bounded number of rows."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ MOST_HELD: Final = 1_000
 MOST_OPEN: Final = 1_000
 MOST_FILES: Final = 1_000
 FIRST_RUNS: Final = 100
-"""Of each queue and namespace, so many runs tell which tasks are waited for, and of each namespace
-so many schedules whether any is active."""
+"""Runs of each queue and namespace that show which tasks are waited for, and schedules of each
+namespace that show whether any is active."""
 
 
 class Status(Part):
-    """Load, health and what is in the books."""
+    """Load, health and contents of the database."""
 
     def __init__(
         self, db: Statements, directories: Directories, nodes: Nodes, shadows: Shadows
@@ -75,7 +75,7 @@ class Status(Part):
         )
 
     def health(self, grace: timedelta, namespaces: Collection[str] | None = None) -> Health:
-        """Who works, on what, and which schedule is overdue by more than `grace`.
+        """Which nodes work on what, and which schedule is overdue by more than `grace`.
 
         With `namespaces`, only their runs and schedules count.
         """
@@ -115,7 +115,7 @@ class Status(Part):
     def _unserved(
         self, nodes: Sequence[LiveNode], namespaces: Collection[str] | None
     ) -> Iterator[str]:
-        """Mostly a worker serves all namespaces, or none lives, and then nothing is looked at."""
+        """Usually a worker serves all namespaces, or none is live, and then nothing is searched."""
         serving = [node.namespaces for node in nodes if node.works]
         if not serving or ALL in serving:
             return
@@ -132,7 +132,7 @@ class Status(Part):
         return tuple(sorted(task for (task,) in rows))
 
     def count_statuses(self, after: str, limit: int) -> tuple[dict[str, int], str | None]:
-        """The states of up to `limit` schedules by id, and after which one to go on, if any."""
+        """The states of up to `limit` schedules by id, and the one to continue after, if any."""
         rows = self._db.all("count_statuses", after=after, limit=limit)
         counts = {status: number for status, number, _ in rows}
         whole = sum(counts.values()) >= limit
@@ -200,7 +200,7 @@ class Status(Part):
         return unfit(self._db)
 
     def inventory(self) -> Inventory:
-        """What is in the books, who works on them, and what waits."""
+        """The contents of the database, its nodes, and what waits."""
         alive = self._db.all("list_alive", now=self._db.now)
         (runs, entries, log_lines), (ready_at, wake_at) = (
             self._db.all("count_rows")[0],

@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 
 class part(Generic[T]):  # noqa: N801 - it reads like `property`
-    """A part of a transaction, made when it is first asked for."""
+    """A part of a transaction, created when first used."""
 
     def __init__(self, make: Callable[[Tx], T]) -> None:
         self._make = make
@@ -67,25 +67,25 @@ class part(Generic[T]):  # noqa: N801 - it reads like `property`
 
 
 class Tx:
-    """One transaction. What it changes becomes visible when all of it commits, or not at all.
+    """One transaction. Its changes become visible when all of it commits, or not at all.
 
-    Its parts share one connection, one `now` and one order of locks: schedules and keys before
-    runs, and each kind by id. What each offers is said by its class:
+    Its parts share one connection, one `now` and one lock order: schedules and keys before
+    runs, and each kind by id. The class of each part documents what it offers:
 
-    - `plans`: due schedules to decide about, and what was decided; `ledger`: why others did not run
+    - `plans`: due schedules and the decisions about them; `ledger`: why due times did not run
     - `held`: missed due times that wait for an operator
-    - `schedules`, `runs`, `lists`: what people define, create, cancel and look at; `enqueued`: runs
-      without a schedule; `calendars`: the days that schedules heed, maintenance windows, feeds;
-      `shadows`: what is only recorded
-    - `claims`, `attempts`, `queues`: what workers do, within which limits
+    - `schedules`, `runs`, `lists`: what people define, create, cancel and read; `enqueued`: runs
+      without a schedule; `calendars`: the days for schedules, maintenance windows, feeds;
+      `shadows`: due times that are only recorded
+    - `claims`, `attempts`, `queues`: the work of workers, and its limits
     - `flows`, `flow_runs`, `flow_controls`, `directories`: flows, from their files to their runs
-    - `events`, `consumers`: the log of events, and who reads it; `alerts`: who is told of problems
-    - `nodes`, `upkeep`, `status`, `checks`, `checkups`: who works on the books, and how they are
-    - `access`, `quotas`, `audit`: who may ask what, how much, and who changed what
-    - `insights`: the books at a glance
+    - `events`, `consumers`: the log of events, and its readers; `alerts`: problems and their rules
+    - `nodes`, `upkeep`, `status`, `checks`, `checkups`: the nodes and state of the database
+    - `access`, `quotas`, `audit`: permissions, limits, and who changed what
+    - `insights`: data for an overview
 
-    The others serve these. Where a database does something in its own way, its transaction says
-    with which class.
+    The others serve these. A database that implements a part in its own way names the class in
+    its transaction.
     """
 
     wakes_type: type[Wakes] = Wakes
@@ -102,7 +102,7 @@ class Tx:
     def __init__(self, db: Statements) -> None:
         self.db = db
 
-    # each stands on those above it
+    # each depends only on those above it
     definitions = part(lambda tx: DefinitionReader(tx.db))
     wakes = part(lambda tx: tx.wakes_type(tx.db))
     events = part(lambda tx: tx.events_type(tx.db))
@@ -174,11 +174,11 @@ class Tx:
 
     @property
     def behind(self) -> timedelta:
-        """How far this machine's clock is behind the latest time on the books; mostly not."""
+        """How far this machine's clock is behind the latest recorded time; usually zero."""
         return self.db.behind
 
     def undoable(self, work: Callable[[], T]) -> T:
-        """A part of the transaction: when `work` raises, nothing of it stays, and the rest does."""
+        """A part of the transaction: if `work` raises, only that part is undone."""
         db = self.db
         learned, used = dict(db.learned), dict(db.used)
         db.run("begin_part")

@@ -1,4 +1,4 @@
-"""Looks after the books: forgets what is old, wakes what sleeps, and keeps steps of the clock."""
+"""Maintenance: deletes old data, wakes sleeping schedules, and records steps of the clock."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 __all__ = ["Upkeep"]
 
 LOGINS_KEPT: Final = timedelta(days=1)
-"""Beyond their end, for clocks of nodes may be wrong."""
+"""Time after their end, because clocks of nodes may be wrong."""
 MOST_UNENDED: Final = 1_000
 LONGEST_LEASE: Final = timedelta(minutes=1)
-"""Of leadership and of members of groups."""
+"""For leadership and members of groups."""
 
 
 class Upkeep(Part):
-    """Retention, and what a keeper repairs."""
+    """Retention, and the repairs of a keeper."""
 
     def purge(self, before: datetime, limit: int, long_ago: datetime | None = None) -> int:
-        """Delete up to `limit` events and ledger entries from `before`; and from `long_ago`, if
-        that is earlier, changes, nodes, tokens and schedules of which no history is left.
+        """Delete up to `limit` events and ledger entries from before `before`; and from before
+        `long_ago`, if that is earlier, changes, nodes, tokens and schedules without history.
 
-        Answers to repeated requests go after a day. Returns how many things were deleted.
+        Responses to repeated requests are deleted after a day. Returns the number of deletions.
         """
         old, left = long_ago or before, limit
         left -= self._db.run("delete_old_events", before=before, limit=left)
@@ -67,20 +67,20 @@ class Upkeep(Part):
         return woken
 
     def wake(self, schedule_ids: Sequence[str]) -> None:
-        """Let the planner look at active schedules now, however late they wanted to be."""
-        self._db.all("take_states", ids=sorted(schedule_ids))  # in the order of all locks
+        """Let the planner look at active schedules now, whatever their wake time."""
+        self._db.all("take_states", ids=sorted(schedule_ids))  # in the common lock order
         self._db.run("wake_schedules", ids=sorted(schedule_ids), now=self._db.now)
         self._db.notify(News.WAKE, self._db.now)
 
     def note_clock_step(
         self, before: datetime, earliest: datetime, noticed: datetime, lease: timedelta
     ) -> bool:
-        """The database's clock stepped back: it would have shown `before` when it showed `noticed`,
-        and it showed at least `earliest` right after the step.
+        """The database's clock stepped back: when it showed `noticed`, it would have shown `before`
+        without the step, and right after the step it showed at least `earliest`.
 
         After a step of more than a `lease`, or the shortest one, leases from before it end in time,
-        and runs wait no longer than they would have. Returns False when somebody has noted it
-        already: then the times from `earliest` to `noticed` of both overlap.
+        and runs wait no longer than they would have. Returns False when another node has recorded
+        it already: then the times from `earliest` to `noticed` of both overlap.
         """
         ids = [id_ for (id_,) in self._db.all("list_unended", limit=MOST_UNENDED + 1)]
         noted = self._db.run(
@@ -114,6 +114,6 @@ class Upkeep(Part):
         ]
 
     def last_seen(self) -> datetime | None:
-        """The latest time that a node has seen on the database's clock."""
+        """The latest time that a node has read from the database's clock."""
         found: datetime | None = self._db.time(self._db.value("get_last_seen"))
         return found

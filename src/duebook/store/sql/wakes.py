@@ -16,14 +16,14 @@ __all__ = ["Wakes"]
 
 
 class Wakes(Part):
-    """Whoever ends runs calls `hold` first, which keeps the order of locks."""
+    """Before ending runs, call `hold`, which keeps the lock order."""
 
     def hold(self, run_ids: Sequence[str]) -> None:
-        """Lock what the end of these runs may wake, before the runs: everybody in that order."""
+        """Lock what the end of these runs may wake, before the runs: the common lock order."""
 
     @cached_property
     def anybody_depends(self) -> bool:
-        """Mostly nobody does, and then a settle need not look whom it wakes."""
+        """Usually false, and then a settle need not search what it wakes."""
         return bool(self._db.one("get_any_dependency"))
 
     def _wake(self, wakes: object, schedule_id: str | None) -> None:
@@ -39,7 +39,7 @@ class Wakes(Part):
             self._db.notify(News.FLOW)
 
     def wake_owner(self, wakes: object, schedule_id: str | None, parent_run_id: str | None) -> None:
-        """Whoever waits for the end of a run: its schedule, or the run of its flow."""
+        """Wake what waits for the end of a run: its schedule, or the run of its flow."""
         if parent_run_id is not None:
             self.wake_flows([parent_run_id])
         else:
@@ -51,9 +51,9 @@ class Wakes(Part):
             self._db.notify(News.WAKE)
 
     def follow_flows(self, started: Iterable[tuple[str, str, Mapping[str, Any]]]) -> None:
-        """Runs that were made, of flows with params: an advancer looks at them at once.
+        """Have an advancer look at new runs of flows at once, given with their params.
 
-        A run that was not made after all, because its due time had one, is left out.
+        Omits runs that were not created because their due time already had one.
         """
         rows: list[Values] = [
             {"id": id_, "flow": flow, "params": json.dumps(dict(params)), "wake_at": self._db.now}

@@ -1,4 +1,4 @@
-"""The books in one SQLite file, shared by the processes of one machine."""
+"""The store on one SQLite file, shared by the processes of one machine."""
 
 from __future__ import annotations
 

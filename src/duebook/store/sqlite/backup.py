@@ -1,4 +1,4 @@
-"""Copies a SQLite file as it is at one moment, while nodes use it."""
+"""Copies a SQLite file in its state at one moment, while nodes use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a SQLite file tells doctor about itself: sizes, the disk it is on, its last backup."""
+"""What a SQLite file reports to doctor: sizes, the disk it is on, its last backup."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["SqliteCheckups"]
 
 
 class SqliteCheckups(Checkups):
-    """The file is where the connection says."""
+    """The file is that of the connection."""
 
     _db: SqliteStatements
 

@@ -32,7 +32,7 @@ _NOT_A_DATABASE: Final = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 def connect(path: Path, readonly: bool = False, durable: bool = True) -> sqlite3.Connection:
     """A connection with WAL, full durability and foreign keys; transactions are explicit.
 
-    Raises Invalid for a file that is no database, or on a network file system (its locks lie);
+    Raises Invalid for a file that is not a database, or on a network file system (its locks lie);
     Unavailable for one that cannot be opened.
     """
     with translated(path):
@@ -71,17 +71,17 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 
 def _create_privately(path: Path) -> None:
-    """A new file is for its owner only: it will hold payloads, variables and logs.
+    """Create a new file for its owner only: it will hold payloads, variables and logs.
 
-    A file that exists must not be opened here: closing it again would drop every lock that this
+    An existing file must not be opened here: closing it again would release every lock that this
     process holds on it, and another process would take the log of our writes for abandoned.
     """
-    with suppress(OSError):  # SQLite says what is wrong with it
+    with suppress(OSError):  # SQLite reports what is wrong with it
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
-    """Somebody else's database is left as it is."""
+    """Leave the databases of other programs unchanged."""
     # in this order: another process may be making the file ours between the two
     tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
@@ -102,7 +102,7 @@ def _prepare_folder(path: Path) -> None:
 
 
 def _file_system(folder: Path) -> str:
-    """The kind of file system a folder is on, as far as the machine tells."""
+    """The kind of file system of a folder, as far as the machine shows."""
     best, kind = "", ""
     try:
         mounts = Path("/proc/self/mounts").read_text("utf-8", errors="replace").splitlines()
@@ -125,7 +125,7 @@ def _is_full(path: Path | str) -> bool:
 
 @contextmanager
 def translated(path: Path | str) -> Iterator[None]:
-    """Driver errors become ours, with the file's name and what to do."""
+    """Translate driver errors to ours, with the file's name and a remedy."""
     try:
         yield
     except sqlite3.IntegrityError:

@@ -1,4 +1,4 @@
-"""Whether the books of a file were moved elsewhere; every transaction asks that first."""
+"""Whether the database of a file was moved elsewhere; every transaction checks it first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLOSED: Final = "SELECT state, place, at FROM moves WHERE state = 'copying' OR 
 
 
 def refuse_moved(connection: sqlite3.Connection | Outside, path: Path | str) -> None:
-    """Raises Conflict when the books are elsewhere, Unavailable while they are being copied."""
+    """Raises Conflict if it was moved elsewhere, Unavailable while it is being copied."""
     rows = connection.execute(_CLOSED).fetchall()
     if not rows:
         return

@@ -1,4 +1,4 @@
-"""SQLite in the memory of this process, as a store: one connection that its threads take turns on.
+"""SQLite in the memory of this process, as a store: its threads take turns on one connection.
 
 It has no file, so no other process can see it, and it is gone when the process ends (ADR 56).
 """
@@ -35,7 +35,7 @@ _naming: Final = threading.Lock()
 class Memory:
     """A database in memory, shared by the stores of this process that use it.
 
-    Whoever enters it has the connection to itself. The last store that closes ends it.
+    Entering it gives exclusive use of the connection. It ends with the last store that closes.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -77,8 +77,7 @@ class Memory:
 
 
 def _used(memory: Memory | str) -> Memory:
-    """That one, or the one that stores of this process share by its name; without a name, a new
-    one."""
+    """A given database, or the one of a name in this process; without a name, a new one."""
     with _naming:
         if isinstance(memory, Memory):
             return memory.use()
@@ -100,7 +99,7 @@ class MemoryStore(SqliteStore):
         self._begin(self.memory.place, clock, hook)
 
     def another(self) -> MemoryStore:
-        """A store on the same database, for whoever has to wait for news by itself."""
+        """A store on the same database, to wait for news independently."""
         self._refuse_closed()
         return MemoryStore(self.memory, self._clock.machine, self._hook)
 
@@ -129,7 +128,7 @@ class MemoryStore(SqliteStore):
             before = connection.total_changes
             try:
                 return super().read(work, patient)
-            finally:  # it is undone; query_only would have every statement prepared again
+            finally:  # undone, as query_only would have every statement prepared again
                 if connection.total_changes != before:
                     raise Unavailable(f"{self._place} cannot be written: this is a read")
 

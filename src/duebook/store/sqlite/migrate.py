@@ -1,4 +1,4 @@
-"""Brings a file's schema up to date: numbered SQL files, each applied once and remembered."""
+"""Brings a file's schema up to date: numbered SQL files, each applied once and recorded."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ UPDATE node_sessions SET ended_at = ?, seen_at = ? WHERE ended_at IS NULL
 
 
 def available() -> list[Migration]:
-    """The migrations this version of Duebook brings, in order."""
+    """The migrations that this version of Duebook includes, in order."""
     return find_migrations(Path(__file__).with_name("migrations"))
 
 
 def applied(connection: sqlite3.Connection) -> dict[int, str]:
-    """Number to checksum of what a file has; empty for a new file."""
+    """The file's migrations: number to checksum; empty for a new file."""
     known = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'migrations'").fetchone()
     if not known:
         return {}
@@ -40,14 +40,14 @@ def applied(connection: sqlite3.Connection) -> dict[int, str]:
 
 
 def is_current(connection: sqlite3.Connection) -> bool:
-    """Whether nothing is to be applied; a look that writes nothing."""
+    """Whether there is nothing to apply; writes nothing."""
     return applied(connection) == {one.number: one.checksum for one in available()}
 
 
 def migrate(connection: sqlite3.Connection, now: int) -> list[Migration]:
-    """Apply what is missing, in the caller's transaction; returns what was applied.
+    """Apply missing migrations, in the caller's transaction; returns those that were applied.
 
-    Raises Conflict for a schema from a newer Duebook, or one that was changed by hand.
+    Raises Conflict for a schema from a newer Duebook, or one that was changed manually.
     """
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(_TABLE)
@@ -63,6 +63,6 @@ def migrate(connection: sqlite3.Connection, now: int) -> list[Migration]:
             "INSERT INTO migrations (number, name, checksum, applied_at) VALUES (?, ?, ?, ?)",
             (migration.number, migration.name, migration.checksum, now),
         )
-    if missing:  # nodes that run are too old, and hear of it when they renew
+    if missing:  # running nodes are too old, and notice when they renew
         connection.execute(_END_SESSIONS, (now, now))
     return missing

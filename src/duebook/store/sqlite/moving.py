@@ -1,6 +1,6 @@
-"""A SQLite file whose books are copied elsewhere: lets its runs end, closes it, reads it whole.
+"""A SQLite file that is copied elsewhere: lets its runs end, closes it, reads all of it.
 
-What a step writes is one transaction, so that it can break off between any two of them.
+Each step writes in one transaction, so that it can be interrupted between any two of them.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 __all__ = ["Move", "Source", "UnderWay"]
 
 DRAIN: Final = timedelta(seconds=10)
-"""How long nothing begins after a copy that waits was last heard of."""
+"""How long nothing starts after the last heartbeat of a copy that waits."""
 _BATCH: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A copy that was begun, or that is done."""
+    """A copy in progress, or completed."""
 
     id: str
     state: str
@@ -52,7 +52,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class UnderWay:
-    """A run of a node that lives."""
+    """A run of a live node."""
 
     id: str
     schedule: str | None
@@ -60,7 +60,7 @@ class UnderWay:
 
 
 class Source(Closing):
-    """The old books; raises NotFound when there are none, Conflict when they are too new."""
+    """The old database; raises NotFound when it does not exist, Conflict when it is too new."""
 
     def __init__(self, path: Path, clock: Callable[[], datetime] = utc_now) -> None:
         if not path.exists():
@@ -78,7 +78,7 @@ class Source(Closing):
         self._writer.close()
 
     def now(self) -> datetime:
-        """The time of the file, which never runs back."""
+        """The time of the file, which never runs backwards."""
         now: datetime = self._writer.run(self._now)
         return now
 
@@ -87,7 +87,7 @@ class Source(Closing):
         return max(self._clock(), moment(row[0])) if row else self._clock()
 
     def move(self) -> Move | None:
-        """The copy under way or done; one that only waited and is gone is forgotten."""
+        """The copy in progress or completed; drops one that only waited and is gone."""
 
         def look(connection: sqlite3.Connection) -> Move | None:
             _do(connection, "forget_drain", now=micros(self._now(connection)))
@@ -98,7 +98,7 @@ class Source(Closing):
         return found
 
     def begin(self, place: str) -> Move:
-        """From now on nothing begins; raises Conflict when another copy is under way."""
+        """Keep runs from starting; raises Conflict when another copy is in progress."""
 
         def begin(connection: sqlite3.Connection) -> Move:
             other = _do(connection, "get_move").fetchone()
@@ -114,10 +114,10 @@ class Source(Closing):
         return begun
 
     def close_when_idle(self, move: Move) -> list[UnderWay]:
-        """The runs that are still under way; none: nobody can write any more.
+        """The runs that are still active; if there are none, the database is closed for writing.
 
-        What dead nodes left behind is not waited for: nobody works on it, and who has the books
-        then takes it over.
+        Runs of dead nodes are not waited for: nothing works on them, and the new database takes
+        them over.
         """
 
         def close(connection: sqlite3.Connection) -> list[UnderWay]:
@@ -133,7 +133,7 @@ class Source(Closing):
         return found
 
     def finish(self, move: Move, keep: Callable[[], None]) -> None:
-        """The copy is `keep`t and these books are moved; nobody can open them again in between."""
+        """Call `keep` and mark the database as moved; it cannot be reopened in between."""
 
         def finish(connection: sqlite3.Connection) -> None:
             if not _do(connection, "finish_move", id=move.id).rowcount:
@@ -143,11 +143,11 @@ class Source(Closing):
         self._writer.run(finish)
 
     def abandon(self, move: Move) -> None:
-        """Go on as if there had been no copy."""
+        """Continue as if there had been no copy."""
         self._writer.run(lambda connection: _do(connection, "abandon_move", id=move.id))
 
     def reopen(self) -> Move:
-        """These are the books again; raises Conflict when they always were."""
+        """Use this database again; raises Conflict when it was never moved."""
 
         def reopen(connection: sqlite3.Connection) -> Move:
             row = _do(connection, "get_move").fetchone()
@@ -161,7 +161,7 @@ class Source(Closing):
 
     @contextmanager
     def reading(self) -> Iterator[Reading]:
-        """All that stands in the file, as of one instant."""
+        """Everything in the file, as of one instant."""
         with (
             translated(self.path),
             closing(connect(self.path, readonly=True)) as watch,
@@ -173,14 +173,14 @@ class Source(Closing):
 
 
 class Reading:
-    """One consistent view of a file; `has_changed` tells whether somebody wrote since."""
+    """One consistent view of a file; `has_changed` tells whether others have written since."""
 
     def __init__(self, connection: sqlite3.Connection, has_changed: Callable[[], bool]) -> None:
         self._connection = connection
         self.has_changed = has_changed
 
     def tables(self) -> dict[str, set[str]]:
-        """The columns of each table of the books."""
+        """The columns of each table of Duebook."""
         found: dict[str, set[str]] = {}
         theirs = {one.name for one in self.own_objects()}
         for table, column in _do(self._connection, "list_columns"):
@@ -194,7 +194,7 @@ class Reading:
     def rows(
         self, table: str, columns: Sequence[str], in_order: bool
     ) -> Iterator[list[tuple[Any, ...]]]:
-        """The rows of a table in batches; with `in_order` as they were made."""
+        """The rows of a table in batches; with `in_order` by creation."""
         names = ", ".join(f'"{column}"' for column in columns)
         order = " ORDER BY rowid" if in_order else ""
         cursor = self._connection.execute(f'SELECT {names} FROM "{table}"{order}')  # noqa: S608
@@ -217,7 +217,7 @@ class Reading:
 
 
 def _version(connection: sqlite3.Connection) -> int:
-    """Another number after each change that somebody else commits."""
+    """A number that differs after each change committed by others."""
     return int(connection.execute("PRAGMA data_version").fetchone()[0])
 
 

@@ -1,4 +1,4 @@
-"""A user's own tables in a file of the books, as PostgreSQL is to have them."""
+"""A user's own tables in a database file, in their form for PostgreSQL."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ _DEFAULTS: Final = {
     ("FALSE", "boolean"): "false",
     ("TRUE", "boolean"): "true",
 }
-"""What a default of SQLite is for a type of PostgreSQL."""
+"""Defaults of SQLite for types of PostgreSQL."""
 
 
 @cache
 def _ours() -> frozenset[str]:
-    """The names of everything that Duebook itself makes in a file."""
+    """The names of everything that Duebook itself creates in a file."""
     with closing(sqlite3.connect(":memory:")) as connection:
         migrate(connection, 0)
         return frozenset(row[0] for row in connection.execute(QUERIES["list_objects"]))
@@ -68,7 +68,7 @@ def list_own_objects(connection: sqlite3.Connection) -> list[OwnObject]:
 
 
 def read_own_tables(connection: sqlite3.Connection, names: Sequence[str]) -> list[OwnTable]:
-    """The tables of these names; raises NotFound and Invalid for what cannot be carried."""
+    """The tables of these names; raises NotFound and Invalid for what cannot be copied."""
     known = {one.name.casefold(): one for one in list_own_objects(connection)}
     exact = [_find(name, known) for name in dict.fromkeys(names)]
     tables = [_read_table(connection, name) for name in dict.fromkeys(exact)]
@@ -118,13 +118,13 @@ def _read_table(connection: sqlite3.Connection, name: str) -> OwnTable:
 
 
 def _is_numbered(connection: sqlite3.Connection, name: str, info: Sequence[Any]) -> bool:
-    """Whether the key is the row's number, which SQLite gives out."""
+    """Whether the key is the row's number, assigned by SQLite."""
     keys = [row for row in info if row[5]]
     return len(keys) == 1 and keys[0][2].upper() == "INTEGER" and _row_name(connection, name) != ""
 
 
 def _row_name(connection: sqlite3.Connection, name: str) -> str:
-    """By what rows of the table are told apart: empty when it has no numbers for them."""
+    """The column that identifies rows of the table; empty if it has no row numbers."""
     ((without,),) = connection.execute(
         "SELECT wr FROM pragma_table_list(?) WHERE schema = 'main'", [name]
     )
@@ -212,7 +212,7 @@ def _foreign_keys(connection: sqlite3.Connection, name: str) -> dict[int, Refere
 def _match(
     table: OwnTable, columns: Sequence[str], parent: OwnTable, targets: Sequence[str]
 ) -> bool:
-    """Whether PostgreSQL can hold the one against the other."""
+    """Whether PostgreSQL can compare the one with the other."""
     ours = {column.name: column.kind for column in table.columns}
     theirs = {column.name: column.kind for column in parent.columns}
     unique = [sorted(key) for key in (parent.primary_key, *parent.uniques)]
@@ -224,7 +224,7 @@ def _match(
 
 
 def check_references(connection: sqlite3.Connection, table: OwnTable) -> None:
-    """Raises Conflict for a row whose parent is missing: SQLite need not have looked."""
+    """Raises Conflict for a row whose parent is missing, as SQLite need not have checked."""
     carried = {(one.columns, one.parent.casefold()) for one in table.references}
     keys = _foreign_keys(connection, table.name)
     rows = connection.execute("SELECT * FROM pragma_foreign_key_check(?)", [table.name])
@@ -241,7 +241,7 @@ def check_references(connection: sqlite3.Connection, table: OwnTable) -> None:
 def read_own_rows(
     connection: sqlite3.Connection, table: OwnTable
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """The rows of a table in batches: what names the row, then its values."""
+    """The rows of a table in batches: the name of the row, then its values."""
     names = ", ".join(_name(column.name) for column in table.columns)
     row = _row_name(connection, table.name) or " || ', ' || ".join(
         f"quote({_name(column)})" for column in table.primary_key
@@ -256,7 +256,7 @@ def read_own_rows(
 
 
 def _decoded(text: bytes) -> str:
-    """What is not UTF-8 is refused later, with its row."""
+    """Text that is not UTF-8 is rejected later, with its row."""
     return text.decode(errors="surrogateescape")
 
 

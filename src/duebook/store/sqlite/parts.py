@@ -1,4 +1,4 @@
-"""The parts of a transaction that SQLite does in its own way: one writes at a time."""
+"""The parts of a transaction that SQLite implements in its own way: with one writer at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from duebook.store.sqlite.statements import SqliteStatements
 
     Places = dict[int, int | None]
-    """where runs stand in their table, with when they began, if they were buffered"""
+    """places of runs in their table, with the time of their start if they were buffered"""
     Ended = list[tuple[Row, Outcome]]
     """rows of `list_own_runs`, and how those runs ended"""
 
@@ -39,7 +39,7 @@ class SqliteNewRuns(NewRuns):
     """Lowers priorities before runs are inserted."""
 
     def _capped(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Here, because a statement that looked it up could not insert many rows at once."""
+        """Here, because a statement with a lookup could not insert many rows at once."""
         most: dict[str, int] = dict(self._db.all("list_ceilings"))
         if not most:
             return rows
@@ -51,14 +51,14 @@ class SqliteNewRuns(NewRuns):
 
 
 class SqliteAttempts(Attempts):
-    """Many end with a few statements: nobody else writes between these."""
+    """Many end with a few statements, as no other transaction can write in between."""
 
     def settle_all(
         self,
         ended: Sequence[tuple[Token, Outcome]],
         begun: Mapping[Token, datetime] = MappingProxyType({}),
     ) -> set[Token]:
-        """Those that end alike share a statement; only what is not under way is looked at alone."""
+        """Runs that end alike share a statement; only those not active are looked at one by one."""
         outcomes: dict[Row, Outcome] = {}
         for token, outcome in ended:
             outcomes.setdefault(token, outcome)
@@ -78,11 +78,11 @@ class SqliteAttempts(Attempts):
         return {token for token, _ in ended if token in settled or self._settled_before(token)}
 
     def _end_runs(self, own: Ended, begun: Mapping[Row, int | None]) -> None:
-        """Each way in which several ended costs one statement, and so do all others together."""
+        """One statement for each outcome that several runs have, and one for all others."""
         ways: dict[int, Row] = {}
         alike: dict[Row, Places] = {}
         for row, outcome in own:
-            how = ways.get(id(outcome))  # mostly one outcome that many share
+            how = ways.get(id(outcome))  # usually one outcome for many
             if how is None:
                 how = ways[id(outcome)] = _how(outcome)
             places = alike.setdefault(how, {})
@@ -100,7 +100,7 @@ class SqliteAttempts(Attempts):
             self._db.many("settle_each", alone)
 
     def _wake_all(self, own: Ended) -> None:
-        """Whoever waits for these ends: flows, schedules, and those that depend on them."""
+        """Wake what waits for these ends: flows, schedules, and those that depend on them."""
         self._wakes.wake_flows(row[6] for row, _ in own)
         if woken := {row[5] for row, _ in own if row[4] and row[6] is None} - {None}:
             self._db.run("wake_schedules", ids=sorted(woken), now=self._db.now)
@@ -122,7 +122,7 @@ def _how(outcome: Outcome) -> Row:
 
 
 class SqliteClaims(Claims):
-    """Nothing is claimed in books that are about to be copied."""
+    """Nothing is claimed in a database that is about to be copied."""
 
     def _rests_until(self) -> datetime | None:
         until: datetime | None = self._db.time(self._db.value("get_drain", now=self._db.now))
@@ -164,7 +164,7 @@ class SqliteClaims(Claims):
     def _claim_places(
         self, session_id: str, places: list[int], straight: int, at: datetime
     ) -> list[Row]:
-        """The runs in these places, in that order; only the first `straight` begin at once."""
+        """The runs at these places, in that order; only the first `straight` start at once."""
         rows: dict[int, Row] = {}
         for part, begun_at in ((places[:straight], at), (places[straight:], None)):
             if part:
@@ -174,7 +174,7 @@ class SqliteClaims(Claims):
 
 
 def _with_times(row: Row) -> tuple[Any, ...]:
-    """A row of `claim_runs` as `claimed_run` takes it."""
+    """A row of `claim_runs` in the form for `claimed_run`."""
     created_at, ready_at, expires_at = row[14:17]
     created = moment(created_at)
     ready = created if ready_at == created_at else moment(ready_at)
@@ -220,7 +220,7 @@ class SqliteChecks(Checks):
     _db: SqliteStatements
 
     def _damage(self, deep: bool) -> list[Finding]:
-        """These two read the whole file."""
+        """Both checks read the whole file."""
         if not deep:
             return []
         found = [
@@ -235,8 +235,8 @@ class SqliteChecks(Checks):
 
 
 def _before_limited(found: list[Row], limit: int) -> tuple[list[Row], bool]:
-    """What may be claimed when only `limit` begin at once: none is buffered that must not be, and
-    none overtakes it. The last column says whether a run may be."""
+    """What may be claimed when only `limit` start at once: runs that must not be buffered are not,
+    and are not overtaken. The last column tells whether a run may be buffered."""
     for place, row in enumerate(found[limit:], limit):
         if not row[-1]:
             return found[:place], True
@@ -244,8 +244,8 @@ def _before_limited(found: list[Row], limit: int) -> tuple[list[Row], bool]:
 
 
 def _within_limits(found: list[Row]) -> list[int]:
-    """The runs that may begin together: (place, schedule, most at once, under way, most of its
-    backfill, of which under way, …) of each."""
+    """The runs that may start together; each row has (place, schedule, its limit, its active runs,
+    limit of its backfill, active runs of that, …)."""
     begun: Counter[str] = Counter()
     filled: Counter[str] = Counter()
     places = []

@@ -1,7 +1,7 @@
--- The statements that SQLite needs in other words; those it shares are in ../sql/queries.sql.
+-- The statements that need a different form for SQLite; the others are in ../sql/queries.sql.
 
 -- part: run_columns
--- Of a run that is planned.
+-- The columns of a planned run.
 id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
     expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
     max_takeovers, interval_start, interval_end, requested_by, planned_by, backfill_limit
@@ -13,20 +13,20 @@ id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, read
     :max_takeovers, :interval_start, :interval_end, :requested_by, :planned_by, :backfill_limit
 
 -- name: read_high_water
--- The latest time that anybody has seen in this file.
+-- The latest time recorded in this file.
 SELECT value FROM meta WHERE key = 'high_water_at'
 
 -- name: write_high_water
--- Time never runs backwards in this file.
+-- Record the time, so that it never runs backwards in this file.
 INSERT INTO meta (key, value) VALUES ('high_water_at', :now)
 ON CONFLICT (key) DO UPDATE SET value = excluded.value
 
 -- name: mark_problem
--- A schedule that this node cannot plan is looked at again later.
+-- Have a schedule that this node cannot plan looked at again later.
 UPDATE schedule_state SET problem = :problem, wake_at = :wake_at WHERE schedule_id = :id
 
 -- name: insert_clock_step
--- The database's clock stepped back; when another node has noticed that already, nothing.
+-- Record that the database's clock stepped back, unless another node has done so.
 INSERT INTO clock_steps (before, earliest, noticed, place, active)
 SELECT :before, :earliest, :noticed, coalesce((SELECT max(rowid) FROM runs), 0), :active
 WHERE NOT EXISTS (
@@ -43,7 +43,7 @@ JOIN schedules AS s ON s.id = wanted.value
 LEFT JOIN schedule_revisions AS r ON r.schedule_id = wanted.value AND r.version = latest.value
 
 -- name: list_active
--- Of each of the given schedules a running run, else the first that waits, however many there are.
+-- For each of the given schedules a running run, else the first that waits, at constant cost.
 SELECT r.schedule_id, r.id, r.due_at, coalesce(r.started_at, r.created_at), r.origin, r.status,
     r.lane
 FROM json_each(:ids) AS wanted
@@ -57,7 +57,7 @@ JOIN runs AS r ON r.rowid = coalesce((
     ORDER BY oldest.lane, oldest.created_at LIMIT 1))
 
 -- name: list_all_active
--- All active runs of the given schedules but backfills to come, for policies that cancel them.
+-- All active runs of the given schedules except unstarted backfills, for policies that cancel them.
 SELECT r.schedule_id, r.id, r.due_at, coalesce(r.started_at, r.created_at), r.origin, r.status,
     r.lane
 FROM json_each(:ids) AS wanted
@@ -66,7 +66,7 @@ JOIN runs AS r INDEXED BY runs_active
 ORDER BY r.created_at
 
 -- name: list_by_hand
--- Of each schedule's newest runs without a due time that succeeded, the one that began last.
+-- Among each schedule's newest successful runs without a due time, the one that started last.
 SELECT r.schedule_id, r.id, r.due_at, r.started_at, r.origin, r.status, r.lane
 FROM json_each(:ids) AS wanted
 JOIN runs AS r ON r.rowid = (
@@ -78,7 +78,7 @@ JOIN runs AS r ON r.rowid = (
     ORDER BY started_at DESC LIMIT 1)
 
 -- name: list_upstreams
--- The schedules that the given ones depend on, and when each succeeded last.
+-- The schedules that the given ones depend on, and when each last succeeded.
 SELECT d.schedule_id, d.upstream, s.id IS NOT NULL, (
     SELECT finished_at FROM runs
     WHERE schedule_id = s.id AND (status = 'succeeded' OR status = 'partial')
@@ -89,14 +89,14 @@ LEFT JOIN schedules AS s
     ON s.namespace = d.namespace AND s.name = d.upstream AND s.deleted_at IS NULL
 
 -- name: move_state
--- An active schedule that stays active moves on; only the version that was planned.
+-- The new state of a schedule that stays active; only for the version that was planned.
 UPDATE schedule_state
 SET watermark = :watermark, next_due_at = :next_due_at, wake_at = :wake_at, problem = NULL,
     fired = :fired, seen = :seen, considered_at = :considered_at, delay = :delay
 WHERE schedule_id = :schedule_id AND version = :version AND status = 'active'
 
 -- name: commit_state
--- A schedule's state after its plan; only the version that was planned.
+-- A schedule's state after its plan; only for the version that was planned.
 UPDATE schedule_state
 SET status = :status, watermark = :watermark, next_due_at = :next_due_at, wake_at = :wake_at,
     fired = :fired, seen = :seen, considered_at = :considered_at, delay = :delay,
@@ -105,7 +105,7 @@ SET status = :status, watermark = :watermark, next_due_at = :next_due_at, wake_a
 WHERE schedule_id = :schedule_id AND version = :version
 
 -- name: list_ceilings
--- The highest priority that each namespace may have, of those that have one.
+-- The highest allowed priority of each namespace that has one.
 SELECT namespace, max_priority FROM quotas WHERE max_priority IS NOT NULL
 
 -- name: insert_run
@@ -115,24 +115,24 @@ VALUES ({run_values}, 'queued')
 ON CONFLICT (schedule_id, due_at) DO NOTHING
 
 -- name: count_events
--- Schedules that write so many events each; returns the version of the last of each.
+-- Count new events of schedules; returns the version of the last of each.
 UPDATE schedule_state SET emitted = emitted + added.value
 FROM json_each(:ids) AS wanted JOIN json_each(:counts) AS added ON added.key = wanted.key
 WHERE schedule_id = wanted.value
 RETURNING schedule_id, emitted
 
 -- name: take_cursor
--- A partition that nobody owns any more.
+-- A partition without an owner.
 UPDATE cursors SET owner = :member, term = term + 1
 WHERE namespace = :namespace AND name = :name AND part = :part AND owner IS :former
 RETURNING part
 
 -- name: list_missing_runs
--- Which of the given new runs were not inserted, because their due time had one.
+-- Which of the given new runs were not inserted, because their due time already had one.
 SELECT value FROM json_each(:ids) WHERE value NOT IN (SELECT id FROM runs)
 
 -- name: lock_use
--- Nobody else writes anyway.
+-- Nothing to lock: there are no other writers.
 SELECT 1
 
 -- name: rate_revision
@@ -141,7 +141,7 @@ UPDATE schedule_revisions SET fires_per_minute = :rate
 WHERE schedule_id = :schedule_id AND version = :version
 
 -- name: extend_ledger
--- The latest entry goes on, when the next due time met the same fate for the same reason.
+-- Extend the latest entry if the next due time was skipped for the same reason.
 UPDATE ledger
 SET due_to = :due_to, count = count + :count, exact = exact AND :exact, at = :now,
     session_id = :session_id
@@ -151,12 +151,12 @@ WHERE id = (
     AND due_to = :follows AND version = :version AND reason = :reason AND facts = :facts
 
 -- name: delete_exception
--- An exception is used up once its due time is decided.
+-- Remove an exception whose due time is decided.
 DELETE FROM schedule_exceptions
 WHERE schedule_id = :schedule_id AND due_at = :due_at AND kind = :kind
 
 -- name: take_lead
--- Nobody leads any more: this node does.
+-- Take the vacant leadership.
 UPDATE leases SET term = term + 1, session_id = :id, expires_at = :expires_at
 WHERE name = 'scheduler' AND expires_at <= :now
 RETURNING term
@@ -174,12 +174,12 @@ WHERE (:namespaces IS NULL AND EXISTS (
 LIMIT 1
 
 -- name: get_session_alive
--- A node that lives with the namespaces that it serves, and whether the queue has limits.
+-- A live node with the namespaces that it serves, and whether the queue has limits.
 SELECT node, namespaces, EXISTS (SELECT 1 FROM queues WHERE name = :queue)
 FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now AND draining_at IS NULL
 
 -- name: list_claimable
--- Ready work by priority, within its limits; how many of its schedule may run and do, and whether it may be buffered.
+-- Ready work by priority, within its limits; limit and active runs of its schedule; whether to buffer it.
 SELECT rowid, schedule_id, CASE WHEN exclusive = 1 THEN 1 ELSE max_concurrent END,
     CASE WHEN exclusive = 1 OR max_concurrent IS NULL THEN 0 ELSE (
         SELECT count(*) FROM runs AS other INDEXED BY runs_busy
@@ -230,7 +230,7 @@ ORDER BY -priority, ready_at, rowid
 LIMIT :limit
 
 -- name: claim_runs
--- The runs are this session's until they settle; in any order.
+-- Give the runs to this session until they settle; in any order.
 UPDATE runs
 SET status = 'running', attempt = attempt + 1, lane = CASE WHEN lane = 2 THEN 1 ELSE lane END, session_id = :session_id,
     claimed_at = :now, started_at = :begun_at, progress = NULL, progress_text = NULL, beat_at = NULL
@@ -240,7 +240,7 @@ RETURNING rowid, id, namespace, schedule_id, version, due_at, origin, trigger, q
     task, parent_run_id, step, flow, started_at, interval_start, interval_end, requested_by, planned_by
 
 -- name: settle_run
--- Only the current token ends a run; who waits for its end hears of every commit anyway.
+-- End a run; only its current token can. Whatever waits for its end notices every commit anyway.
 UPDATE runs
 SET status = :status, finished_at = :now, reason = :reason, error = :error,
     exit_code = :exit_code, output = :output, output_ref = :output_ref,
@@ -250,13 +250,13 @@ WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND statu
 RETURNING wakes, schedule_id, parent_run_id, 0
 
 -- name: list_own_runs
--- Which of these runs are under way, and by which token; who waits for their end.
+-- Which of these runs are active, and under which token; what waits for their end.
 SELECT r.rowid, r.id, r.attempt, r.session_id, r.wakes, r.schedule_id, r.parent_run_id
 FROM json_each(:ids) AS wanted CROSS JOIN runs AS r ON r.id = wanted.value
 WHERE r.status || '' = 'running'
 
 -- name: settle_alike
--- Runs under way end in the same way; each place in `begun` with when it began, if it was buffered.
+-- End active runs in the same way; each place in `begun` has when it started, if it was buffered.
 UPDATE runs
 SET status = :status, finished_at = :now, reason = :reason, error = :error,
     exit_code = :exit_code, output = :output, output_ref = :output_ref,
@@ -266,7 +266,7 @@ FROM json_each(:begun) AS own
 WHERE runs.rowid = CAST(own.key AS INTEGER)
 
 -- name: settle_each
--- A run under way ends in its own way.
+-- End an active run in its own way.
 UPDATE runs
 SET status = :status, finished_at = :now, reason = :reason, error = :error,
     exit_code = :exit_code, output = :output, output_ref = :output_ref,
@@ -275,27 +275,27 @@ SET status = :status, finished_at = :now, reason = :reason, error = :error,
 WHERE rowid = :place
 
 -- name: expire_runs
--- Work that nobody began in time is not begun any more.
+-- Cancel work that was not started in time.
 UPDATE runs SET status = 'cancelled', finished_at = :now, reason = 'expired',
     error = CASE WHEN queue = '@human' THEN 'it was not approved or rejected in time' ELSE error END
 WHERE status = 'queued' AND attempt = 0 AND id IN (SELECT value FROM json_each(:ids))
 RETURNING id, wakes, schedule_id, parent_run_id
 
 -- name: note_progress
--- How far an attempt under way has come, as it says itself.
+-- The progress that an active attempt reports.
 UPDATE runs
 SET progress = coalesce(:progress, progress), progress_text = coalesce(:text, progress_text),
     beat_at = :now
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
 
 -- name: mark_begun
--- A buffered run was begun.
+-- Record that a buffered run has started.
 UPDATE runs SET started_at = :begun_at
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
     AND started_at IS NULL
 
 -- name: take_orphans
--- What to do with each of the given runs, of those that are still running.
+-- What to do with each of the given runs, if it is still running.
 SELECT id, started_at IS NOT NULL, CASE WHEN started_at IS NULL THEN early_losses ELSE losses END,
     max_takeovers,
     CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END, wakes, schedule_id, parent_run_id
@@ -306,7 +306,7 @@ FROM runs WHERE status = 'running' AND id IN (SELECT value FROM json_each(:ids))
 SELECT r.id, r.options FROM json_each(:ids) AS wanted JOIN runs AS r ON r.id = wanted.value
 
 -- name: delete_runs
--- Retention: runs with their logs, attempts and steps; of schedules with a keep only when that says so.
+-- Retention: runs with logs, attempts and steps; of schedules with their own retention only for that reason.
 DELETE FROM runs WHERE id IN (SELECT value FROM json_each(:ids)) AND finished_at IS NOT NULL
     AND (:kept OR (SELECT h.keep_seconds FROM schedule_history AS h
             WHERE h.schedule_id = runs.schedule_id) IS NULL)
@@ -334,7 +334,7 @@ WHERE :key IS NULL OR EXISTS (
 RETURNING id
 
 -- name: delete_skipped_steps
--- Steps that were not to run, and may do so now.
+-- Steps that were skipped, and may run now.
 DELETE FROM runs WHERE parent_run_id = :id AND step IN (SELECT value FROM json_each(:steps)) AND attempt = 0
 
 -- name: delete_old_changes
@@ -398,7 +398,7 @@ ORDER BY rowid DESC
 LIMIT :limit
 
 -- name: list_failed_runs
--- The runs of a namespace that ended so, the newest first, as far as filters ask for them.
+-- The runs of a namespace that ended in a status, the newest first, as far as filters ask for them.
 SELECT id, namespace, status, origin, queue, created_at, rowid FROM runs INDEXED BY runs_failed
 WHERE namespace = :namespace AND status = :status AND (status = 'partial' OR status = 'failed' OR status = 'cancelled')
     AND rowid >= :first AND rowid < :before
@@ -406,7 +406,7 @@ ORDER BY rowid DESC
 LIMIT :limit
 
 -- name: list_runs_of
--- The runs of a schedule by when they were due or made, as far as filters ask for them.
+-- The runs of a schedule by due or creation time, as far as filters ask for them.
 SELECT id, namespace, status, origin, queue, at, place FROM (
     SELECT id, namespace, status, origin, queue, due_at AS at, rowid AS place FROM runs
     WHERE schedule_id = :schedule_id AND due_at IS NOT NULL AND due_at >= :since
@@ -423,7 +423,7 @@ ORDER BY at DESC, place DESC
 LIMIT :limit
 
 -- name: get_place
--- The first run from a place on, and when it was made.
+-- The first run from a place on, and when it was created.
 SELECT rowid, created_at FROM runs WHERE rowid >= :place ORDER BY rowid LIMIT 1
 
 -- name: get_last_place
@@ -431,62 +431,62 @@ SELECT rowid, created_at FROM runs WHERE rowid >= :place ORDER BY rowid LIMIT 1
 SELECT max(rowid) FROM runs
 
 -- name: list_taken
--- Which of the given names live schedules have.
+-- Which of the given names existing schedules have.
 SELECT s.name, s.id FROM json_each(:names) AS wanted
 CROSS JOIN schedules AS s
 WHERE s.namespace = :namespace AND s.name = wanted.value AND s.deleted_at IS NULL
 
 -- name: update_schedule
--- Another definition comes into force.
+-- Point a schedule to its new definition.
 UPDATE schedules SET version = :version, labels = :labels, target = :target, title = :title,
     calendar = :calendar
 WHERE id = :id
 
 -- name: update_state_version
--- The state follows the definition.
+-- Point the state to the new definition.
 UPDATE schedule_state SET version = :version WHERE schedule_id = :id
 
 -- name: limit_queued_runs
--- What waits follows the limits of the definition in force; by the words of the index runs_active.
+-- Apply the limits of the current definition to waiting runs; worded for the index runs_active.
 UPDATE runs SET exclusive = :exclusive, max_concurrent = :max_concurrent
 WHERE schedule_id = :id AND status IN ('queued', 'running') AND status = 'queued'
     AND lane < 3
 
 -- name: take_states
--- The states of the given schedules, for what people do to them.
+-- The states of the given schedules, for operations of people on them.
 SELECT st.schedule_id, st.version, st.status, st.watermark, st.seen, st.considered_at, st.fired,
     st.paused_until, st.delay
 FROM json_each(:ids) AS wanted CROSS JOIN schedule_state AS st ON st.schedule_id = wanted.value
 
 -- name: cancel_queued_runs
--- The queued runs of schedules that are deleted; by the words of the index runs_active.
+-- Cancel the queued runs of deleted schedules; worded for the index runs_active.
 UPDATE runs SET status = 'cancelled', finished_at = :now, reason = :reason, cancel_requested_at = :now
 WHERE schedule_id IN (SELECT value FROM json_each(:ids)) AND status IN ('queued', 'running')
     AND status = 'queued'
 RETURNING id
 
 -- name: get_drain
--- Until when nothing begins, because the books are about to be copied elsewhere.
+-- Until when nothing starts, because the database is about to be copied elsewhere.
 SELECT until FROM moves WHERE state = 'draining' AND until > :now
 
 -- name: get_move
--- The copy of these books that is under way or done.
+-- The copy of this database that is in progress or completed.
 SELECT id, state, place, at FROM moves WHERE state <> 'reopened'
 
 -- name: forget_drain
--- A copy that waited for runs to end, and is gone.
+-- Drop a copy that waited for runs to end, and is gone.
 DELETE FROM moves WHERE state = 'draining' AND until <= :now
 
 -- name: begin_drain
--- From now on nothing begins.
+-- Keep runs from starting.
 INSERT INTO moves (id, state, place, at, until) VALUES (:id, 'draining', :place, :now, :until)
 
 -- name: prolong_drain
--- The copy still waits.
+-- Record that the copy is still waiting.
 UPDATE moves SET until = :until WHERE id = :id AND state = 'draining'
 
 -- name: list_under_way
--- The runs of nodes that live, the oldest first.
+-- The runs of live nodes, the oldest first.
 SELECT r.id, s.name, r.started_at
 FROM runs AS r
 JOIN node_sessions AS n ON n.id = r.session_id
@@ -495,23 +495,23 @@ WHERE r.status = 'running' AND n.ended_at IS NULL AND n.expires_at > :now
 ORDER BY r.started_at
 
 -- name: close_books
--- Nobody can read or write them any more.
+-- Close the database for reading and writing.
 UPDATE moves SET state = 'copying', at = :now, until = NULL WHERE id = :id
 
 -- name: finish_move
--- The books are elsewhere.
+-- Record that the database was moved elsewhere.
 UPDATE moves SET state = 'moved' WHERE id = :id AND state = 'copying'
 
 -- name: abandon_move
--- There was no copy.
+-- Remove all traces of a copy.
 DELETE FROM moves WHERE id = :id AND state <> 'moved'
 
 -- name: reopen_books
--- These are the books again.
+-- Use this database again.
 UPDATE moves SET state = 'reopened', at = :now, until = NULL WHERE id = :id
 
 -- name: list_objects
--- Everything in the file that somebody made, with what it is.
+-- Every user-created object in the file, with its type.
 SELECT name, type FROM sqlite_schema
 WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'
 ORDER BY type = 'table' DESC, type, name
@@ -521,23 +521,23 @@ ORDER BY type = 'table' DESC, type, name
 SELECT name, type, wr FROM pragma_table_list WHERE schema = 'main'
 
 -- name: get_table_sql
--- How a table was made.
+-- The SQL that created a table.
 SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = :name
 
 -- name: list_columns
--- What each table of the file has.
+-- The columns of each table of the file.
 SELECT t.name, c.name FROM pragma_table_list AS t JOIN pragma_table_info(t.name) AS c
 WHERE t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite_%'
 
 -- name: list_due_runs
--- The runs of the given schedules' due times, of each after the instant at the same place.
+-- The runs of the given schedules' due times, for each after the instant at the same place.
 SELECT r.schedule_id, r.due_at, r.id, r.origin
 FROM json_each(:ids) AS wanted
 CROSS JOIN json_each(:sinces) AS since ON since.key = wanted.key
 CROSS JOIN runs AS r ON r.schedule_id = wanted.value AND r.due_at > since.value AND r.due_at <= :until
 
 -- name: list_due_entries
--- The entries about the given schedules' due times, of each after the instant at the same place.
+-- The entries about the given schedules' due times, for each after the instant at the same place.
 SELECT l.schedule_id, l.due_from, l.due_to, l.count, l.exact, l.reason, l.version, l.kind
 FROM json_each(:ids) AS wanted
 CROSS JOIN json_each(:sinces) AS since ON since.key = wanted.key
@@ -546,13 +546,13 @@ WHERE l.due_from <= :until
 ORDER BY l.due_from
 
 -- name: end_expired_sessions
--- Nodes whose lease ran out are dead.
+-- Declare nodes with an expired lease dead.
 UPDATE node_sessions SET ended_at = :now
 WHERE ended_at IS NULL AND expires_at <= :now AND expires_at - seen_at <= :longest
 RETURNING id
 
 -- name: end_gone_sessions
--- Nodes whose process is gone are dead.
+-- Declare nodes dead whose process has ended.
 UPDATE node_sessions SET ended_at = :now
 WHERE ended_at IS NULL AND id IN (SELECT value FROM json_each(:ids))
 RETURNING id
@@ -574,7 +574,7 @@ CROSS JOIN runs AS r ON r.rowid IN (
         ORDER BY created_at DESC, rowid DESC LIMIT :each))
 
 -- name: get_oldest_end
--- When the run that ended first of those that are kept did so.
+-- When the first of the stored runs ended.
 SELECT min(finished_at) FROM runs INDEXED BY runs_finished WHERE finished_at IS NOT NULL
 
 -- name: get_creation
@@ -597,7 +597,7 @@ JOIN runs AS r INDEXED BY runs_succeeded ON r.schedule_id = wanted.value AND r.s
 GROUP BY wanted.value
 
 -- name: list_late
--- Of the newest runs of all namespaces those that `lateness` calls late, but for retries, backfills and what waited for a manual run.
+-- Late runs among the newest, by `lateness`, without retries, backfills and waits for manual runs.
 SELECT id FROM (
     SELECT id, namespace, schedule_id, origin, attempt, created_at, ready_at, due_at, started_at,
         rowid AS place
@@ -617,7 +617,7 @@ ORDER BY place DESC
 LIMIT :limit
 
 -- name: count_failed
--- How many runs of a namespace failed from a place on, but for steps; no more than asked for.
+-- How many runs of a namespace failed from a place on, without steps; counted up to a limit.
 SELECT count(*) FROM (
     SELECT 1 FROM runs
     WHERE namespace = :namespace AND status = 'failed' AND rowid >= :first
@@ -633,7 +633,7 @@ WHERE finished_at >= :since AND finished_at < :until AND namespace = :namespace
 GROUP BY 1
 
 -- name: list_durations
--- How long the newest runs of all namespaces took, in the mean, by schedule.
+-- The average duration of the newest runs of all namespaces, by schedule.
 SELECT schedule_id, avg(finished_at - started_at) / 1000000.0 FROM (
     SELECT schedule_id, namespace, status, started_at, finished_at FROM runs
     WHERE rowid < :before
@@ -642,18 +642,18 @@ WHERE namespace = :namespace AND status IN ('succeeded', 'partial') AND schedule
 GROUP BY schedule_id
 
 -- name: insert_flow_run
--- Runs of flows that exist get the newest revision, and want to be looked at now.
+-- Give runs of existing flows the newest revision, and make them due for a look now.
 INSERT INTO flow_runs (run_id, digest, params, wake_at)
 SELECT r.id, (SELECT f.digest FROM flows AS f WHERE f.namespace = r.namespace AND f.name = :flow),
     :params, :wake_at
 FROM runs AS r WHERE r.id = :id
 
 -- name: name_flow
--- Of which flow runs are.
+-- Record the flow of runs.
 UPDATE runs SET flow = :flow WHERE id = :id
 
 -- name: count_flows_under_way
--- How many runs of each of these flows are under way, whoever started them.
+-- How many runs of each of these flows are active, whatever started them.
 SELECT n.value, f.value, (
     SELECT count(*) FROM runs AS r
     WHERE r.queue = '@flow' AND r.status IN ('queued', 'running') AND r.status = 'running'
@@ -661,13 +661,13 @@ SELECT n.value, f.value, (
 FROM json_each(:namespaces) AS n JOIN json_each(:flows) AS f ON f.key = n.key
 
 -- name: begin_flow_run
--- Runs of flows begin; they are nobody's.
+-- Start runs of flows; they have no owner.
 UPDATE runs SET status = 'running', attempt = attempt + 1,
     lane = CASE WHEN lane = 2 THEN 1 ELSE lane END, session_id = '', claimed_at = :now, started_at = :now
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'queued'
 
 -- name: insert_step_run
--- Steps that begin.
+-- Steps that start.
 INSERT INTO runs (id, namespace, origin, trigger, parent_run_id, step, flow, queue, priority, task,
     needs, options, exclusive, wakes, max_takeovers, status, created_at, ready_at, requested_by)
 VALUES (:id, :namespace, 'flow', :trigger, :parent_run_id, :step, :flow, :queue, min(:priority, coalesce(
@@ -676,7 +676,7 @@ VALUES (:id, :namespace, 'flow', :trigger, :parent_run_id, :step, :flow, :queue,
 ON CONFLICT (parent_run_id, step) WHERE parent_run_id IS NOT NULL DO NOTHING
 
 -- name: end_flow_run
--- A run of a flow that is over, and whom that wakes.
+-- End a run of a flow, and return what that wakes.
 UPDATE runs
 SET status = :status, finished_at = :now, error = :error, output = :output,
     reason = CASE WHEN :status = 'cancelled' AND cancel_requested_at IS NOT NULL
@@ -687,11 +687,11 @@ RETURNING id, wakes, schedule_id, parent_run_id, :status IN ('succeeded', 'parti
     exclusive OR max_concurrent IS NOT NULL OR backfill_limit IS NOT NULL
 
 -- name: rest_flow
--- When runs of flows want to be looked at next, should nothing happen before.
+-- When runs of flows are due for the next look, if nothing happens before.
 UPDATE flow_runs SET wake_at = :wake_at WHERE run_id = :run_id
 
 -- name: list_flow_revisions
--- Flows as they once were: each with the digest at the same place.
+-- Earlier texts of flows: each with the digest at the same place.
 SELECT r.flow, r.place, r.digest, r.source
 FROM json_each(:flows) AS f
 CROSS JOIN json_each(:digests) AS d ON d.key = f.key
@@ -699,14 +699,14 @@ CROSS JOIN flow_revisions AS r
     ON r.namespace = :namespace AND r.flow = f.value AND r.digest = d.value
 
 -- name: list_flow_roots
--- In which directories the given flows are.
+-- The directories of the given flows.
 SELECT f.namespace, f.name, substr(f.place, 1, instr(f.place, '/') - 1)
 FROM json_each(:namespaces) AS v
 CROSS JOIN json_each(:flows) AS w ON w.key = v.key
 CROSS JOIN flows AS f ON f.namespace = v.value AND f.name = w.value
 
 -- name: list_directories
--- Directories of flows: the node that attends each, when it was read last, whether its flows are known.
+-- Directories of flows: the node in charge of each, when it was last read, whether its flows are known.
 SELECT d.namespace, d.name, n.node, d.scanned_at,
     d.scanned_term = d.term AND d.expires_at > :now
         AND (n.id IS NULL OR (n.ended_at IS NULL AND n.expires_at > :now)),

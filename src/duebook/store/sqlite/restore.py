@@ -1,4 +1,4 @@
-"""Puts a backup in the place of a SQLite file, which is kept aside; nobody may be using it."""
+"""Replaces a SQLite file with a backup, and keeps the former file; it must not be in use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ POLL: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What was done."""
+    """The result of a restore."""
 
     aside: Path | None
     """where the former file is; None: there was none"""
@@ -43,11 +43,11 @@ class Restored:
 
 
 def restore(path: Path, backup: Path, note: Callable[[Tx], None], now: datetime) -> Restored:
-    """Put a copy of `backup` in the place of `path`; `note` leaves an entry in its audit.
+    """Replace `path` with a copy of `backup`; `note` writes an entry to its audit log.
 
     The former file keeps its name until the new one, complete and checked, replaces it at once.
     Raises Invalid for a backup that is damaged or not Duebook's, and Conflict for one of a newer
-    Duebook, for books that were moved, and while any process has the former file open.
+    Duebook, for a database that was moved, and while any process has the former file open.
     """
     _check(backup, path)
     part = path.with_name(f"{path.name}.restoring")
@@ -85,7 +85,7 @@ def _check(backup: Path, path: Path) -> None:
 
 
 def _prepare(backup: Path, part: Path, note: Callable[[Tx], None]) -> tuple[datetime, int]:
-    """A complete copy in which no node runs, on disk."""
+    """A complete copy on disk, in which no node runs."""
     os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     with translated(backup), closing(_open(backup)) as source, closing(_raw(part)) as copy:
         source.backup(copy)
@@ -109,7 +109,7 @@ def _prepare(backup: Path, part: Path, note: Callable[[Tx], None]) -> tuple[date
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """No process has the file open, and none that starts now writes to it."""
+    """Ensure that no process has the file open, and that none that starts now writes to it."""
     lock = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         _lock(lock, path)
@@ -134,7 +134,7 @@ def _lock(lock: int, path: Path) -> None:
 
 
 def _refuse_use(path: Path) -> None:
-    """Only who is alone can leave the mode with a log, and then no log is left that would be taken
+    """Only an exclusive user can leave the WAL mode, and then no log is left that could be taken
     for one of the new file."""
     with closing(_raw(path)) as connection:
         try:
@@ -155,7 +155,7 @@ def _in_use(path: Path) -> str:
 
 
 def _put_aside(path: Path, now: datetime) -> Path | None:
-    """A second name for the former file; with what belongs to it, should it be damaged."""
+    """A second name for the former file; with its side files, in case it is damaged."""
     if not path.exists():
         return None
     name = f"{path.name}.before-restore-{now:%Y%m%dT%H%M%SZ}"
@@ -169,7 +169,7 @@ def _put_aside(path: Path, now: datetime) -> Path | None:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Nothing is written to a backup."""
+    """Open it read-only: nothing is written to a backup."""
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=WAIT)
 
 

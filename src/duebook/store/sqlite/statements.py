@@ -37,7 +37,7 @@ ROWS_AT_ONCE: Final = 100
 class SqliteStatements(Statements):
     """Instants are integers, microseconds since 1970; lists are JSON.
 
-    The caller opens and ends the transaction.
+    The caller starts and ends the transaction.
     """
 
     stamp = staticmethod(to_micros)
@@ -60,11 +60,11 @@ class SqliteStatements(Statements):
         return available()[-1].number
 
     def hold_schema(self) -> None:
-        """One writes at a time, a migration as well."""
+        """Nothing to do: only one connection writes at a time, a migration as well."""
 
     @cached_property
     def now(self) -> datetime:
-        """The machine's clock, but never earlier than anybody has seen in this file."""
+        """The machine's clock, but never earlier than any time recorded in this file."""
         row = self.one("read_high_water")
         now = self._clock()
         return max(now, moment(row[0])) if row else now
@@ -81,7 +81,7 @@ class SqliteStatements(Statements):
         return self._clock.machine()
 
     def keep_time(self) -> None:
-        """Remember `now`, so that a clock set back fires nothing twice."""
+        """Record `now`, so that a clock set back fires nothing twice."""
         self.run("write_high_water", now=self.now)
 
     def _send(self, query: str, values: Values) -> Cursor:
@@ -111,7 +111,7 @@ class SqliteStatements(Statements):
 
 
 def _bound(values: Values) -> Values:
-    """Values as SQLite keeps them."""
+    """Values in SQLite's form."""
     return {name: _plain(value) for name, value in values.items()}
 
 

@@ -41,11 +41,11 @@ __all__ = ["SqliteStore"]
 
 T = TypeVar("T")
 LOOK_EVERY: Final = 0.05
-"""Seconds between two looks whether another process changed the file."""
+"""Seconds between two checks whether another process changed the file."""
 
 
 class _OpenReader(NamedTuple):
-    """The reading connection of a thread, and the lock that it holds while it uses it."""
+    """The reading connection of a thread, and the lock that it holds while using it."""
 
     thread: threading.Thread
     connection: sqlite3.Connection
@@ -65,10 +65,11 @@ class SqliteStore:
 
     `clock` is the database's clock: SQLite has none of its own, so it is the machine's, kept from
     running backwards by the file. `hook` is called before and after every statement and COMMIT;
-    tests crash there. Books that are not `durable` survive this process, but not the machine.
+    tests crash there. Without `durable`, data survives a crash of this process, but not of the
+    machine.
     """
 
-    parallel = False  # one writes at a time
+    parallel = False  # one writer at a time
     tells_itself = False
     starts_runs = False
     sequences = False
@@ -86,7 +87,7 @@ class SqliteStore:
     def _begin(
         self, place: str, clock: Callable[[], datetime], hook: Callable[[str], None] | None
     ) -> None:
-        """Open the database and bring its schema up to date; `place` is how messages call it."""
+        """Open the database and bring its schema up to date; `place` is its name in messages."""
         self._place = place
         self._clock = Ratchet(clock)
         self._hook = hook
@@ -116,11 +117,11 @@ class SqliteStore:
         return open_writer(self._path, self._hook, self._durable)
 
     def _identify(self) -> tuple[int, int] | None:
-        """Which file it is, whatever its name stands for by now."""
+        """Which file it is, whatever its name now stands for."""
         return _identity(self._path)
 
     def _is_prepared(self) -> bool:
-        """Then nothing is written: the caller may hold the file in a transaction of its own."""
+        """If so, nothing is written: the caller may hold the file in its own transaction."""
         with self._reading() as connection, translated(self._place):
             if not is_current(connection):
                 return False
@@ -177,7 +178,7 @@ class SqliteStore:
 
     @contextmanager
     def join(self, connection: object) -> Iterator[Tx]:
-        """The caller's tables are in the file of the books; others notice its commit."""
+        """The caller's tables are in the same file; others notice its commit."""
         if self._closed:
             raise Unavailable(f"{self._place} is closed")
         theirs, driver = outside(connection, "sqlite", ("sqlite3",))
@@ -191,7 +192,7 @@ class SqliteStore:
                 "connection: it is not in a transaction; begin one, or turn off autocommit"
             )
         db = self._statements(theirs)
-        db.keep_time()  # from this write on nobody moves the books
+        db.keep_time()  # from this write on the database cannot be moved
         refuse_moved(theirs, self._place)
         yield SqliteTx(db)
 
@@ -209,7 +210,8 @@ class SqliteStore:
         return self.read(lambda tx: (tx.plans.earliest_wake(after), tx.now))
 
     def news(self, timeout: float) -> News:
-        """By SQLite's data_version, which changes with every commit: what it was nobody knows."""
+        """By SQLite's data_version, which changes with every commit, without telling which news it
+        was."""
         deadline = time.monotonic() + timeout
         while not (changed := self._changed()) and time.monotonic() < deadline:
             self._closing.wait(min(LOOK_EVERY, timeout))
@@ -218,18 +220,18 @@ class SqliteStore:
     def _changed(self) -> bool:
         if self._identity != _identity(self._path):
             raise Conflict(f"{self._path} was deleted or replaced while it was in use")
-        self._refuse_closed()  # before the lock, which a fork may have left taken
+        self._refuse_closed()  # before the lock, which a fork may have left locked
         with self._watching, translated(self._place):
             version = int(self._watch().execute("PRAGMA data_version").fetchone()[0])
         seen, self._seen = self._seen, version
         if version == seen:
             return False
         with suppress(Unavailable), self._reading() as connection, translated(self._place):
-            refuse_moved(connection, self._place)  # a copy may yet be given up
+            refuse_moved(connection, self._place)  # a copy may still be abandoned
         return True
 
     def _watch(self) -> sqlite3.Connection:
-        """One for all threads: the numbers of two connections say nothing about each other."""
+        """One for all threads, because the numbers of two connections are not comparable."""
         self._refuse_closed()
         if self._watcher is None:
             self._watcher = connect(self._path, readonly=True)
@@ -259,8 +261,8 @@ class SqliteStore:
     def close(self) -> None:
         """Harmless when it is closed already; afterwards everything raises Unavailable.
 
-        Waits for what other threads are reading: a connection that is closed under a statement
-        takes the process with it.
+        Waits for reads of other threads: closing a connection under a statement crashes the
+        process.
         """
         if self._closed:
             return
@@ -276,7 +278,7 @@ class SqliteStore:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """This thread's own connection, which nobody closes meanwhile."""
+        """This thread's own connection, kept from being closed meanwhile."""
         connection = self._reader()
         with self._readers.use:
             self._refuse_closed()
@@ -299,7 +301,7 @@ class SqliteStore:
         refuse_fork(self._pid)
 
     def _keep(self, reader: _OpenReader) -> None:
-        """Until the store or its thread ends: web servers begin and end threads all the time."""
+        """Until the store or its thread ends: web servers start and end threads all the time."""
         with self._opening:
             kept = [reader]
             for other in self._open:

@@ -16,7 +16,7 @@ __all__ = ["SqliteTx"]
 
 
 class SqliteTx(Tx):
-    """On a connection whose transaction the caller opens and ends."""
+    """On a connection whose transaction the caller starts and ends."""
 
     new_runs_type = SqliteNewRuns
     attempts_type = SqliteAttempts

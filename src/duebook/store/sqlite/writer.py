@@ -1,6 +1,6 @@
-"""The one thread that writes: groups waiting operations into a transaction, a savepoint each.
+"""The only thread that writes: groups waiting operations into a transaction, a savepoint each.
 
-A commit costs a flush of the disk, so whatever waits meanwhile shares the next one. Between
+A commit costs a flush of the disk, so operations that arrive meanwhile share the next one. Between
 processes an flock on a side file keeps the order fair: SQLite's own busy handler starves some.
 """
 
@@ -50,7 +50,7 @@ class FileLock:
 class Writer:
     """Runs operations on its connection, each all or nothing, durable when its future is done.
 
-    `lock` is held during each transaction; `close` is called once no more follows.
+    `lock` is held during each transaction; `close` is called once no more will follow.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Writer:
         self._thread.start()
 
     def run(self, operation: Callable[[sqlite3.Connection], Any]) -> Any:
-        """The operation's result, once it is durable; raises what it raised, or Unavailable."""
+        """The operation's result, once it is durable; raises its error, or Unavailable."""
         refuse_fork(self._pid)
         future: Future[Any] = Future()
         with self._wakeup:
@@ -85,7 +85,7 @@ class Writer:
         try:
             return future.result(WAIT)
         except TimeoutError:
-            if future.cancel():  # it has not begun, and now it never will
+            if future.cancel():  # it has not started, and now never will
                 raise Unavailable(
                     f"{self._place} has been locked by another process for more than {WAIT:.0f} s"
                 ) from None
@@ -96,7 +96,7 @@ class Writer:
             self._closed = True
             self._wakeup.notify()
         self._thread.join(WAIT)
-        if not self._thread.is_alive():  # it may wait for a lock that somebody never gives back
+        if not self._thread.is_alive():  # it may wait for a lock that is never released
             self._close()
 
     def _loop(self) -> None:
@@ -138,7 +138,7 @@ class Writer:
     def _attempt(
         self, operation: Callable[[sqlite3.Connection], Any], future: Future[Any]
     ) -> tuple[Future[Any], Any, BaseException | None]:
-        """One operation in a savepoint: when it fails, only its own changes are undone."""
+        """One operation in a savepoint: if it fails, only its own changes are undone."""
         self._connection.execute("SAVEPOINT operation")
         try:
             result = operation(self._connection)
@@ -157,7 +157,7 @@ class Writer:
 
 
 def open_writer(path: Path, hook: Callable[[str], None] | None, durable: bool = True) -> Writer:
-    """The writer of a file; raises as `connect`."""
+    """The writer of a file; raises like `connect`."""
     connection = connect(path, durable=durable)
     try:
         lock = FileLock(f"{path}-lock")
