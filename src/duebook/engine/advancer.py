@@ -52,17 +52,17 @@ log = logging.getLogger(__name__)
 
 BATCH: Final = 500
 LOOK_AGAIN: Final = timedelta(seconds=5)
-"""When to look again at a run that may not begin yet; other flow runs wake it when they end."""
+"""When to look again at a run that may not start yet; other flow runs wake it when they end."""
 TRY_AGAIN: Final = timedelta(minutes=1)
 """When to look again at a run that could not be advanced."""
 COUNTED_AGAIN: Final = timedelta(milliseconds=50)
-"""When to look again at a run that may not begin because another transaction is counting the runs
+"""When to look again at a run that may not start because another transaction is counting the runs
 of its flow or schedule."""
 OTHERS_HOLD: Final = timedelta(milliseconds=20)
 """When to look again if other nodes hold every run that is due."""
 MOST_DEPTH: Final = 10
 NEVER_BEGUN: Final = ("missing_target", "depth", "circle")
-"""Reasons why a run of a flow ends before any of its steps began."""
+"""Reasons why a run of a flow ends before any of its steps started."""
 
 
 class Advancer:
@@ -84,7 +84,7 @@ class Advancer:
         self._ended: list[str] = []
         """runs that the last batch ended"""
         self.begun = 0
-        """how many steps it has begun; a growing number means that there is work to claim"""
+        """how many steps it has started; a growing number means that there is work to claim"""
         self.advanced = 0
         """how many runs it has looked at; a run that ended may have woken its schedule"""
 
@@ -131,7 +131,7 @@ class Advancer:
         return len(parents)
 
     def _move(self, tx: Tx, parent: FlowParent, begun: Begun, limits: Limits) -> FlowMove:
-        """The next move of a run; when the run begins or ends, its queued child runs are woken."""
+        """The next move of a run; when the run starts or ends, its queued child runs are woken."""
         if parent.status == "queued" and parent.run_id not in begun.ids:
             return _held_up(parent, begun, tx.now)
         if parent.status == "running":
@@ -140,7 +140,7 @@ class Advancer:
         return replace(move, wake=tuple(r.run_id for r in parent.steps if r.status == "queued"))
 
     def _next(self, tx: Tx, parent: FlowParent, limits: Limits) -> FlowMove:
-        """The next move of a run that has begun."""
+        """The next move of a run that has started."""
         if told := limits.circles.get(parent.run_id):
             return FlowMove(parent, end=FlowEnd("failed", "circle"), error=told)
         if parent.depth > MOST_DEPTH:
@@ -208,7 +208,7 @@ def _may_begin(parent: FlowParent, now: datetime) -> bool:
 
 
 def _held_up(parent: FlowParent, begun: Begun, now: datetime) -> FlowMove:
-    """A run that may not begin yet, because of other runs, its ready time, or a caller waiting for
+    """A run that may not start yet, because of other runs, its ready time, or a caller waiting for
     its own retry."""
     if parent.caller == "queued":
         return FlowMove(parent)  # its caller wakes it

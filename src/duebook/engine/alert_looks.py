@@ -42,7 +42,7 @@ _RUNNING: Final = frozenset({"running", "slow"})
 class Looks:
     """When to look, and what each look finds.
 
-    The time at which something becomes a problem is known in advance: whatever begins after a look
+    The time at which something becomes a problem is known in advance: whatever starts after a look
     becomes a problem no sooner than its limit later. So no look is needed until then.
     """
 
@@ -211,7 +211,7 @@ _REMEDY: Final = {
 def _moments(
     standings: Sequence[Standing], limits: Sequence[timedelta], now: datetime
 ) -> list[datetime]:
-    """When one of these, or one that begins from now on, will have lasted too long."""
+    """When one of these, or one that starts from now on, will have lasted too long."""
     if len(standings) >= MOST:
         return [now]
     return [since + limit for limit in limits for since in (now, *(s.since for s in standings))]

@@ -32,7 +32,7 @@ class BooksClock:
         self.watch = ClockWatch()
         self._heard: tuple[datetime, datetime, float] | None = None
         """upper bounds of the database's time when the monotonic clock was at zero, from the
-        current period and from the one before, and when the current period began"""
+        current period and from the one before, and when the current period started"""
 
     @property
     def now(self) -> datetime | None:

@@ -1,4 +1,4 @@
-"""Runs that a node has claimed ahead and not begun, by priority; has no threads or locks."""
+"""Runs that a node has claimed ahead and not started, by priority; has no threads or locks."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ RESTRAINT: Final = 1.0
 a free slot, and each of several queues should get its share of the slots."""
 
 MOST_AT_ONCE: Final = 1_000
-"""Maximum runs per claim: no run of a claim can begin before the whole claim is done."""
+"""Maximum runs per claim: no run of a claim can start before the whole claim is done."""
 
 
 class Dispatcher:
@@ -102,7 +102,7 @@ class Dispatcher:
         return None  # the next slot to become free rings
 
     def worker(self, free: int) -> FreeWorker:
-        """What the free slots of this node can begin."""
+        """What the free slots of this node can start."""
         return FreeWorker(
             self.session_id, free, tuple(self._queues), self._tasks(), self._namespaces
         )

@@ -25,8 +25,8 @@ LONGEST_COMMIT: Final = timedelta(seconds=30)
 class DueCursor:
     """Shared by the tickers of a process.
 
-    In a backlog, each look begins after the last schedule taken. When nothing is left, one look
-    from the very beginning finds what others held meanwhile; after that, looks begin a little
+    In a backlog, each look starts after the last schedule taken. When nothing is left, one look
+    from the very beginning finds what others held meanwhile; after that, looks start a little
     before now. The keeper looks from the beginning now and then, and makes the tickers look back if
     anything was left behind.
     """

@@ -29,7 +29,7 @@ SAY_EVERY: Final = 15.0
 
 
 class Ending:
-    """Created when a node begins to stop."""
+    """Created when a node starts to stop."""
 
     def __init__(
         self,

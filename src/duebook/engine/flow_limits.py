@@ -24,7 +24,7 @@ __all__ = ["FlowLimits", "Limits"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits for runs of flows that wait to begin, by run."""
+    """Limits for runs of flows that wait to start, by run."""
 
     most: dict[str, int] = field(default_factory=dict)
     """how many runs of its flow may be active"""

@@ -1,5 +1,5 @@
 """Keeps a node's lease and leadership, declares dead nodes and takes over their runs; carries out
-requests to cancel, and ends runs that no node began in time."""
+requests to cancel, and ends runs that no node started in time."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class Keeper:
         if self._late(SAFETY):
             self._lose("the lease could not be renewed in time")
         if self.lost and self._slots is not None:
-            self._slots.stop_all("lost")  # including work from a claim that was under way
+            self._slots.stop_all("lost")  # including work from a claim that was in progress
 
     def _late(self, part: float) -> bool:
         return self._monotonic() - self._renewed_at > self._lease.total_seconds() * part
@@ -187,7 +187,7 @@ class Keeper:
 
     def _look(self) -> tuple[Pulse, set[Token]]:
         """The pulse, and runs that the database assigns to this node but that are not here, because
-        a claim was lost. While a claim is under way there is no way to know; the next renewal
+        a claim was lost. While a claim is in progress there is no way to know; the next renewal
         checks again."""
         slots = self._slots
         certain = slots is not None and slots.claiming.acquire(blocking=False)
@@ -258,8 +258,7 @@ class Keeper:
         self._last_renewal = (now, moment)
 
     def _note_steps(self) -> None:
-        """While the clock catches up it stands still, because its time may not run back: no
-        step."""
+        """Record steps back of the clock, but not while it only stands still to catch up."""
         for step in self._clock.watch.take():
             if self.pulse is not None and not self.pulse.behind:
                 since = timedelta(seconds=self._monotonic() - step.heard_at)

@@ -94,7 +94,7 @@ class RunLog:
             self.flush()
 
     def note(self, text: str) -> None:
-        """Add a line of Duebook's own."""
+        """Add a line of Duebook itself."""
         with self._lock:
             self._number(LogLine(self._clock(), "duebook", self._hide(text)))
 
@@ -122,7 +122,7 @@ class RunLog:
                     raise
 
     def _append(self, taken: list[tuple[int, LogLine]], tx: Tx) -> int:
-        """Write lines, and drop those no longer in the tail; returns where the tail begins."""
+        """Write lines, and drop those no longer in the tail; returns where the tail starts."""
         with self._lock:
             head_seq, tail_from = self._head_seq, self._tail_from
         for stretch in (

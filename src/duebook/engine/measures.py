@@ -144,7 +144,7 @@ class Measures:
     def ended(self, claims: Sequence[Claim], ends: Sequence[str | None], now: datetime) -> None:
         """Attempts were settled at `now`; an end is None when its token was not current.
 
-        For buffered runs, this is the first news that they began.
+        For buffered runs, this is the first news that they started.
         """
         began = [claim.started_at for claim in claims]
         lengths = [(now - at).total_seconds() for at in began if at is not None]
@@ -164,7 +164,7 @@ class Measures:
             self.burials += sessions
 
     def ran_out(self, runs: int) -> None:
-        """Runs that were not begun in time."""
+        """Runs that were not started in time."""
         with self._lock:
             self.expired += runs
 
@@ -193,8 +193,8 @@ class Measures:
 
 
 def _waits(claims: Sequence[Claim]) -> tuple[list[float], list[float]]:
-    """How long first attempts waited until they began, and how late those of live due times were,
-    in seconds; buffered runs are left out, as they have not begun."""
+    """How long first attempts waited until they started, and how late those of live due times were,
+    in seconds; buffered runs are left out, as they have not started."""
     waits, late = [], []
     for claim in claims:
         run, began = claim.run, claim.started_at

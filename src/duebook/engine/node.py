@@ -99,7 +99,7 @@ class Node:
         self._fatal: Conflict | None = None
         self._drain: Drain | None = None
         self._rests = False
-        """whether it has handed back the runs it had not begun, because it drains"""
+        """whether it has handed back the runs it had not started, because it drains"""
         self._planning_over = threading.Event()
         self._keeping_over = threading.Event()
         self._threads = StepThreads(self._outage, self.measures, lambda: self._keeper.session_id)
@@ -297,7 +297,7 @@ class Node:
         self._dispatching.ring()
         try:
             self._keeper.renew()
-        except Unavailable:  # the session has begun anyway
+        except Unavailable:  # the session has started anyway
             self._keeper.hurry()
 
     def _lease_renewed(self, since: float, seconds: float) -> None:
@@ -374,13 +374,13 @@ class Node:
         return max(min(self._keeper.due_in, self._options.lease.total_seconds() / 6), SHORTEST_WAIT)
 
     def _obey_drain(self, drain: Drain | None) -> None:
-        """Start no more runs and hand back those not begun; or resume."""
+        """Start no more runs and hand back those not started; or resume."""
         self._drain, self._rests = drain, False
         if drain is None:
             log.info("this node executes runs again")
             self._dispatching.ring()
             return
-        with self._slots.claiming:  # so that the runs of a claim under way have arrived
+        with self._slots.claiming:  # so that the runs of a claim in progress have arrived
             self._slots.hand_back_buffered()
         self._rests = True
         running = counted(self._slots.performing, "run")
@@ -399,7 +399,7 @@ class Node:
 
     def _begin_again(self) -> None:
         """Start another session once all work of the lost one has ended, including runs that a
-        claim under way may still have brought."""
+        claim in progress may still have brought."""
         self._slots.stop_all("lost")
         with self._slots.claiming:
             if self._fatal is not None or not self._slots.wait_idle(0):
@@ -495,7 +495,7 @@ class Node:
         rest = (self._sequencing, self._relaying, self._retaining)
         for alarm in (*planning_alarms, *rest, *(alarm for _, alarm in self._chores)):
             alarm.ring()
-        for thread in planning:  # so that runs of a claim under way arrive
+        for thread in planning:  # so that runs of a claim in progress arrive
             thread.join()
         self._relay.close()
         self._end_chores()

@@ -50,7 +50,7 @@ class NodeOptions:
     smtp: SmtpServer | None = None
     """the mail server for channels that name none"""
     public_url: str | None = None
-    """the address of the dashboard for people"""
+    """the address of the dashboard for users"""
     celery: AnyCelery | None = None
     """the Celery app whose workers get its tasks; None: it takes no runs with a Celery target"""
     tracing: Tracing | None = None

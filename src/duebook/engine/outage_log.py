@@ -32,7 +32,7 @@ class OutageLog:
         self._over_at = float("-inf")
 
     def failed(self, who: str, error: DuebookError, since: float) -> None:
-        """A loop failed in the step that it began at `since` by the monotonic clock."""
+        """A loop failed in the step that it started at `since` by the monotonic clock."""
         text = str(error)
         with self._lock:
             if not self._failing:

@@ -30,7 +30,7 @@ class Pace:
         self._seconds = 0.0
 
     def began(self, now: float) -> None:
-        """Another run has begun."""
+        """Another run has started."""
         if not self._at_work:
             if now - self._since > FORGET_AFTER:
                 self.forget()

@@ -140,7 +140,7 @@ class TargetPerformer:
         begun: Sequence[tuple[Claim, AnyStop]],
         ended: Callable[[Claim, Outcome], None],
     ) -> Sequence[tuple[Claim, AnyStop]]:
-        """Begin the tasks of Celery except steps, whose values may take time; returns the other
+        """Start the tasks of Celery except steps, whose values may take time; returns the other
         runs."""
         runs, rest = [], []
         for claim, stop in begun:
@@ -201,7 +201,7 @@ class TargetPerformer:
         return ended.get()
 
     def _task_in_loop(self, claim: Claim) -> Task | None:
-        """The task of a run that can begin in the event loop; None for all others."""
+        """The task of a run that can start in the event loop; None for all others."""
         task = self._tasks.find(claim.run.task)
         if task is None or task.kind != "loop" or _refusal(task, claim) is not None:
             return None
@@ -300,7 +300,7 @@ class TargetPerformer:
         return outcome
 
     def _noted(self, claim: Claim, outcome: Outcome) -> Outcome:
-        """Note in the run's log why it did not begin."""
+        """Note in the run's log why it did not start."""
         if outcome.error:
             log = self._desk.open_log(claim)
             log.note(outcome.error)
@@ -340,7 +340,7 @@ class TargetPerformer:
             reports.close()
 
     def _perform_in_loop(self, task: Task, claim: Claim, stop: TaskStop) -> Outcome:
-        """A step of a flow whose values were not known when others began together."""
+        """A step of a flow whose values were not known when others started together."""
         from duebook.targets.loop import AsyncRun, EventLoop
 
         ended: SimpleQueue[Outcome] = SimpleQueue()

@@ -1,5 +1,5 @@
 """What dispatcher and keeper know of a node's places and of what executes a run: how much room
-there is, and how runs begin and are asked to end."""
+there is, and how runs start and are asked to stop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Room(NamedTuple):
 
 
 class StopSignal(Protocol):
-    """How a run is asked to end."""
+    """How a run is asked to stop."""
 
     def set(self, reason: str) -> None: ...
 
@@ -43,12 +43,12 @@ class Performer(Protocol[S]):
     def begin(
         self, begun: Sequence[tuple[Claim, S]], ended: Callable[[Claim, Outcome], None]
     ) -> list[Claim]:
-        """Begin the runs that need no thread, and report each end; returns the other runs."""
+        """Start the runs that need no thread, and report each end; returns the other runs."""
 
     def new_stop(self, claim: Claim) -> S: ...
 
     def is_cooperative(self, claim: Claim) -> bool:
-        """Whether it can only be asked to end, not forced; then the slots watch its timeout."""
+        """Whether it can only be asked to stop, not forced; then the slots watch its timeout."""
 
 
 class Places(Protocol):
@@ -63,7 +63,8 @@ class Places(Protocol):
     def room(self) -> Room: ...
 
     def begin(self, claims: list[Claim]) -> None:
-        """Begin runs that are marked as begun in the database, and the others as places permit."""
+        """Start runs that are marked as started in the database, and the others as places
+        permit."""
 
     def working(self) -> set[Token]: ...
 

@@ -20,8 +20,8 @@ class Answer(NamedTuple):
 class PlanningTurn:
     """One ticker looks at a time, and passes its turn on as soon as it has taken a full batch.
 
-    A ticker that has to wait returns the result of another one if that one's look began after the
-    wait began: only then has it seen everything that was due by then. Otherwise it takes its own
+    A ticker that has to wait returns the result of another one if that one's look started after the
+    wait started: only then has it seen everything that was due by then. Otherwise it takes its own
     turn next, so that no wake-up is lost.
     """
 
@@ -31,7 +31,7 @@ class PlanningTurn:
         self._changed = Condition()
         self._holder: object = None
         self._looks = 0
-        """how many looks have begun"""
+        """how many looks have started"""
         self._answered = 0
         """the number of the look that the last answer came from"""
         self._answer = Answer(None)

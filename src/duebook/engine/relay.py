@@ -44,7 +44,7 @@ PING_WITHIN: Final = 10.0
 
 class Sink(Outlet, Protocol):
     def interrupt(self) -> None:
-        """Break off what is under way; call from any thread."""
+        """Break off what is in progress; call from any thread."""
 
     def close(self) -> None: ...
 
@@ -62,7 +62,7 @@ class RelaySetup:
     namespaces: Serving = ALL
     """the namespaces whose commands this node executes"""
     public_url: str | None = None
-    """the address of the dashboard for people"""
+    """the address of the dashboard for users"""
 
 
 def open_sink(consumer: Consumer, setup: RelaySetup) -> Sink:

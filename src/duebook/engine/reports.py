@@ -118,7 +118,7 @@ class TaskReports:
         self.log.add(stream, text)
 
     def note(self, text: str) -> None:
-        """Add a line of Duebook's own."""
+        """Add a line of Duebook itself."""
         self.log.note(text)
 
     def printed(self, stream: Stream, data: bytes) -> None:

@@ -49,7 +49,7 @@ class Retention:
 
     Batches grow while they are quick, so that history is deleted at least as fast as it
     accumulates, and the pause after each leaves most of the database's time for runs. A sweep
-    begins where the last one ended: what that one kept stays for longer, and the index still holds
+    starts where the last one ended: what that one kept stays for longer, and the index still holds
     what was deleted until a vacuum. Once a day a sweep starts from the beginning.
     """
 

@@ -42,9 +42,9 @@ GATHER: Final = 0.003
 _LATE: Final = Outcome("cancelled", "written_off")
 """Stands for the end of a task whose attempt was settled before."""
 _BACK: Final = Outcome("cancelled", "buffered")
-"""Stands for a buffered run that was not begun."""
+"""Stands for a buffered run that was not started."""
 _BEGUN: Final = Outcome("cancelled", "begun")
-"""Stands for a buffered run that was begun and is still running."""
+"""Stands for a buffered run that was started and is still running."""
 _OTHERS: Final = (_LATE, _BACK, _BEGUN)
 
 
@@ -86,11 +86,11 @@ class Settler:
         self.put(claim, _LATE, until)
 
     def put_back(self, claim: Claim) -> None:
-        """A buffered run was not begun, and is handed back together with others."""
+        """A buffered run was not started, and is handed back together with others."""
         self.put(claim, _BACK)
 
     def put_begun(self, claim: Claim) -> None:
-        """A buffered run was begun a while ago, which the database does not know yet."""
+        """A buffered run was started a while ago, which the database does not know yet."""
         self.put(claim, _BEGUN)
 
     def close(self) -> None:

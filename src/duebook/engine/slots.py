@@ -41,7 +41,7 @@ MOST_UNSETTLED: Final = 1_000
 STALE: Final = 0.5
 """Seconds after which buffered runs are handed back: the node has become slower."""
 MARK_AFTER: Final = 0.05
-"""Seconds after which a buffered run is recorded as begun; most have ended by then."""
+"""Seconds after which a buffered run is recorded as started; most have ended by then."""
 
 _CANNOT_START: Final = "run %s cannot be started; it is returned to the queue"
 
@@ -70,7 +70,7 @@ class Slots(Generic[S]):
     ) -> None:
         """`ring` is called when there is room again or a run was settled, `advance` when a step of
         a flow has ended; `may_begin` says whether buffered runs still belong to this node.
-        `is_told` means that the store announces runs that a settle lets begin, where it can detect
+        `is_told` means that the store announces runs that a settle lets start, where it can detect
         them."""
         self._performer = performer
         self._ring = ring
@@ -97,13 +97,13 @@ class Slots(Generic[S]):
         """rings when no more than this many are buffered"""
         self._rung = False
         self._unmarked: dict[Token, tuple[Claim, float]] = {}
-        """buffered runs that were begun, and when, unless the database knows it"""
+        """buffered runs that were started, and when, unless the database knows it"""
         self._watched: dict[Token, float] = {}
         """when to ask a run to end that cannot be forced to, or to write it off after it was
         asked"""
         self._written_off: set[Token] = set()
         self._for_threads: deque[Claim] = deque()
-        """begun runs that need a thread"""
+        """started runs that need a thread"""
         self._threads: list[threading.Thread] = []
         self._parked: list[threading.Lock] = []
         """each is held by a thread that waits for another one to release it"""
@@ -176,7 +176,7 @@ class Slots(Generic[S]):
             self._watched[claim.token] = now + claim.spec.timeout.total_seconds()
 
     def _fill(self) -> None:
-        """Begin buffered runs as far as there are places."""
+        """Start buffered runs as far as there are places."""
         begun = []
         with self._lock:
             while (run := self._next_buffered()) is not None:
@@ -210,7 +210,7 @@ class Slots(Generic[S]):
         return None
 
     def _end_unbegun(self, claim: Claim, outcome: Outcome | None) -> None:
-        """A buffered run ends, or cannot be begun here; the lock is held."""
+        """A buffered run ends, or cannot be started here; the lock is held."""
         self._unsettled.add(claim.token)
         self._settler.put(claim, outcome)
 
@@ -221,7 +221,7 @@ class Slots(Generic[S]):
             self._settler.put_back(claim)
 
     def hand_back_buffered(self) -> None:
-        """Let other nodes begin at once what was not begun here."""
+        """Let other nodes start at once what was not started here."""
         with self._lock:
             self._hand_back(self._buffer.take_since(self._monotonic()))
 
@@ -233,7 +233,7 @@ class Slots(Generic[S]):
                 self._wake_thread()
 
     def _rest(self, begun: list[tuple[Claim, S]]) -> list[Claim]:
-        """Begins the runs, and returns those that need a thread."""
+        """Starts the runs, and returns those that need a thread."""
         try:
             return self._performer.begin(begun, self._ended) if begun else []
         except Exception:  # no thread for the event loop
@@ -274,7 +274,7 @@ class Slots(Generic[S]):
             self._threads.append(thread)
 
     def stop(self, token: Token, reason: str) -> None:
-        """A buffered run ends without being begun, or is handed back if the node is leaving."""
+        """A buffered run ends without being started, or is handed back if the node is leaving."""
         with self._lock:
             claim, signal = self._working.get(token, (None, None))
             if claim is not None and self._buffer.drop(token):
@@ -295,7 +295,7 @@ class Slots(Generic[S]):
 
     def look_after(self) -> None:
         """Ask tasks to end after their timeout, and write off those that ignored the request. Hand
-        back runs that were buffered for too long, and record buffered runs that were begun."""
+        back runs that were buffered for too long, and record buffered runs that were started."""
         now = self._monotonic()
         with self._lock:
             due = [token for token, at in self._watched.items() if at <= now]
@@ -308,9 +308,9 @@ class Slots(Generic[S]):
             self._ask_or_write_off(token)
 
     def _tell_begun(self, moment: float) -> None:
-        """Record buffered runs that were begun by then and still run; the lock is held."""
+        """Record buffered runs that were started by then and still run; the lock is held."""
         begun = []
-        for claim, since in self._unmarked.values():  # in the order in which they began
+        for claim, since in self._unmarked.values():  # in the order in which they started
             if since > moment:
                 break
             begun.append(claim)
@@ -410,7 +410,7 @@ class Slots(Generic[S]):
     def _ended(self, claim: Claim, outcome: Outcome) -> None:
         """Called by the event loop, which does not look for more work."""
         self._end(claim, outcome)
-        if len(self._buffer):  # new arrivals begin by themselves from now on
+        if len(self._buffer):  # new arrivals start by themselves from now on
             self._fill()
 
     def _end(self, claim: Claim, outcome: Outcome) -> None:

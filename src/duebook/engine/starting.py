@@ -1,4 +1,4 @@
-"""Lends the free slots of a node to its ticker, so that runs begin as soon as they are planned."""
+"""Lends the free slots of a node to its ticker, so that runs start as soon as they are planned."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Claimer(Protocol):
     def worker(self, free: int) -> FreeWorker: ...
 
     def took(self, claims: Sequence[Claim]) -> None:
-        """These were claimed by another part, and begin."""
+        """These were claimed by another part, and start."""
 
 
 class Starter:
@@ -78,13 +78,13 @@ class Starting:
         return self._dispatcher.worker(self._slots.room().free) if self._holds else None
 
     def give_up(self) -> None:
-        """More is due than a tick takes, so a claim decides what begins first."""
+        """More is due than a tick takes, so a claim decides what starts first."""
         if self._holds:
             self._holds = False
             self._slots.claiming.release()
 
     def begin(self, claims: Sequence[Claim]) -> None:
-        """Begin what the worker was given; call it after the commit."""
+        """Start what the worker was given; call it after the commit."""
         if claims:
             self._slots.begin(list(claims))
             self._dispatcher.took(claims)

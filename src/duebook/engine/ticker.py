@@ -43,7 +43,7 @@ class Ticked(NamedTuple):
     wake_at: Callable[[], datetime | None] | None
     """returns when the next schedule is due for a look; None when the tick did not ask"""
     claims: Sequence[Claim] = ()
-    """runs that begin at once, on this node"""
+    """runs that start at once, on this node"""
 
 
 class Ticker:
@@ -64,7 +64,7 @@ class Ticker:
         """With `term` it plans only while that returns the term under which this node leads.
         Tickers with the same `cursor` take turns. `more_due` is called when it has taken a full
         batch, before it plans it, so that another ticker may start meanwhile. With a `starter`,
-        runs begin on this node as soon as they are planned, as far as it has free slots for
+        runs start on this node as soon as they are planned, as far as it has free slots for
         them."""
         self._store = store
         self.session_id = session_id

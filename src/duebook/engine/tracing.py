@@ -104,7 +104,7 @@ class Tracing:
         sending.join(SEND_WITHIN)
 
     def begun(self, claim: Claim) -> Claim:
-        """An attempt begins: write its spans up to now; returns the claim with its trace context.
+        """An attempt starts: write its spans up to now; returns the claim with its trace context.
         Raises nothing."""
         try:
             return self._begun(claim)
@@ -126,7 +126,7 @@ class Tracing:
         return claim._replace(traceparent=own)
 
     def ended(self, claim: Claim, outcome: Outcome, seconds: float) -> None:
-        """An attempt ended here, that long after it began. Raises nothing."""
+        """An attempt ended here, that long after it started. Raises nothing."""
         try:
             self._ended(claim, outcome, seconds)
         except Exception:
@@ -159,7 +159,7 @@ class Tracing:
         run = claim.run
         with self._lock:
             ended = self._ends.pop(claim.token, None)
-        if ended is None and end not in ENDS:  # it was buffered and never begun
+        if ended is None and end not in ENDS:  # it was buffered and never started
             return
         if not self._samples(self._trace_of(run)):
             return

@@ -74,7 +74,7 @@ class WorkCursor:
         """Drop the marks of places where the next claim must start before them.
 
         That is where the first run is behind a mark. Elsewhere other runs may be behind the marks,
-        and wait until all marks are dropped. Where no run may begin, marks are useless for claims,
+        and wait until all marks are dropped. Where no run may start, marks are useless for claims,
         but spare the next looks a walk over those runs.
         """
         is_time = monotonic >= self._forget_at
