@@ -38,7 +38,7 @@ class TableFacts(NamedTuple):
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction that keeps vacuum from removing rows that died since it began."""
+    """A transaction that keeps vacuum from removing rows that died since it started."""
 
     title: str
     """the process and its user, or the name of a prepared transaction"""

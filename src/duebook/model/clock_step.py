@@ -72,7 +72,7 @@ def overlap(steps: Sequence[ClockStep], one: Span, other: Span, slack: timedelta
 
 
 def shown_before(steps: Sequence[ClockStep], span: Span, moment: datetime) -> bool:
-    """Whether the clock may have shown this time before the span began, and then stepped back."""
+    """Whether the clock may have shown this time before the span started, and then stepped back."""
     most = max(_sides(steps, span, span.began))
     return any(step.before >= moment for step in steps[:most])
 

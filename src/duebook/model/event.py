@@ -129,7 +129,7 @@ class Draft(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How a run ends as soon as it begins: with an event, or with the error that prevented it."""
+    """How a run ends as soon as it starts: with an event, or with the error that prevented it."""
 
     run_id: str
     draft: Draft | None

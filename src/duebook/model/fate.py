@@ -1,8 +1,8 @@
 """The fate of an ended attempt; pure.
 
-Either the run ends, or it is retried, or another node begins it again, or it continues as a flow
+Either the run ends, or it is retried, or another node starts it again, or it continues as a flow
 that it calls. Nodes decide by these rules. The store records the result, and applies them again for
-what only it knows: that a node was lost, or that the run was asked to end meanwhile.
+what only it knows: that a node was lost, or that the run was asked to stop meanwhile.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = [
 
 LOST: Final = "the node that ran it was lost"
 HAND_BACK: Final = frozenset({"shutdown", "lost", "lease", "spawner"})
-"""Reasons to stop that say nothing about the work, so that another node should begin it again."""
+"""Reasons to stop that say nothing about the work, so that another node should start it again."""
 HAND_BACK_DELAY: Final = timedelta(seconds=1)
-"""Keeps work that cannot be begun here from being claimed again at once, over and over."""
+"""Keeps work that cannot be started here from being claimed again at once, over and over."""
 AT_ONCE: Final = timedelta()
 EARLY: Final = 2
-"""How many losses before a run had begun count as one takeover."""
+"""How many losses before a run had started count as one takeover."""
 
 
 class Ends(NamedTuple):
@@ -50,7 +50,7 @@ class Ends(NamedTuple):
 
 
 class TriedAgain(NamedTuple):
-    """The attempt ended with this outcome, and another begins after a while."""
+    """The attempt ended with this outcome, and another starts after a while."""
 
     outcome: Outcome
     after: timedelta
@@ -70,7 +70,7 @@ class Asks(NamedTuple):
 
 
 class HandedBack(NamedTuple):
-    """The attempt says nothing about the work; any node may begin it again."""
+    """The attempt says nothing about the work; any node may start it again."""
 
     after: timedelta
 
@@ -86,7 +86,7 @@ Fate = Ends | TriedAgain | Repeats | Asks | HandedBack | Calls
 
 def fate_of(outcome: Outcome | None, retry: Retry | None, failures: int, seed: str) -> Fate:
     """For an attempt of a live node. `failures` counts those of earlier attempts; an outcome of
-    None means that it was not begun at all."""
+    None means that it was not started at all."""
     if outcome is None:
         return HandedBack(HAND_BACK_DELAY)
     if outcome.reason in HAND_BACK:
@@ -115,13 +115,13 @@ def fate_of_lost_early(
     losses: int, max_takeovers: int, asked_to_end: str | None
 ) -> Ends | HandedBack:
     """For an attempt that its node had apparently only buffered, like the nodes of `losses`
-    attempts before it. The run may be the cause of the losses: begun, but not recorded as begun in
-    time."""
+    attempts before it. The run may be the cause of the losses: started, but not recorded as started
+    in time."""
     return fate_of_lost(losses, EARLY * max_takeovers, asked_to_end)
 
 
 def when_asked_to_end(fate: Fate, asked_to_end: str | None, is_deleted: bool) -> Fate:
-    """The fate if meanwhile the run was asked to end, or its schedule deleted."""
+    """The fate if meanwhile the run was asked to stop, or its schedule deleted."""
     if isinstance(fate, TriedAgain) and (asked_to_end is not None or is_deleted):
         return Ends(fate.outcome)
     if isinstance(fate, HandedBack) and asked_to_end is not None:

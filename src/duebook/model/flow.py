@@ -75,7 +75,7 @@ def handler_name(event: Event) -> str:
 
 
 def program_names(words: Sequence[str]) -> list[str]:
-    """The programs that a command line may begin with, without their directories."""
+    """The programs that a command line may start with, without their directories."""
     return [word.rpartition("/")[2] for word in words[:2]]
 
 
@@ -324,7 +324,7 @@ class Flow:
         return bool(self.start or self.stop or self.restart)
 
     def schedule_form(self) -> dict[str, Any] | None:
-        """The definition of its schedule as JSON; None if it starts only by hand, and has no times
+        """The definition of its schedule as JSON; None if it starts only manually, and has no times
         to stop or restart."""
         if not self.has_times:
             return None
@@ -338,7 +338,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """The text of a flow as it was in a file at some time; a run keeps the one it began with."""
+    """The text of a flow as it was in a file at some time; a run keeps the one it started with."""
 
     flow: str
     place: str

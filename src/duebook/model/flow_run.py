@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 StopReason = Literal["flow_cancelled", "flow_timeout"]
-"""for a step that its flow stopped or did not begin"""
+"""for a step that its flow stopped or did not start"""
 SkipReason = (
     Literal["precondition", "upstream_failed", "upstream_skipped", "init_failed"] | StopReason
 )
@@ -76,7 +76,8 @@ class StepEnd:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Everything that decides how a flow's run continues; a step without a state has not begun."""
+    """Everything that decides how a flow's run continues; a step without a state has not
+    started."""
 
     begun_at: datetime
     states: Mapping[str, StepState]
@@ -110,7 +111,7 @@ class Advance:
     start: tuple[str, ...] = ()
     skip: tuple[Skip, ...] = ()
     cancel: tuple[str, ...] = ()
-    """active steps that are asked to end, with `cancel_reason`"""
+    """active steps that are asked to stop, with `cancel_reason`"""
     cancel_reason: StopReason | None = None
     end: FlowEnd | None = None
     wake_at: datetime | None = None
@@ -154,7 +155,7 @@ class FlowParent:
     caller: RunStatus | None = None
     """the state of the run of the step that called it"""
     ready_at: datetime | None = None
-    """when it may begin"""
+    """when it may start"""
     failures: int = 0
     options: str | None = None
     """retry and timeout of the step that called it, as JSON"""
@@ -164,7 +165,7 @@ class FlowParent:
 
 @dataclass(frozen=True, slots=True)
 class NewStep:
-    """A step that begins, as its run is stored."""
+    """A step that starts, as its run is stored."""
 
     run_id: str
     step: str
@@ -188,7 +189,7 @@ class FlowMove:
     """ids of runs"""
     cancel_reason: StopReason | None = None
     wake: tuple[str, ...] = ()
-    """child runs of flows that waited for it to begin or end"""
+    """child runs of flows that waited for it to start or end"""
     end: FlowEnd | None = None
     error: str | None = None
     output: str | None = None
@@ -197,14 +198,14 @@ class FlowMove:
     again_at: datetime | None = None
     """when it is run again after this end"""
     forgotten: frozenset[str] | None = None
-    """the steps that begin again then; None: all"""
+    """the steps that start again then; None: all"""
     is_limited: bool = False
     """whether other runs of the flow may be waiting for its end"""
 
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """What a step may know of its flow's run when it begins."""
+    """What a step may know of its flow's run when it starts."""
 
     flow: str
     digest: str | None

@@ -18,7 +18,7 @@ DecisionKind = Literal["approve", "reject"]
 class HeldRange:
     """Missed due times of a schedule, from first to last, that wait for an operator.
 
-    They are those of the definition in force at that time, regardless of later changes.
+    They are those of the definition in use at that time, regardless of later changes.
     """
 
     schedule: Name

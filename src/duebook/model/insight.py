@@ -49,7 +49,7 @@ class RunMark:
     started_at: datetime | None
     finished_at: datetime | None
     planned_at: datetime | None = None
-    """when its jitter let it begin, if requested"""
+    """when its jitter let it start, if requested"""
 
     @property
     def took(self) -> timedelta | None:
@@ -177,7 +177,7 @@ TELLING: Final = ("failed", "running")
 
 def fold_steps(runs: Sequence[Run]) -> tuple[list[Run], dict[str, Run]]:
     """Runs without those steps whose flow is among them; and for each such flow its first step with
-    the same status, such as the one at which it failed, unless that has begun again since."""
+    the same status, such as the one at which it failed, unless that has started again since."""
     flows = {run.id: run.status for run in runs if run.flow and run.parent_run_id is None}
     kept = [run for run in runs if run.parent_run_id not in flows]
     steps: dict[str, Run] = {}

@@ -66,7 +66,7 @@ class Kind:
 
     shape: Shape
     read: Callable[[str, Any], Any]
-    """raises Invalid with a message that begins with the field's name"""
+    """raises Invalid with a message that starts with the field's name"""
     choices: tuple[str, ...] = ()
     least: int | None = None
     most: int | None = None

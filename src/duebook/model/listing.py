@@ -1,4 +1,4 @@
-"""Lists in pages: a Listing, and the cursor at which the next page begins.
+"""Lists in pages: a Listing, and the cursor at which the next page starts.
 
 A cursor is sealed: it holds the position of the last row, which may be in another namespace, and a
 fingerprint of the query. It cannot be read or created without the key of the database.
@@ -46,7 +46,7 @@ class Found(NamedTuple, Generic[T]):
 
 
 class Listing(list[T]):
-    """A page of a list; `next_cursor` is where the next one begins, None at the end.
+    """A page of a list; `next_cursor` is where the next one starts, None at the end.
 
     A page may be short, and even empty, while there is a next one.
     """

@@ -116,9 +116,9 @@ class Lane(IntEnum):
     OWN = 0
     """a due time of the schedule itself"""
     EXTRA = 1
-    """other work: manual runs, runs retried by a person, or a backfill that has begun"""
+    """other work: manual runs, runs retried by a person, or a backfill that has started"""
     BACKFILL = 2
-    """a backfill that has not begun, and gives way to everything else"""
+    """a backfill that has not started, and gives way to everything else"""
     BESIDE = 3
     """a backfill that runs in parallel with everything else, up to its limit"""
 
@@ -202,7 +202,7 @@ class Handover:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A piece of time that a plan has seen, up to and including `until`; it begins where the
+    """A piece of time that a plan has seen, up to and including `until`; it starts where the
     previous one ends, the first at the watermark.
 
     Whether a due time is live or missed is fixed by the first plan that sees it, at `seen_at`. The
@@ -272,7 +272,7 @@ class Snapshot:
     """every due time up to it is decided; None for a new schedule"""
     active: tuple[ActiveRun, ...] = ()
     """the one that counts: a running one, else the first by lane and age; where due times cancel
-    runs, all of them except backfills that have not begun"""
+    runs, all of them except backfills that have not started"""
     exceptions: tuple[DueException, ...] = ()
     seen: tuple[Stretch, ...] = ()
     """what plans have seen beyond the watermark and left waiting"""
@@ -290,7 +290,7 @@ class Snapshot:
     """the latest successful run without a due time, if a policy needs it"""
     upstreams: Mapping[str, Upstream] = field(default_factory=dict)
     controlled_until: datetime | None = None
-    """every stop and restart up to it is decided; None: none since the schedule began"""
+    """every stop and restart up to it is decided; None: none since the schedule started"""
     unattended: Unattended | None = None
     """the directory of the flow that it starts, if no node reads it"""
     handover: Handover | None = None

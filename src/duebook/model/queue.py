@@ -1,4 +1,4 @@
-"""Queues: how many of their runs may be active, and how many may begin in a period."""
+"""Queues: how many of their runs may be active, and how many may start in a period."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NamespaceQueue = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """At most `count` runs begin in any window of length `per`."""
+    """At most `count` runs start in any window of length `per`."""
 
     count: int
     per: timedelta
@@ -81,7 +81,7 @@ class QueueLoad:
 
 
 class Begun(NamedTuple):
-    """Runs that began together."""
+    """Runs that started together."""
 
     at: datetime
     number: int
@@ -102,12 +102,12 @@ class QueueLimiter:
     """the oldest first; all of the last period, and some before that in case the period grows"""
 
     def instant(self, now: datetime) -> datetime:
-        """When a run that may begin now begins: never before one that has begun already."""
+        """When a run that may start now starts: never before one that has started already."""
         limited = self.queue.rate is not None and self.begun
         return max(now, self.begun[-1].at) if limited else now
 
     def room(self, now: datetime, running: int) -> int:
-        """How many runs may begin now."""
+        """How many runs may start now."""
         rate, concurrency = self.queue.rate, self.queue.concurrency
         most = UNBOUNDED if concurrency is None else max(concurrency - running, 0)
         if rate is None:
@@ -116,7 +116,7 @@ class QueueLimiter:
         return min(most, max(rate.count - sum(b.number for b in self.begun if b.at > since), 0))
 
     def opens_at(self, now: datetime) -> datetime | None:
-        """When the rate lets the next one begin; None if it may begin now."""
+        """When the rate lets the next one start; None if it may start now."""
         rate = self.queue.rate
         if rate is None or self.room(now, 0) > 0:
             return None
@@ -140,7 +140,7 @@ class QueueLimiter:
         )
 
     def passed(self, now: datetime, number: int) -> QueueLimiter:
-        """The limiter after this many runs have begun."""
+        """The limiter after this many runs have started."""
         rate = self.queue.rate
         if rate is None or not number:
             return self

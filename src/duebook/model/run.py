@@ -127,7 +127,7 @@ class Run(NamedTuple):
     """the latest heartbeat sent by its task"""
     parent_run_id: Annotated[Id | None, Shown("For a step: the run of its flow.")] = None
     step: str | None = None
-    """None also if its flow was retried and began the step again"""
+    """None also if its flow was retried and started the step again"""
     flow: Annotated[str | None, Shown("The flow, for a flow run or a step.")] = None
     output_size: Annotated[
         int | None,
@@ -234,11 +234,11 @@ class Started(Protocol):
 def lateness(
     run: Started, planned_at: datetime | None = None, begun_at: datetime | None = None
 ) -> timedelta | None:
-    """How long after its due time a run began, or after `planned_at`, the time set by its jitter.
+    """How long after its due time a run started, or after `planned_at`, the time set by its jitter.
 
-    `begun_at` is when it began, if the run does not include it because its node had buffered it.
+    `begun_at` is when it started, if the run does not include it because its node had buffered it.
     Only runs started by a due time can be late: None for backfills and manual runs, and for later
-    attempts, which begin after the previous one has ended.
+    attempts, which start after the previous one has ended.
     """
     began = begun_at or run.started_at
     if run.due_at is None or began is None or run.attempt > 1:
@@ -273,7 +273,7 @@ class Claim(NamedTuple):
     secrets: frozenset[str] = frozenset()
     """for a step: the secrets in the variables of its flow"""
     begun_at: datetime | None = None
-    """if it was buffered: when it began here, by the database's clock"""
+    """if it was buffered: when it started here, by the database's clock"""
     secret_values: SecretValues | None = None
     """the values of its references to secrets, during the attempt"""
     traceparent: str | None = None
@@ -281,12 +281,12 @@ class Claim(NamedTuple):
 
     @property
     def started_at(self) -> datetime | None:
-        """When it began; None while it is buffered."""
+        """When it started; None while it is buffered."""
         return self.begun_at or self.run.started_at
 
     @property
     def begun_run(self) -> Run:
-        """Its run with the time at which it began, as its task sees it."""
+        """Its run with the time at which it started, as its task sees it."""
         return self.run if self.begun_at is None else self.run._replace(started_at=self.begun_at)
 
     @property
@@ -303,7 +303,7 @@ class LatestRun:
     id: Annotated[Id, Shown(key="last_run_id")]
     status: Annotated[RunStatus, Shown(key="last_run_status")]
     at: Annotated[datetime, Shown(key="last_run_at")]
-    """when it began; before that, when it was created"""
+    """when it started; before that, when it was created"""
     reason: Annotated[str | None, Shown(key="last_run_reason")] = None
     enqueued_at: Annotated[
         datetime | None,
@@ -379,7 +379,7 @@ class RunDetails(NamedTuple):
 
 
 def overlapped(attempt: Attempt, attempts: Sequence[Attempt], run: Run) -> list[int]:
-    """The numbers of later attempts that began before the task of this one ended."""
+    """The numbers of later attempts that started before the task of this one ended."""
     until = attempt.went_on_until
     if until is None:
         return []

@@ -320,7 +320,7 @@ class ScheduleSpec:
     heeds_runs: bool = field(init=False, repr=False, compare=False)
     """whether any decision depends on which of its runs are active"""
     instant: bool = field(init=False, repr=False, compare=False)
-    """whether its runs end as soon as they begin, so that none can block another"""
+    """whether its runs end as soon as they start, so that none can block another"""
     _shown: dict[str, Any] | None = field(init=False, repr=False, compare=False)
     """the cached result of `written`, for definitions without a payload"""
 
@@ -479,5 +479,5 @@ class Schedule:
 
     @property
     def last_enqueued_at(self) -> datetime | None:
-        """When its latest run was created, for a due time or by hand."""
+        """When its latest run was created, for a due time or manually."""
         return self.last_run.enqueued_at if self.last_run else None

@@ -32,7 +32,7 @@ __all__ = [
 
 _NAMED: Final = re.compile(r"""(?<![\w.-])(?P<name>[\w.-]++)\\?["']?[ \t]*+[:=][ \t]*+""")
 """A name in a line of YAML, or of an assignment, up to its value. Each character is examined once:
-a name begins only at a boundary, and the pattern does not backtrack."""
+a name starts only at a boundary, and the pattern does not backtrack."""
 _VALUE: Final = re.compile(
     r""""(?:[^"\\]|\\.)*+"?|'[^']*+'?|\{[^{}]*+\}?"""
     r"""|(?:\$\{[^{}]*+\}|[^\s,{}\[\]#|>])(?:\$\{[^{}]*+\}|[^,}\]#])*+"""

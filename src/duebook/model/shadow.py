@@ -96,7 +96,7 @@ def shadow_spans(
 
 def superseded(switches: Sequence[ShadowSwitch], since: datetime) -> list[int]:
     """The positions of switches that no longer affect due times from `since` on: a later switch
-    that begins before then selects everything they do."""
+    that starts before then selects everything they do."""
     old = [switch for switch in switches if switch.at <= since]
     return [
         place

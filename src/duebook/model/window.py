@@ -1,4 +1,4 @@
-"""Maintenance windows as values: when they begin and end, and which schedules they pause."""
+"""Maintenance windows as values: when they start and end, and which schedules they pause."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def spans_for(
 
 
 def without_overlap(windows: Iterable[WindowSpan]) -> tuple[WindowSpan, ...]:
-    """In their order; where two overlap, the one that began first counts."""
+    """In their order; where two overlap, the one that started first counts."""
     found: list[WindowSpan] = []
     for window in sorted(windows, key=lambda w: (w.start, w.end)):
         start = max(window.start, found[-1].end) if found else window.start

@@ -69,7 +69,7 @@ def control_due_times(
 
 
 def decided_controls(snapshot: Snapshot, now: datetime) -> datetime:
-    """Up to where they are decided; before the first plan, where the schedule began."""
+    """Up to where they are decided; before the first plan, where the schedule started."""
     return snapshot.controlled_until or snapshot.decided_until(now)
 
 

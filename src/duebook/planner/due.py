@@ -105,7 +105,7 @@ class DueTimes(DayTimes):
     # -- single due times
 
     def next_after(self, instant: datetime) -> datetime | None:
-        """The first due time after `instant` that was not taken out by hand."""
+        """The first due time after `instant` that was not taken out manually."""
         due = self._next_regular(instant)
         if not self._put_in:
             return due
@@ -113,7 +113,7 @@ class DueTimes(DayTimes):
         return due if moved is None else moved if due is None else min(due, moved)
 
     def last(self, after: datetime, until: datetime) -> datetime | None:
-        """The last due time of the stretch that was not taken out by hand."""
+        """The last due time of the stretch that was not taken out manually."""
         due, moved = self._previous_regular(until + _TICK), self._moved(after, until)
         if due is None or due <= after:
             return max(moved, default=None)
@@ -125,7 +125,7 @@ class DueTimes(DayTimes):
         return (due_at is not None and due_at <= until) or bool(self.left_out(after, until))
 
     def knows(self, instant: datetime) -> bool:
-        """Whether it is a due time that was not taken out by hand."""
+        """Whether it is a due time that was not taken out manually."""
         return self.next_after(instant - _TICK) == instant
 
     def _moved(self, after: datetime, until: datetime) -> list[datetime]:
@@ -164,7 +164,7 @@ class DueTimes(DayTimes):
     # -- for comparison with another definition, with any outcome
 
     def yields(self, instant: datetime) -> bool:
-        """Whether it is a due time, even one that is excluded or was taken out by hand."""
+        """Whether it is a due time, even one that is excluded or was taken out manually."""
         return instant in self._put_in or self.yields_itself(instant)
 
     def yielded(self, after: datetime, until: datetime) -> Iterator[datetime]:
@@ -233,7 +233,7 @@ class DueTimes(DayTimes):
         return [Skip(first, last, int(count), count.exact, reason, facts, follows)]
 
     def hold_all(self, after: datetime, until: datetime) -> list[Hold]:
-        """Like `skip_all`, but in parts that leave out everything taken out of the stretch by hand
+        """Like `skip_all`, but in parts that leave out everything taken out of the stretch manually
         or by a maintenance window."""
         gaps = [(at, at) for at in self._taken_out]
         gaps += [(window.start, window.last) for window in self._windows]

@@ -80,7 +80,7 @@ class Held:
 
 
 def newest_since(ranges: Sequence[Held], number: int) -> datetime:
-    """Where the newest `number` due times of all ranges begin; if there are fewer, the first."""
+    """Where the newest `number` due times of all ranges start; if there are fewer, the first."""
     newest = merge(*(held.latest() for held in ranges), reverse=True)
     return list(islice(newest, number))[-1]
 

@@ -1,7 +1,6 @@
 """The time whose data a run works on: from the previous due time to its own.
 
-Both are nominal: as the triggers yield them, regardless of changes by hand, exclusions and
-policies.
+Both are nominal: as the triggers yield them, regardless of manual changes, exclusions and policies.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def handover_of(snapshot: Snapshot, at: datetime) -> Handover:
 
 
 def last_before(snapshot: Snapshot, instant: datetime) -> datetime | None:
-    """The last due time before `instant`, by the definition in force at that time."""
+    """The last due time before `instant`, by the definition in use at that time."""
     triggers, handover = snapshot.spec.triggers, snapshot.handover
     if len(triggers) == 1:
         last = triggers[0].previous_before(instant)

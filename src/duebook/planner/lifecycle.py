@@ -104,7 +104,7 @@ def plan_resume(snapshot: Snapshot, now: datetime) -> Plan:
 
 
 def upcoming_after(snapshot: Snapshot, now: datetime) -> datetime:
-    """Where upcoming due times begin; one that waits for its jitter is still upcoming."""
+    """Where upcoming due times start; one that waits for its jitter is still upcoming."""
     watermark, due = _due_times(snapshot, now)
     pieces = pieces_until(snapshot, due, watermark, now)
     return pieces[-1].until if pieces else watermark
@@ -266,7 +266,7 @@ def _all(
 def _put_in(
     due: DueTimes, until: datetime, reason: Reason, facts: Mapping[str, Any] | None = None
 ) -> list[Skip]:
-    """Undecided due times that were moved to before the watermark by hand."""
+    """Undecided due times that were moved to before the watermark manually."""
     return [Skip(at, at, 1, True, reason, facts or {}) for at in due.put_in_until(until)]
 
 

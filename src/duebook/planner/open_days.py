@@ -329,7 +329,7 @@ class OpenDays:
     # -- days and instants
 
     def _day_of(self, instant: datetime) -> int:
-        """The day that an instant belongs to: the last one that has begun."""
+        """The day that an instant belongs to: the last one that has started."""
         start, end, day = self._recent
         if start <= instant < end:
             return day

@@ -20,7 +20,7 @@ _MINUTE: Final = timedelta(minutes=1)
 
 
 def mean_rate(name: str, spec: ScheduleSpec, now: datetime) -> float:
-    """Due times per minute over its next hundred; 0 if it is due once more, or never."""
+    """Due times per minute over its next hundred; 0 if it has only one more due time, or never."""
     most = LOOKED_AT if spec.max_runs is None else min(LOOKED_AT, spec.max_runs)
     due_times = list(islice(DueTimes(spec, (), now, name).among(now, LAST), most))
     if len(due_times) < 2:

@@ -170,7 +170,7 @@ class Walk:
         return piece if until >= piece.until else replace(piece, until=max(until, piece.after))
 
     def _reach(self, due_at: datetime, arrives_at: datetime) -> bool:
-        """Whether the schedule's own time gets there; a run that began late holds it up."""
+        """Whether the schedule's own time gets there; a run that started late holds it up."""
         if not self._lag or arrives_at <= self._own_now:
             return True
         if self._blocker is None:
@@ -303,7 +303,7 @@ class Walk:
         return self._defer(due_at, Reason.PAUSED, window.end, facts)
 
     def _judge(self, due_at: datetime, origin: Origin, since: datetime) -> bool:
-        """The policies in their order; `since` is when it began to wait for others."""
+        """The policies in their order; `since` is when it started to wait for others."""
         if self._left == 0:
             return self._skip(due_at, Reason.MAX_RUNS, {"max_runs": self._spec.max_runs})
         if origin == "schedule" and self._done_by_hand(due_at):

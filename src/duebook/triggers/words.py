@@ -56,7 +56,7 @@ def runs(values: Sequence[int], names: Sequence[str], last: str = "and") -> str:
 
 
 def weekday_list(weekdays: Sequence[int], last: str = "and") -> str:
-    """Weekdays (0 is Sunday) in the order of a week that begins on Monday."""
+    """Weekdays (0 is Sunday) in the order of a week that starts on Monday."""
     from_monday = sorted((day - 1) % 7 for day in weekdays)
     return runs(from_monday, (*WEEKDAYS[1:], WEEKDAYS[0]), last)
 

@@ -185,7 +185,7 @@ class Zone:
         return min(end, wall - offsets[i])
 
     def _around(self, wall: int) -> tuple[list[int], list[int], int]:
-        """The segments, and the index of one that surely begins before clocks show `wall`."""
+        """The segments, and the index of one that surely starts before clocks show `wall`."""
         starts, offsets = self.segments(far=wall + DAY >= self.end_of_near)
         return starts, offsets, max(0, bisect_right(starts, wall - 2 * DAY) - 1)
 
@@ -285,8 +285,8 @@ class Line:
     """The instants of wall seconds in one zone under one gap and fold policy.
 
     In segment i, the wall seconds from `_low[i]` up to, not including, `_high[i]` are due; those
-    below the segment's own first wall second lie in the gap before it and are due when it begins.
-    A wildcard expression follows real time, which is exactly gap="skip" with fold="both".
+    below the segment's own first wall second lie in the gap before it and are due when it starts. A
+    wildcard expression follows real time, which is exactly gap="skip" with fold="both".
     """
 
     def __init__(self, zone: Zone, gap: Gap, fold: Fold, far: bool) -> None:
