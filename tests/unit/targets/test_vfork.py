@@ -103,7 +103,8 @@ def test_it_is_killed_when_its_starter_ends() -> None:
         assert starter.stdout is not None
         pid = int(starter.stdout.readline())
         try:
-            assert cmdline(pid) == b"sleep\x001000\0"
+            # the starter continues a moment before the kernel has put the arguments in place
+            eventually(lambda: cmdline(pid) == b"sleep\x001000\0")
             starter.stdin.close()
             eventually(lambda: cmdline(pid) == b"")
         finally:
