@@ -1,4 +1,4 @@
-"""The options by which a schedule gets alert rules of its own, which are deleted with it."""
+"""The options that give a schedule its own alert rules, which are deleted with it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST: Final = 110
 
 
 def alert_options(function: F) -> F:
-    """Adds --on-failure and --on-missed."""
+    """Add --on-failure and --on-missed."""
     for kind, told in (
         ("missed", "Send an alert to this URL when a due time is missed"),
         ("failure", "Send an alert to this URL when a run fails after its last retry"),
@@ -39,7 +39,7 @@ def alert_options(function: F) -> F:
 
 
 def read_alerts(options: dict[str, Any]) -> dict[str, str]:
-    """The URLs that are given, by kind, taken out of the options; raises Invalid."""
+    """Remove the given URLs from the options and return them by kind; raises Invalid."""
     found = {kind: options.pop(f"on_{kind}") for kind in _CONDITIONS}
     given = {kind: url for kind, url in found.items() if url is not None}
     for url in given.values():
@@ -49,8 +49,8 @@ def read_alerts(options: dict[str, Any]) -> dict[str, str]:
 
 
 def save_alerts(book: Client, schedule: str, wanted: dict[str, str], *, saved: bool = True) -> None:
-    """Create, change or delete the rules of a schedule that was `saved` just before, or not; raises
-    as they do."""
+    """Create, change or delete the rules of a schedule, which was `saved` just before or already
+    existed; raises the errors of these calls."""
     for kind, url in wanted.items():
         name = _rule_name(schedule, kind)
         try:
@@ -69,7 +69,7 @@ def save_alerts(book: Client, schedule: str, wanted: dict[str, str], *, saved: b
 
 
 def _rule_name(schedule: str, kind: str) -> str:
-    """A name for the rule that no other schedule's has."""
+    """A name for the rule that differs from those of other schedules."""
     if len(schedule) > _LONGEST:
         schedule = f"{schedule[:_LONGEST]}-{crc32(schedule.encode()):08x}"
     return f"{schedule}.{kind}"

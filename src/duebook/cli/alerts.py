@@ -99,9 +99,9 @@ def add_command(
 ) -> None:
     """Add an alert rule.
 
-    Without --schedule and --label it concerns everything in the namespace. With --replace,
-    a rule that exists keeps its channels unless you pass --to; all else becomes what you
-    pass, or the default.
+    Without --schedule and --label it applies to everything in the namespace. With
+    --replace, an existing rule keeps its channels unless you pass --to; everything else
+    is set to what you pass, or to the default.
 
     \b
     Examples:
@@ -145,7 +145,7 @@ def _former(book: Client, name: str) -> AlertRule | None:
 
 
 def _changes(former: AlertRule, rule: AlertRule) -> Iterator[str]:
-    """What is different of a rule that was replaced."""
+    """The changes of a rule that was replaced."""
     before, after = _described(former), _described(rule)
     for what, text in after.items():
         if text != before[what]:
@@ -275,7 +275,7 @@ def test_command(name: str, no_wait: bool, as_json: bool) -> None:
     """Send a test message to the channels of a rule.
 
     Waits until all of them accept it; exit code 1 if one does not.
-    It goes the way of all alerts: through the event log and a node with the role relay.
+    Like any alert, it goes through the event log and a node with the role relay.
     """
     with open_book() as book:
         rule = book.alerts.get(name)
@@ -340,7 +340,7 @@ def history_command(
             limit,
         )
         if name is not None and not found:
-            book.alerts.get(name)  # a name that never was is a mistake
+            book.alerts.get(name)  # reject a name that never existed
     if as_json:
         print_json([encode(alert) for alert in found])
     elif not found:
@@ -363,14 +363,14 @@ def history_command(
 
 
 def _alert_state(alert: Alert) -> str:
-    """What became of its last message, and whether it is over."""
+    """What happened to its last message, and whether it is over."""
     if alert.resolved_at is None:
         return alert.state
     return "over" if alert.state in ("delivered", "silenced") else f"over, {alert.state}"
 
 
 def _undelivered(alert: Alert) -> Iterator[str]:
-    """Why its message has not arrived, and what to do."""
+    """Why its message has not arrived, and how to fix it."""
     for one in alert.deliveries:
         if one.state == "refused":
             look = f"duebook events dlq {one.channel}"

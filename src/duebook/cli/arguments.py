@@ -47,7 +47,7 @@ def _complete(
     incomplete: str,
     ask: Callable[[Client], Sequence[Schedule | ScheduleTemplate]],
 ) -> list[str]:
-    """Names for the shell; errors are not shown while you type."""
+    """Names for shell completion; errors are not shown while you type."""
     from duebook.cli.opening import open_book
 
     try:
@@ -100,7 +100,7 @@ def _of_deleted(book: Client, name: str, most: int) -> list[Run]:
 
 
 def find_run(book: Client, text: str) -> str:
-    """The id of the run that RUN|NAME means: an id or its first characters, or the latest run of
+    """The id of the run that RUN|NAME names: an id or its first characters, or the latest run of
     NAME."""
     try:
         what, runs = runs_of(book, text, 20)
@@ -122,7 +122,7 @@ def read_pair(item: str, flag: str = "--env") -> tuple[str, str]:
 
 
 def read_params(params: Sequence[str], words: Sequence[str]) -> dict[str, str]:
-    """The params of a flow: those of --param, and the words behind `--`, by name or by place."""
+    """The params of a flow: those of --param, and the values after `--`, by name or by position."""
     given = dict(read_pair(param, "--param") for param in params)
     place = 0
     for word in words:

@@ -1,4 +1,4 @@
-"""The command that lists who changed what."""
+"""The command that lists the audit log."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _row(change: Change) -> tuple[str, ...]:
 
 
 def _words(change: Change) -> str:
-    """The fields that changed, or all of them."""
+    """The changed fields, or all of them."""
     before, after = change.before or {}, change.after or {}
     if change.kind == "declaration":
         return ", ".join(f"{number:,} {done}" for done, number in after.items())

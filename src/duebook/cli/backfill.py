@@ -1,4 +1,4 @@
-"""The command `backfill`: runs past due times, shows how far that has come, or undoes it."""
+"""The command `backfill`: runs past due times, shows the progress, or undoes it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 __all__ = ["backfill_command", "progress_line"]
 
 POLL: Final = 1.0
-"""Seconds between two looks at a backfill that is followed."""
+"""Seconds between two queries while a backfill is followed."""
 CLEAR_LINE: Final = "\r\x1b[K"
 
 
 class Filled(NamedTuple):
-    """A backfill, as the commands about it name it."""
+    """A backfill, identified as in the commands about it."""
 
     name: str
     since: datetime
@@ -49,7 +49,7 @@ class Filled(NamedTuple):
         return f"--from {format_instant(self.since)} --to {format_instant(self.until)}"
 
     def told(self, option: str) -> str:
-        """The command that does something to it."""
+        """The command for this backfill with an option."""
         return f"duebook backfill {self.name} {self.span} {option} {self.queued_at}"
 
 
@@ -179,11 +179,11 @@ def _queued_at(runs: Sequence[Run | datetime]) -> str:
     return next(format_instant(run.ready_at) for run in runs if isinstance(run, Run))
 
 
-# -- how far it has come
+# -- progress
 
 
 def _report(book: Client, filled: Filled, follow: bool, as_json: bool) -> None:
-    """Print it once; or follow it on stderr, and then print how it ended."""
+    """Print the progress once; or follow it on stderr, and then print the result."""
     if follow:
         try:
             found = _follow(book, filled)
@@ -205,7 +205,7 @@ def _progress(book: Client, filled: Filled) -> BackfillProgress:
 
 
 def _follow(book: Client, filled: Filled) -> BackfillProgress:
-    """At a terminal the line changes in its place; elsewhere each change is a line of its own."""
+    """On a terminal the line is updated in place; elsewhere each change is a new line."""
     at_terminal = sys.stderr.isatty()
     found, shown, began = _progress(book, filled), "", time.monotonic()
     ended_before = found.ended
@@ -225,7 +225,7 @@ def _follow(book: Client, filled: Filled) -> BackfillProgress:
 
 
 def progress_line(found: BackfillProgress, each: timedelta | None = None) -> str:
-    """How far a backfill has come; `each`: the time from the end of one run to that of the next."""
+    """The progress of a backfill; `each`: the time from the end of one run to that of the next."""
     if not found.total:
         return "no runs: there was no backfill of that period at that instant"
     parts = [f"{found.ended} of {counted(found.total, 'run')} ended"]
@@ -237,7 +237,7 @@ def progress_line(found: BackfillProgress, each: timedelta | None = None) -> str
     return ", ".join(parts)
 
 
-# -- what would run, and what was undone
+# -- dry runs and undo
 
 
 def _print_undone(undone: Withdrawn) -> None:
@@ -257,7 +257,7 @@ def _found(due_times: Sequence[datetime], tz: str | None) -> str:
 
 
 def _agreed(number: int) -> bool:
-    """Ask for confirmation; raises UsageError when there is no terminal to ask at."""
+    """Ask for confirmation; raises UsageError without a terminal."""
     if not _at_terminal():
         raise click.UsageError("cannot ask for confirmation here; add --yes")
     if click.confirm(f"queue {counted(number, 'run')}?", err=True):

@@ -1,4 +1,4 @@
-"""What a command does to one schedule by its name, or to all that match a filter."""
+"""Applies a command to one schedule by its name, or to all that match a filter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Command = TypeVar("Command", bound="Callable[..., Any]")
 
 
 def bulk_options(command: Command) -> Command:
-    """Add the options that choose many schedules instead of NAME."""
+    """Add the options that select many schedules instead of NAME."""
     command = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")(
         command
     )
@@ -34,7 +34,7 @@ def bulk_options(command: Command) -> Command:
 
 
 def read_many(name: str | None, options: dict[str, Any]) -> dict[str, Any]:
-    """The filter that replaces NAME; empty when NAME is given. Raises UsageError."""
+    """The filter that replaces NAME; empty if NAME is given. Raises UsageError."""
     wanted = read_filter(options)
     if (name is None) == (not wanted):
         raise click.UsageError(
@@ -54,7 +54,7 @@ def act_on_many(
     as_json: bool,
     **pause: Any,
 ) -> None:
-    """Do it to all that match, after confirmation; `pause` holds the details of a pause."""
+    """Apply an action to all that match, after confirmation; `pause` has the details of a pause."""
     verb, done = _VERBS[action]
     if options["dry_run"] or not options["yes"]:
         tried = book.schedules.act(action, wanted, dry_run=True, **pause)
@@ -77,7 +77,7 @@ _VERBS: Final = {
 
 
 def agreed(question: str = "continue?") -> bool:
-    """Whether the person at the terminal says yes; raises UsageError when nobody can be asked."""
+    """Ask for confirmation; raises UsageError without a terminal."""
     try:
         return click.confirm(question, err=True)
     except click.Abort:

@@ -50,7 +50,7 @@ def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @group("calendar")
 def calendar_group() -> None:
-    """Name sets of days, such as holidays, for schedules to heed.
+    """Define named sets of days, such as holidays, for schedules.
 
     A schedule refers to one: duebook add report --calendar except:holidays:next.
     """
@@ -65,7 +65,7 @@ def calendar_group() -> None:
 def add_command(name: str, dry_run: bool, yes: bool, as_json: bool, **options: Any) -> None:
     """Create a calendar, or replace the definition of one.
 
-    It has all days that the options give, but for those of the options --without.
+    It has all days that the options name, except those of the --without options.
     The days from 2000 to 2099 are computed now and stored. If schedules use the
     calendar, the due times that move are shown, and --yes is needed to save it.
 
@@ -213,7 +213,7 @@ def _warning(edit: CalendarEdit) -> str:
 
 
 def _compared(edit: CalendarEdit) -> str:
-    """How far, and of which schedules, due times were compared."""
+    """How far due times were compared, and for how many schedules."""
     some = f"{edit.compared:,} of " if edit.compared < edit.schedules else ""
     schedules, until = counted(edit.schedules, "schedule"), format_instant(edit.until)
     found = "" if edit.moved else "; none moves"

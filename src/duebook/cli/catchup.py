@@ -1,4 +1,4 @@
-"""The commands about missed due times that wait for an operator: ls, approve, reject."""
+"""The commands about held due times: ls, approve, reject."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _number(count: int, exact: bool) -> str:
 
 
 def _choice(words: str) -> Callable[[Any], Any]:
-    """The options by which both decisions choose due times."""
+    """The options with which both commands select due times."""
 
     def add(function: Any) -> Any:
         for option in (
@@ -130,7 +130,7 @@ def approve_command(
 
     The others stay held, or are rejected with --reject-rest. The runs start one
     after the other unless overlap is allow, and give way to due times. Without NAME,
-    it is done to all schedules, or to those with a label.
+    applies to all schedules, or to those with a label.
 
     \b
     Examples:
@@ -176,7 +176,7 @@ def reject_command(
     """Drop held due times: all, or a period.
 
     They are recorded as skipped_by_user. A backfill can still run them. Without NAME,
-    it is done to all schedules, or to those with a label.
+    applies to all schedules, or to those with a label.
 
     \b
     Examples:
@@ -212,7 +212,7 @@ def _decide_many(
     chosen: dict[str, Any],
     **options: bool,
 ) -> None:
-    """Decide about many schedules, after confirmation; exits with 1 if any of them refused."""
+    """Decide for many schedules, after confirmation; exits with 1 if any of them fails."""
     if name is not None:
         raise click.UsageError("give either NAME or --label")
     if span:
@@ -244,7 +244,7 @@ def _print_many(done: BulkDecision, as_json: bool) -> None:
 
 
 def _read_span(book: Client, name: str, start: str | None, end: str | None) -> dict[str, Any]:
-    """The period; what has no offset is in the schedule's zone."""
+    """The period; times without an offset are in the schedule's zone."""
     if start is None and end is None:
         return {}
     spec = book.schedules.get(name).spec
@@ -258,7 +258,7 @@ def _read_span(book: Client, name: str, start: str | None, end: str | None) -> d
 def _goes_on(
     tried: CatchupDecision | BulkDecision, as_json: bool, dry_run: bool, yes: bool
 ) -> bool:
-    """Show what would happen, and ask; raises UsageError where nobody can be asked."""
+    """Show what would happen, and ask; raises UsageError without a terminal."""
     if dry_run and as_json:
         print_json(encode(tried))
         return False

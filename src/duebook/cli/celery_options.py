@@ -41,9 +41,9 @@ def celery_decorators() -> Sequence[Callable[[Any], Any]]:
 
 
 def read_celery(options: dict[str, Any], former: Target | None) -> dict[str, Any] | None:
-    """The target that --celery and its details name; details alone change a `former` task.
+    """The target from --celery and its details; details alone change a `former` Celery task.
 
-    Returns None when none are given. Raises UsageError for details without a task.
+    Returns None if none are given. Raises UsageError for details without a task.
     """
     given = [name for name in _DETAILS if options[name] not in (None, ())]
     if options["celery"] is None and not given:
@@ -60,7 +60,7 @@ def read_celery(options: dict[str, Any], former: Target | None) -> dict[str, Any
 
 
 def _option(text: str) -> tuple[str, Any]:
-    """Numbers, true and false are read as such; all else is text."""
+    """Numbers, true and false are converted; anything else is text."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise click.UsageError(f'--celery-option "{text}" is not NAME=VALUE, such as queue=mail')

@@ -1,5 +1,5 @@
-"""What all commands share: options of the whole command line in any place, options in sections,
-summaries that are never cut, and hints for commands that are called differently here."""
+"""The base of all commands: global options in any place, options in sections, summaries that are
+never cut, and hints for commands that have another name here."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ SECTION_STARTS: Final = {
     "grace": MISSED,
     "max_concurrent": LIMITS,
 }
-"""The policies with which a section starts, in the order in which policies are declared."""
+"""The policies that start each section, in the order in which policies are declared."""
 GLOBAL_NOTE: Final = "Also accepts --database, --url, --token, --namespace and --color."
 _SENTENCE: Final = re.compile(r"(?<=[^.])\.(?: |$)|:$|$")
 
 
 class Option(click.Option):
-    """An option that may stand in a section of its own in the help text."""
+    """An option that may be listed in its own section of the help text."""
 
     section = OPTIONS
 
@@ -66,7 +66,7 @@ def option(*names: str, **extra: Any) -> Callable[[Decorated], Decorated]:
 def in_section(
     title: str, *decorators: Callable[[Decorated], Decorated]
 ) -> tuple[Callable[[Decorated], Decorated], ...]:
-    """The same options, listed below a heading."""
+    """The same options, listed under a heading."""
 
     def tagged(decorate: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:
         def apply(function: Decorated) -> Decorated:
@@ -88,7 +88,7 @@ class _GlobalOption(click.Option):
 
 
 def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
-    """The last place where it is given wins."""
+    """The last occurrence wins."""
     root = ctx.find_root()
     if root.obj is None:
         root.obj = {}
@@ -141,7 +141,7 @@ GLOBAL: Final = (
 
 
 def _with_global(params: list[click.Parameter]) -> list[click.Parameter]:
-    """A command's own option of the same name comes first."""
+    """A command's own option with the same name takes precedence."""
     taken = {name for param in params for name in param.opts}
     return [*params, *(one for one in GLOBAL if taken.isdisjoint(one.opts))]
 
@@ -167,7 +167,7 @@ def _write_note(ctx: click.Context, formatter: click.HelpFormatter) -> None:
 
 
 class Command(click.Command):
-    """One command; the options of the whole command line may stand after its name."""
+    """One command; the global options may follow its name."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         return _with_global(super().get_params(ctx))

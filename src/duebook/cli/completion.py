@@ -1,4 +1,4 @@
-"""The command `completion`: prints a script that makes a shell complete duebook's commands."""
+"""The command `completion`: prints a script for shell completion of duebook's commands."""
 
 from __future__ import annotations
 

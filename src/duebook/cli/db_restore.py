@@ -1,4 +1,4 @@
-"""The command that restores a SQLite database from a backup, and says what to do for PostgreSQL."""
+"""The command that restores a SQLite database from a backup; for PostgreSQL it prints how."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ POSTGRES: Final = (
     "change schedules that must not run missed due times: duebook update NAME --catchup skip",
     "start the nodes; they declare the nodes of the backup dead after their lease",
 )
-"""What replaces the command for a server, of which a file is not the whole."""
+"""Printed for a server, whose database is not a single file."""
 
 
 @command("restore")
@@ -45,9 +45,9 @@ def restore_command(file: Path, yes: bool, as_json: bool) -> None:
     """Replace a SQLite database with the backup FILE.
 
     Stop all nodes first; it refuses while one is running. The former database is
-    kept beside the new one. What happened after the backup is not known to it: due
-    times since then count as missed, and run again as the catchup of their
-    schedule says.
+    kept beside the new one. The backup does not contain what happened after it: due
+    times since then count as missed, and run again according to the catchup of
+    their schedule.
 
     For PostgreSQL it prints what to do.
 
@@ -105,7 +105,7 @@ def _tell(path: Path, restored: Restored) -> None:
 
 
 def _refuse_nodes(path: Path) -> None:
-    """By their leases; whoever has the file open without one is found when it is replaced."""
+    """Checked by their leases; other users of the file are detected when it is replaced."""
     if not path.exists():
         return
     try:

@@ -1,4 +1,4 @@
-"""The command that shows where the database is and what is in it; it changes nothing."""
+"""The command that shows where the database is and what it contains; changes nothing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def status_command(as_json: bool) -> None:
                 missing = f"there is no database at {about['file']} yet"
             click.echo(f"{missing}; create it: duebook up, or duebook db migrate")
         return
-    migrated = about["schema"] >= about["newest_schema"]  # a look would migrate an older one
+    migrated = about["schema"] >= about["newest_schema"]  # opening an older one would migrate it
     inventory, closed = _look(url) if migrated else (None, None)
     if as_json:
         print_json(about | {"closed": closed} | (_as_json(inventory) if inventory else {}))
@@ -81,7 +81,7 @@ def _about_file(path: Path) -> dict[str, Any]:
 
 
 def _look(url: str) -> tuple[Inventory | None, str | None]:
-    """What is in the database; or why it is closed."""
+    """What the database contains; or why it is closed."""
     try:
         store = open_store(url)
     except (Conflict, Unavailable) as error:
@@ -127,7 +127,7 @@ def _lag(found: Inventory) -> str:
 
 
 def _length(now: datetime, since: datetime | None) -> str | None:
-    """How long ago that was; None for less than a second."""
+    """How long ago it was; None for less than a second."""
     if since is None or now - since < timedelta(seconds=1):
         return None
     return format_duration(timedelta(seconds=int((now - since).total_seconds())))

@@ -1,4 +1,4 @@
-"""Files that declare schedules: reads YAML, TOML and JSON, knows where each schedule stands, and
+"""Files that declare schedules: reads YAML, TOML and JSON, remembers the lines of schedules, and
 writes TOML."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(slots=True)
 class Entry:
-    """A schedule or a calendar of a file."""
+    """A schedule or a calendar in a file."""
 
     form: Any
     file: str
@@ -67,10 +67,10 @@ class DeclaredFiles:
     """What several files declare together."""
 
     owner: str | None
-    """None: none of them says"""
+    """None: none of them names an owner"""
     entries: Sequence[Entry]
     completed: Sequence[str] = ()
-    """schedules that are left out: they would start again"""
+    """schedules that are left out, because they would start again"""
     calendar_entries: Sequence[Entry] = ()
     owners: Sequence[str] = ()
     """of whole schedules, if nothing says to whom they shall belong"""
@@ -84,7 +84,7 @@ class DeclaredFiles:
         return [entry.form for entry in self.calendar_entries]
 
     def placed(self, error: InvalidSchedule) -> InvalidSchedule:
-        """The same problems, with the files and lines that they are about."""
+        """The same problems, with their files and lines."""
         return InvalidSchedule(
             {key: self._placed(key, told) for key, told in error.problems.items()}
         )
@@ -102,7 +102,7 @@ class DeclaredFiles:
 
 
 def read_files(paths: Sequence[str]) -> DeclaredFiles:
-    """The calendars and schedules of files, which may name their owner; `-` is stdin. Raises
+    """Read the calendars and schedules of files, which may name their owner; `-` is stdin. Raises
     Invalid."""
     owners: dict[str, str] = {}
     entries: list[Entry] = []
@@ -160,7 +160,7 @@ def _title(path: str) -> str:
 
 
 def _documents(path: str) -> list[Any]:
-    """The documents of a file: values, or nodes that know their lines."""
+    """The documents of a file: values, or nodes with line numbers."""
     content = sys.stdin.buffer.read() if path == STDIN else _content(Path(path))
     if len(content) > MOST_BYTES:
         told = f"it has {len(content):,} bytes; at most {MOST_BYTES:,} are allowed"
@@ -204,7 +204,7 @@ def _json(text: str, title: str) -> Any:
 
 
 def _object(title: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Raises Invalid for a key that appears twice, as the reader of YAML does."""
+    """Raises Invalid for a duplicate key, as the YAML reader does."""
     found = dict(pairs)
     if len(found) < len(pairs):
         numbers = Counter(key for key, _ in pairs)
@@ -217,7 +217,7 @@ def _object(title: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _texts(value: Any) -> Any:
-    """TOML has dates and times; definitions have them as text."""
+    """Convert TOML's dates and times to text, as definitions have them."""
     match value:
         case dict():
             return {key: _texts(item) for key, item in value.items()}
@@ -276,7 +276,7 @@ def _only_owner(schedules: Sequence[Entry]) -> str | None:
 
 
 def _entries(key: str, found: Any, file: str) -> Iterator[Entry]:
-    """A list of schedules or calendars, or these by their names."""
+    """Schedules or calendars, given as a list or as an object by name."""
     value = found.value if isinstance(found, Node) else found
     if isinstance(value, dict):
         for name, item in value.items():
@@ -314,7 +314,7 @@ def _plain(value: Any) -> Any:
 def write_toml(
     owner: str | None, forms: Sequence[dict[str, Any]], calendars: Sequence[dict[str, Any]] = ()
 ) -> str:
-    """A file that `read_files` reads; raises Invalid for null, which TOML does not have."""
+    """Write a file for `read_files`; raises Invalid for null, which TOML does not have."""
     parts = [] if owner is None else [f"owner = {_toml_text(owner)}\n"]
     if not forms:
         parts.append("schedules = []\n")
@@ -347,5 +347,5 @@ def _toml_value(value: Any, form: dict[str, Any]) -> str:
 
 
 def _toml_text(text: str) -> str:
-    """JSON escapes the same characters, but for one."""
+    """JSON escapes the same characters, except one."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -39,9 +39,9 @@ __all__ = ["apply_command", "diff_command"]
 Command = TypeVar("Command", bound="Callable[..., Any]")
 LONGEST: Final = 200
 MANY: Final = 1_000
-"""Schedules for which diff and apply take more than a moment."""
+"""From this many schedules on, diff and apply take more than a moment."""
 FLAGS: Final = {"adopt": ("use adopt", "add --adopt"), "left": ("prune deletes", "--prune deletes")}
-"""By the code of a note: what is an option here."""
+"""By the code of a note: phrases to replace by the option here."""
 MARKS: Final = {
     "create": ("+", "create", "green"),
     "change": ("~", "change", "yellow"),
@@ -114,11 +114,11 @@ def diff_command(files: tuple[str, ...], check: bool, as_json: bool, **options: 
 def apply_command(
     files: tuple[str, ...], yes: bool, expect: str | None, as_json: bool, **options: Any
 ) -> None:
-    """Make schedules and calendars what the files say.
+    """Make schedules and calendars match the files.
 
-    Shows the changes and asks before it makes them, all in one transaction. What
-    is already so stays as it is, and so do pauses, skips and moves. If a schedule
-    has changed since the changes were shown, nothing is applied.
+    Shows the changes and asks before it applies them, all in one transaction.
+    Schedules that already match stay unchanged, and so do pauses, skips and moves.
+    If a schedule has changed since the changes were shown, nothing is applied.
 
     \b
     Examples:
@@ -180,7 +180,7 @@ def _declare(
 
 @contextmanager
 def _progress(number: int) -> Iterator[None]:
-    """A line that says what takes so long, on a terminal."""
+    """Print on a terminal what takes so long."""
     shown = number >= MANY and sys.stderr.isatty()
     if shown:
         click.echo(f"comparing {counted(number, 'schedule')} …", err=True, nl=False)
@@ -192,7 +192,7 @@ def _progress(number: int) -> Iterator[None]:
 
 
 def _refuse_others(planned: Declaration, adopt: bool) -> None:
-    """Ask nobody about what will be refused."""
+    """Do not ask for confirmation of what would be rejected."""
     others = [
         one.name for one in planned.schedules if any(note.code == "adopt" for note in one.notes)
     ]
@@ -202,7 +202,7 @@ def _refuse_others(planned: Declaration, adopt: bool) -> None:
         raise Conflict(f"{told}: {names}; to take over, add --adopt")
 
 
-# -- what a plan looks like
+# -- printing a plan
 
 
 def _print_plan(planned: Declaration) -> None:
@@ -290,7 +290,7 @@ def _due_times(one: DeclaredSchedule, days: int) -> Iterator[str]:
 
 
 def _listed(one: DeclaredSchedule | ControlMoves, kind: str = "", least: str = "") -> Iterator[str]:
-    """Which due times come and go, in their order; `kind` is told of each."""
+    """Due times that disappear and appear, in order, each with `kind`."""
     listed = [(at, f"- {kind}{when(at)}") for at in one.disappear]
     listed += [(at, f"+ {kind}{when(at)}") for at in one.appear]
     listed += [
@@ -303,7 +303,7 @@ def _listed(one: DeclaredSchedule | ControlMoves, kind: str = "", least: str = "
 
 
 def _clock(at: datetime) -> str:
-    """Its distance stands before the arrow."""
+    """Without the distance, which is printed before the arrow."""
     return when(at).rpartition(" (")[0]
 
 

@@ -43,7 +43,7 @@ _METAVARS: Final[dict[Shape, str]] = {
     "text": "TEXT",
 }
 _OF_FLOWS: Final = "triggers"
-"""The shape of policies that only the files of flows give."""
+"""The shape of policies that only flow files can set."""
 POLICIES: Final = {
     name: known
     for name, known in model.POLICIES.items()
@@ -120,7 +120,7 @@ _REPEATED: Final[dict[Shape, tuple[str, str]]] = {
     ),
     "labels": ("NAME=VALUE", " Repeatable."),
 }
-"""Options that may be repeated: their values, and what the help text adds."""
+"""Options that may be repeated: their values, and an addition to the help text."""
 
 
 def _default_text(known: DefinitionField) -> str:
@@ -158,14 +158,14 @@ def _decorators() -> list[Callable[[Any], Any]]:
 
 
 def definition_options(command: Command) -> Command:
-    """Add the options of a definition, all but its trigger, to a command."""
+    """Add the options of a definition, except its trigger, to a command."""
     for decorate in reversed(_decorators()):
         command = decorate(command)
     return command
 
 
 def read_policies(options: dict[str, Any]) -> dict[str, Any]:
-    """The fields that the options give, but for trigger, target and retry; raises Invalid."""
+    """The fields that the options set, except trigger, target and retry; raises Invalid."""
     given = {name: options[name] for name in model.POLICIES if name in options}
     return {
         name: _read_option(name, value)
@@ -212,7 +212,7 @@ def _dependency(text: str) -> Dependency:
 
 
 def read_retry(options: dict[str, Any], former: dict[str, Any] | None) -> dict[str, Any]:
-    """The field `retry`; what the options do not name stays as in `former`. Empty when not given.
+    """The field `retry`; parts that are not given stay as in `former`. Empty if not given.
 
     Raises UsageError for details without a number of attempts.
     """
@@ -236,8 +236,7 @@ def _failure(text: str) -> int | str:
 def read_target(
     command: tuple[str, ...], options: dict[str, Any], former: Target | None = None
 ) -> dict[str, Any] | None:
-    """The target that COMMAND, --shell, --http, --task, --event or --celery defines; None when none
-    is given.
+    """The target from COMMAND, --shell, --http, --task, --event or --celery; None if none is given.
 
     Details alone change a `former` request, event or Celery task. Raises UsageError.
     """
@@ -246,7 +245,7 @@ def read_target(
     if len(named) + bool(command) > 1:
         raise click.UsageError(ONE_TARGET)
     if command or named:
-        former = None  # of another kind: its details do not apply
+        former = None  # of another kind, which has no such details
     readers = (read_http, read_event, read_celery)
     found = next(filter(None, (read(options, former) for read in readers)), None)
     if not command and shell is None:
@@ -262,7 +261,7 @@ def read_target(
 
 
 def policy_words(form: dict[str, Any]) -> str:
-    """The policies in the form of a definition, or of a part of one."""
+    """The policies of a definition or template, in words."""
     hidden = ("title", "description", "labels")
     return ", ".join(
         f"{name} {_words(name, value)}".strip()

@@ -138,7 +138,7 @@ def _add_all(file: BinaryIO, as_json: bool) -> None:
 
 
 def _read_file(file: BinaryIO) -> list[Any]:
-    """A list of definitions, or of whole schedules as `ls --json` and the API print them."""
+    """A list of definitions, or of whole schedules as `ls --json` and the API return them."""
     try:
         forms = json.load(file)
     except (ValueError, RecursionError) as error:
@@ -246,7 +246,7 @@ def _print_edit(edit: Edited) -> None:
 
 
 def _reset(names: tuple[str, ...], current: ScheduleSpec | None) -> dict[str, None]:
-    """The policies to reset; one that this version cannot read may have unknown policies."""
+    """The policies to reset; unknown names are accepted if `current` cannot be read (None)."""
     known = {name.replace("_", "-"): name for name in (*POLICIES, "payload")}
     for name in names:
         if name not in known and current is not None:

@@ -91,7 +91,7 @@ def explain_command(
 
 
 def _read_at(book: Client, name: str, text: str) -> str | datetime:
-    """A date with a time stays text: it is read in the zone that the schedule had then."""
+    """A date with a time stays text: it is interpreted in the schedule's zone at that time."""
     if _DAY.fullmatch(text):
         return f"{text}T00:00"
     if _DAY.match(text):
@@ -100,7 +100,7 @@ def _read_at(book: Client, name: str, text: str) -> str | datetime:
 
 
 def zone_of(book: Client, name: str) -> str | None:
-    """The zone of a schedule; None, for that of the terminal, if it is deleted."""
+    """The zone of a schedule; None (the terminal's) if it is deleted."""
     try:
         spec = book.schedules.get(name).spec
     except NotFound:
@@ -122,7 +122,7 @@ _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def _explain_flow(book: Client, name: str, tz: str | None, as_json: bool) -> None:
-    """About the newest run of a flow, or about a run."""
+    """Explain the newest run of a flow, or a run."""
     told = book.flows.explain(_run_of(book, name), tz)
     if as_json:
         print_json(encode(told))
@@ -139,7 +139,7 @@ def _explain_flow(book: Client, name: str, tz: str | None, as_json: bool) -> Non
 
 
 def _run_of(book: Client, name: str) -> str:
-    """The run that NAME without a time means; raises UsageError unless it is one of a flow."""
+    """The run for NAME without a time; raises UsageError unless it is a flow's run."""
     try:
         runs = book.flows.runs(name, 1)
     except NotFound:

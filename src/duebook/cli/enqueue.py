@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["enqueue_command", "wait_command"]
 
 HINT_AFTER: Final = 2.0
-"""Seconds that a run waits for a worker before a hint why."""
+"""Seconds that a run waits for a worker before a hint explains why."""
 _timeout_option = click.option(
     "--timeout",
     metavar="LENGTH",
@@ -36,7 +36,7 @@ _timeout_option = click.option(
 
 
 def _policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Those of a run; --timeout is how long to wait, so that of an attempt has another name."""
+    """The policies of a run; --timeout is how long to wait, so an attempt's has another name."""
     for decorate in reversed(
         in_section(
             LIMITS,
@@ -121,7 +121,7 @@ def enqueue_command(
     given = None if payload is None else read_object("--payload", payload)
     if timeout is not None and not wait:
         raise click.UsageError("--timeout needs --wait; for an attempt, use --attempt-timeout")
-    read_timeout(timeout)  # before anything is queued
+    read_timeout(timeout)  # reject it before anything is queued
     options["timeout"] = options.pop("attempt_timeout")
     policies: Any = {name: value for name, value in options.items() if value is not None}
     with open_book(create=True) as book:
@@ -133,7 +133,7 @@ def enqueue_command(
 
 
 def _told(run: EnqueuedRun, key: str | None) -> str:
-    """What became of the call."""
+    """What the call did."""
     if run.is_new:
         return f"queued run {run.id}"
     taken = f'run {run.id} ({run.status}) has the key "{printable(shorten(key))}"'
@@ -171,7 +171,7 @@ def wait_command(runs: tuple[str, ...], timeout: str | None, as_json: bool) -> N
 
 
 def _wait(book: Client, run: Run, timeout: str | None) -> Run:
-    """Says so if no worker has started it a while after it was due."""
+    """Print a hint if no worker has started the run some time after it was due."""
     seconds = total = read_timeout(timeout)
     hint_after = max((run.ready_at - utc_now()).total_seconds(), 0.0) + HINT_AFTER
     with until_interrupted(run.id):
@@ -187,7 +187,7 @@ def _wait(book: Client, run: Run, timeout: str | None) -> Run:
 
 
 def _hint(book: Client, run: Run) -> None:
-    """A later call may have delayed the run by debounce."""
+    """Print why no worker has started it; not if a later call delayed it by debounce."""
     if run.status == "queued" and run.attempt == 0 and run.ready_at <= utc_now():
         told = "; ".join(book.problems()) or "is a node running? start one: duebook up"
         click.echo(printable(f"no worker has started it yet; {told}"), err=True)

@@ -37,9 +37,9 @@ def event_decorators() -> Sequence[Callable[[Any], Any]]:
 
 
 def read_event(options: dict[str, Any], former: Target | None) -> dict[str, Any] | None:
-    """The target that --event and its details name; details alone change a `former` event.
+    """The target from --event and its details; details alone change a `former` event.
 
-    Returns None when none are given. Raises UsageError for details without an event.
+    Returns None if none are given. Raises UsageError for details without an event.
     """
     given = [name for name in _DETAILS if options[name] is not None]
     if options["event"] is None and not given:

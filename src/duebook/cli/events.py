@@ -270,7 +270,7 @@ def sink_ls_command(as_json: bool) -> None:
 
 
 def _filters(sink: dict[str, Any]) -> str:
-    """The types and labels that a sink asks for."""
+    """The types and labels that a sink filters by."""
     labels = [f"{name}={value}" for name, value in sink["labels"].items()]
     return ", ".join([*(sink["types"] or []), *labels])
 
@@ -313,7 +313,7 @@ def ping_command(schedule: str | None, address: str | None, off: bool, as_json: 
 
 
 def _pings(book: Any) -> dict[str, str]:
-    """The URLs by schedule, as they may be shown."""
+    """The URLs by schedule, without secrets."""
     shown = [encode(sink)["options"] for sink in book.events.sinks() if sink.kind == "ping"]
     return {name: url for options in shown for name, url in options["urls"].items()}
 

@@ -1,4 +1,4 @@
-"""The options that filter schedules and runs, and the pages of lists."""
+"""The options that filter schedules and runs, and paging of lists."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ cursor_option = click.option(
 
 
 def limit_option(default: int, words: str) -> Callable[[Command], Command]:
-    """How many rows a list has."""
+    """Add the option for the maximum number of rows."""
     return click.option(
         "--limit",
         "-n",

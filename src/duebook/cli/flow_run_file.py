@@ -96,7 +96,7 @@ def run_file_command(
 def _node(
     book: Duebook, settings: Settings, queues: list[str], labels: dict[str, str], root: Path
 ) -> Iterator[None]:
-    """A node in this process that has the directory of the file."""
+    """A node in this process that reads the file's directory."""
     from duebook.engine.background_node import BackgroundNode
     from duebook.engine.node_options import NodeOptions
     from duebook.targets.celery_link import load_celery_app
@@ -127,7 +127,7 @@ def _node(
 
 @contextmanager
 def _only_errors() -> Iterator[None]:
-    """The log of a node is of no use here."""
+    """Hide the node's log, except errors."""
     log = logging.getLogger("duebook")
     former = log.level
     log.setLevel(logging.ERROR)
@@ -138,7 +138,7 @@ def _only_errors() -> Iterator[None]:
 
 
 def _follow(book: Duebook, run: Run, quiet: bool) -> tuple[Run, bool]:
-    """Print steps, and what they print, until the run has ended; whether it was interrupted."""
+    """Print steps and their output until the run has ended; returns whether it was interrupted."""
     log, printer = RunLog(book, run), LogPrinter()
     interrupts, asked = 0, False
 
@@ -163,7 +163,7 @@ def _follow(book: Duebook, run: Run, quiet: bool) -> tuple[Run, bool]:
     try:
         return watch(book, run, {}, quiet, look), asked
     except KeyboardInterrupt:
-        book.stop()  # and again at the end of `running`: the second time it ends what runs
+        book.stop()  # leaving `running` stops it again: the second stop ends its runs
         return book.runs.get(run.id), True
     finally:
         signal.signal(signal.SIGINT, former)
@@ -193,7 +193,7 @@ def _read(file: Path) -> tuple[Flow, list[Revision], list[Flow]]:
 
 
 def _others(file: Path) -> Iterator[tuple[Path, tuple[Content, Built]]]:
-    """The other files of its directory that can be read; who calls another is told that."""
+    """The other files of its directory that have no problems."""
     root = file.parent
     for path in find(root):
         if path.resolve() != file.resolve():
@@ -233,12 +233,12 @@ def _refuse_tasks(flows: Sequence[Flow]) -> None:
 
 
 def _labels(flows: Sequence[Flow]) -> dict[str, str]:
-    """This process has whatever labels the steps ask for."""
+    """All labels that the steps require: this process runs every step."""
     return {name: value for f in flows for step in f.all_steps() for name, value in step.workers}
 
 
 def _by_place(flow: Flow, args: Sequence[str]) -> dict[str, Any]:
-    """Values of params: those with a name, and the others in the order of the params."""
+    """Values of params: named ones, and the others in the order of the params."""
     found: dict[str, Any] = {}
     places = [param.name for param in flow.params]
     for arg in args:

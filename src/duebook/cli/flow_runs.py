@@ -41,7 +41,7 @@ __all__ = ["COMMANDS", "print_end", "watch"]
 PAGE: Final = 1_000
 POLL: Final = 0.2
 CHECK_EVERY: Final = 2.0
-"""Seconds between two looks at what the run waits for."""
+"""Seconds between two checks of what the run waits for."""
 _wait_option = click.option(
     "--wait",
     is_flag=True,
@@ -137,7 +137,7 @@ def show_command(name: str, as_json: bool) -> None:
 
 
 def _has(view: FlowView, wanted: Mapping[str, str]) -> bool:
-    """Whether a flow has all labels; one that is asked for without a value may have any."""
+    """Whether a flow has all labels; a label without a value matches any value."""
     own = view.labels or {}
     return all(name in own and value in ("", own[name]) for name, value in wanted.items())
 
@@ -276,7 +276,7 @@ def reject_command(run: str, step: str, comment: str | None, as_json: bool) -> N
 
 
 def _print_newer(book: Client, run: Run) -> None:
-    """A run keeps the file that it started with, which may surprise."""
+    """Note that the file has changed since the run started: the run keeps its version."""
     name = run.flow or ""
     try:
         newest = book.flows.get(name)
@@ -299,7 +299,7 @@ def _latest(book: Client, name: str) -> str | None:
 def _follow(
     book: Client, run: Run, wait: bool, as_json: bool, told: str, before: Iterable[Run] = ()
 ) -> None:
-    """`before`: its steps so far, which are printed once they change."""
+    """`before`: its steps so far, which are printed only when they change."""
     if not as_json:
         click.echo(f"run {run.id} of flow {run.flow} {told}")
     if wait:
@@ -327,7 +327,7 @@ def watch(
 ) -> Run:
     """Print each step as it starts and ends, until the run has ended; returns the run.
 
-    `seen` has what was printed of each, and `look` is called each time.
+    `seen` maps each step to what was printed, and `look` is called in each round.
     """
     told: set[str] = set()
     looked_at = time.monotonic()
@@ -353,8 +353,8 @@ def watch(
 
 
 def _waits(book: Client, run_id: str, within: str = "") -> Iterator[str]:
-    """What a run and its steps wait for, also those of flows that it called; without the times,
-    which would be others a moment later."""
+    """What a run and its steps wait for, including those of flows that it called; without times,
+    which would differ a moment later."""
     found = book.flows.explain(run_id)
     if found.verdict == "queued":
         yield f"{within or found.flow}  waits: {found.text.partition(': ')[2] or found.text}"
@@ -373,7 +373,7 @@ def _progress(step: Run) -> tuple[str, int]:
 
 
 def _print_problems(book: Client, view: FlowView) -> None:
-    """What is wrong with the file of a flow."""
+    """Print the problems in the file of a flow."""
     found = [Problem(**told) for told in book.flows.problems() if told["file"] == view.place]
     if found or view.problem:
         click.echo("\nits file has problems; the last valid version stays in use")
@@ -393,7 +393,7 @@ def _how_it_stops(view: FlowView) -> str:
 
 
 def _print_steps(book: Client, view: FlowView) -> None:
-    """The steps of a flow, and their state in its latest run."""
+    """Print the steps of a flow, and their state in its latest run."""
     done = {} if view.last_run is None else {s.step: s for s in book.flows.steps(view.last_run.id)}
     begun = [run for run in done.values() if run.step is not None and run.attempt]
     short = book.runs.short_ids(begun)
@@ -422,7 +422,7 @@ def _line(step: Run) -> str:
 
 
 def _state(step: Run) -> tuple[str, str, str]:
-    """Of a step: its status, how long it took, and why it ended as it did."""
+    """A step's status, its duration, and the reason of its end."""
     return step.state, took(step), "" if step.status == "running" else step.why
 
 

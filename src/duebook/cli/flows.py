@@ -1,4 +1,4 @@
-"""The commands about flow files: check, graph, dry. Those about runs are in flow_runs."""
+"""The commands about flow files: check, graph, dry. Commands about runs are in flow_runs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def check_command(files: tuple[Path, ...], as_json: bool) -> None:
 
 
 def _with_secrets(checked: Checked) -> Checked:
-    """With a note about secrets that a node with the settings of this machine would not have."""
+    """Add a note for each secret that a node with this machine's settings would not have."""
     named = {name for flow in checked.flows for name in flow_secrets(flow)}
     if not named:
         return checked
@@ -234,7 +234,7 @@ def _json(value: Any) -> str:
 
 
 def _find(path: Path, name: str | None) -> Flow:
-    """The flow of a file; raises Invalid for a file with problems."""
+    """The flow in a file; raises Invalid if the file has problems."""
     [checked] = check_files([path]) if not path.is_dir() else [_no_directory(path)]
     if checked.problems:
         rest = len(checked.problems) - 1

@@ -1,4 +1,4 @@
-"""The group of all commands: loads each when it is called, and turns errors into one line."""
+"""The group of all commands: loads each when it is called, and prints errors as one line."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _EXIT_CODES: Final[dict[type[DuebookError], int]] = {
 }
 
 MOST_PROBLEMS: Final = 5
-"""How many problems are printed when there are several."""
+"""How many problems are printed if there are several."""
 
 
 class DuebookGroup(Group):
-    """Commands are named as `module:attribute`, so that `--version` imports none of them.
+    """Commands are given as `module:attribute`, so that `--version` imports none of them.
 
     They may raise DuebookError, which becomes one line on stderr and an exit code.
     """
 
     def __init__(self, *args: Any, commands_of: dict[str, dict[str, str]], **extra: Any) -> None:
-        """`commands_of`: by the heading that the help text lists them under."""
+        """`commands_of`: commands by their heading in the help text."""
         super().__init__(*args, **extra)
         self._headings = commands_of
         self._commands_of = {
@@ -78,7 +78,7 @@ class DuebookGroup(Group):
         except (click.Abort, KeyboardInterrupt):
             _fail("interrupted", 130)
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has left
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader is gone
             sys.exit(1)
         except OSError as error:
             _fail(str(error), 1)
@@ -92,7 +92,7 @@ def _fail(message: str, exit_code: int) -> NoReturn:
 
 
 def _first_of(error: DuebookError) -> str:
-    """What is wrong; of several things the first ones, each on a line of its own."""
+    """The message; if there are several problems, the first ones, each on its own line."""
     problems: dict[str, str] = getattr(error, "problems", {})
     if len(problems) < 2:
         return str(error).replace("\n", " ")
@@ -103,7 +103,7 @@ def _first_of(error: DuebookError) -> str:
 
 
 def _about_extra(error: click.UsageError) -> str:
-    """What an argument too many probably means."""
+    """What was probably meant by an extra argument."""
     command = error.ctx.command if error.ctx else None
     if command is not None and any(param.name == "expression" for param in command.params):
         return "; put a cron expression in quotes"
@@ -113,7 +113,7 @@ def _about_extra(error: click.UsageError) -> str:
 
 
 def _explain(error: click.ClickException) -> str:
-    message = " ".join(error.format_message().split()).removesuffix(".")  # lists stand on lines
+    message = " ".join(error.format_message().split()).removesuffix(".")  # click splits lists
     if "unexpected extra argument" in message and isinstance(error, click.UsageError):
         message += _about_extra(error)
     if isinstance(error, click.NoSuchOption) and error.option_name == "--retries":

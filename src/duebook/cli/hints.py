@@ -1,4 +1,4 @@
-"""What people type who know other programs, and what it is called here."""
+"""Words of other programs' users, and their equivalents here."""
 
 from __future__ import annotations
 
@@ -121,11 +121,11 @@ HINTS: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("move",), "copy"),
     },
 }
-"""By the command before it: other programs' words, and ours."""
+"""By the command before it: other programs' words, and the equivalent here."""
 
 
 def missing_command(path: str, word: str, rest: Sequence[str], known: Sequence[str]) -> str:
-    """That there is no such command, and which one is probably meant, with its arguments."""
+    """The message for an unknown command, with the one probably meant and its arguments."""
     path = " ".join(["duebook", *path.split()[1:]])
     right = HINTS.get(path, {}).get(word)
     if right is None:

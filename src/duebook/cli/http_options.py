@@ -1,4 +1,4 @@
-"""The options that define a request: where it goes, what it sends and what it expects."""
+"""The options that define a request: its URL, what it sends and what it expects."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def http_decorators() -> Sequence[Callable[[Any], Any]]:
 
 
 def read_http(options: dict[str, Any], former: Target | None) -> dict[str, Any] | None:
-    """The target that --http and its details name; details alone change a `former` request.
+    """The target from --http and its details; details alone change a `former` request.
 
-    Returns None when none are given. Raises UsageError for details without a request.
+    Returns None if none are given. Raises UsageError for details without a request.
     """
     given = [name for name in _DETAILS if options[name] not in (None, ())]
     if options["http"] is None and not given:

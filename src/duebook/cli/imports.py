@@ -1,4 +1,4 @@
-"""The commands that import schedules of other schedulers into files."""
+"""The commands that convert the schedules of other schedulers to files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _MODULE: Final = re.compile(r"[A-Za-z_][\w.]*")
 _UNIT: Final = re.compile(
     r"[^/]+\.(?:timer|service)(?:\.d/[^/]+\.conf)?|timers\.target\.wants/[^/@]+@[^/]+\.timer"
 )
-"""Links in timers.target.wants name the instances of templates; other links there repeat units."""
+"""Links in timers.target.wants name instances of templates; other links there duplicate units."""
 HELM: Final = "; if it is a template of Helm, render it first: helm template"
 PICKLES: Final = (
     "the store has pickles, which anyone who can write to it may have chosen. Duebook reads them "
@@ -243,7 +243,7 @@ def dagu_command(directory: Path, as_json: bool) -> None:
         click.get_current_context().exit(2)
 
 
-# -- what the commands share
+# -- shared by the commands
 
 
 def _zone(tz: str | None) -> str:
@@ -261,7 +261,7 @@ def _add(done: Import, more: Import) -> None:
 
 
 def _ask(told: str, yes: bool, options: dict[str, Any]) -> None:
-    """Raises UsageError, or ends the command if the answer is no."""
+    """Raises UsageError, or exits if the answer is no."""
     if yes:
         return
     if options["as_json"]:
@@ -282,7 +282,7 @@ def _attribute(module: Any, path: str) -> Any:
 
 
 def _finish(found: Import, source: str, options: dict[str, Any], zone: str | None = None) -> None:
-    """`zone` is that of this machine, if the command line names none."""
+    """`zone` is this machine's, if the command line names none."""
     labels = dict(read_pair(text, "--label") for text in options["labels"])
     done, owner, now = finish(found, labels), options["owner"] or source, utc_now()
     leave_past(done, now)
@@ -313,7 +313,7 @@ def _due_words(one: Found, now: datetime) -> tuple[str, str]:
 
 
 def _write(path: Path, text: str, force: bool) -> None:
-    """Only the user may read it: variables may be secrets."""
+    """Readable only by the user, because variables may be secrets."""
     if path.exists() and not force:
         raise Conflict(f"{path} exists; --force replaces it")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC

@@ -1,4 +1,4 @@
-"""Reads the times that people type: dates, wall times, instants and lengths.
+"""Parses the times that users type: dates, wall times, instants and durations.
 
 The same everywhere: a length counts back on commands about the past and forward on others, unless
 it says so itself, a date is the beginning of that day, and what has no offset is in the zone that
@@ -31,15 +31,15 @@ _CLOCK: Final = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?")
 
 
 def read_past(flag: str, text: str, tz: str | None = None) -> datetime:
-    """An instant on a command about the past, where 2h is 2 hours ago.
+    """An instant for a command about the past, where 2h is 2 hours ago.
 
-    `tz` is the zone that the command shows; None: that of the terminal. Raises InvalidTime.
+    `tz` is the zone that the command shows; None: the terminal's. Raises InvalidTime.
     """
     return _read(flag, text, tz, back=True)
 
 
 def read_future(flag: str, text: str, tz: str | None = None) -> datetime:
-    """As `read_past`, on a command about what is to come: 2h is in 2 hours."""
+    """As `read_past`, for a command about the future: 2h is in 2 hours."""
     return _read(flag, text, tz, back=False)
 
 
@@ -83,7 +83,7 @@ def _shown(moment: datetime, tz: str | None) -> datetime:
 
 
 def _said(text: str, moment: datetime, tz: str | None) -> datetime:
-    """Say what a time without an offset was taken for."""
+    """Print how a time without an offset was interpreted."""
     local = _shown(moment, tz)
     place = f"your time zone, {local.tzname()}" if tz is None else f"time zone {tz}"
     told = f'"{text}" is read as {local:%Y-%m-%d %H:%M:%S} in {place}; add Z for UTC'

@@ -1,4 +1,4 @@
-"""Finds the program that a command line names as MODULE:BOOK, and imports it."""
+"""Imports the program that a command line names as MODULE:BOOK."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _MISSING: Final = object()
 
 
 def load_app(text: str | None, settings: Settings) -> Duebook:
-    """The Duebook of a program, or one without tasks when none is named.
+    """The Duebook of a program, or one without tasks if none is named.
 
-    It brings its own database and namespace, unless the command line names others. Raises Invalid
-    for what cannot be imported, or is not a Duebook.
+    It keeps its own database and namespace, unless the command line names others. Raises Invalid
+    if it cannot be imported, or is not a Duebook.
     """
     given = click.get_current_context().find_root().obj or {}
     if text is None:
@@ -44,7 +44,7 @@ def load_app(text: str | None, settings: Settings) -> Duebook:
 
 
 def imported(module: str) -> ModuleType:
-    """A module of the current directory, or an installed one; raises Invalid."""
+    """Import a module of the current directory, or an installed one; raises Invalid."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -65,7 +65,7 @@ def imported(module: str) -> ModuleType:
 
 
 def _broken(module: str, error: Exception) -> Invalid:
-    """Shows where in the program it was, and nothing of what called it."""
+    """An error with its place in the program, but without Duebook's own frames."""
     for line in _own_lines(error):
         click.echo(printable(line), err=True)
     told = f"{type(error).__name__}: {shorten(str(error), 200)}"
@@ -73,7 +73,7 @@ def _broken(module: str, error: Exception) -> Invalid:
 
 
 def _own_lines(error: Exception) -> list[str]:
-    """The frames of the user's own files; of a text that is not Python, where that is."""
+    """The frames in the user's own files; for a syntax error, its place."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_own(frame)]
     lines = traceback.format_list(frames)
     if isinstance(error, SyntaxError):

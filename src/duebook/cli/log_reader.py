@@ -1,4 +1,4 @@
-"""Reads what a run and its steps printed, as it comes, and prints it with attempts kept apart."""
+"""Reads the output of a run and its steps as it comes, and prints it, separated by attempt."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ __all__ = ["LogPiece", "LogPrinter", "RunLog"]
 
 PAGE: Final = 1_000
 WIDEST: Final = 24
-"""Characters of a step's name before its lines."""
+"""Characters of a step's name in front of its lines."""
 
 
 class LogPiece(NamedTuple):
-    """A line, and which step and attempt printed it."""
+    """A line, with the step and attempt that printed it."""
 
     run_id: str
     step: str
     attempt: int
     left_out: int
-    """lines before it that were not kept"""
+    """lines before it that were discarded"""
     line: LogLine
 
 
 class RunLog:
-    """What a run and its steps have printed since the last look."""
+    """New output of a run and its steps since the last read."""
 
     def __init__(self, book: Client, run: Run, step: str | None = None) -> None:
         self._book = book
@@ -48,11 +48,11 @@ class RunLog:
         self._read: set[str] = set()
         """runs that have ended, and whose log was read to its end"""
         self.width = 0
-        """of the longest name of a step"""
+        """length of the longest step name"""
         self.state = run.state if step is None else "not started"
 
     def new(self) -> Iterator[LogPiece]:
-        """In the order of time, as far as there is something now."""
+        """The lines available now, in the order of time."""
         sources = list(self._sources(self._run, ""))
         self.width = max((min(len(name), WIDEST) for name, _ in sources), default=0)
         logs = [self._lines(name, run) for name, run in sources if run.id not in self._read]
@@ -61,7 +61,7 @@ class RunLog:
         self._read |= ended - {self._run.id}
 
     def _sources(self, run: Run, name: str) -> Iterator[tuple[str, Run]]:
-        """A run, and the runs of its steps if it is that of a flow; each with the step's name."""
+        """A run, and for a flow run the runs of its steps; each with the step's name."""
         wanted = self._shown(name)
         if wanted is not None:
             self.state = run.state if name == (self._step or "") else self.state
@@ -72,7 +72,7 @@ class RunLog:
                     yield from self._sources(step, f"{name}/{step.step}" if name else step.step)
 
     def _shown(self, name: str) -> str | None:
-        """The name of a step before its lines; None when the step is not asked for."""
+        """The step's name in front of its lines; None if that step is not selected."""
         if self._step is None:
             return name
         within = name == self._step or name.startswith(f"{self._step}/")
@@ -89,14 +89,14 @@ class RunLog:
 
 
 class LogPrinter:
-    """Prints lines, with a separator where another attempt starts."""
+    """Prints lines, with a separator between attempts."""
 
     def __init__(self, times: bool = False) -> None:
         self._times = times
         self._attempts: dict[str, int] = {}
 
     def __call__(self, piece: LogPiece, width: int) -> None:
-        """`width`: of the longest name of a step."""
+        """`width`: length of the longest step name."""
         name = cut(printable(piece.step), WIDEST)
         before = f"{name.ljust(width)} | " if width else ""
         if piece.attempt != self._attempts.get(piece.run_id, 1):

@@ -1,4 +1,4 @@
-"""The command `logs`: what a run printed; of a flow what its steps did, each line with its step."""
+"""The command `logs`: the output of a run; for a flow that of its steps, labelled by step."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def logs_command(
                     collected.append(_form(found, piece))
                 else:
                     printer(piece, log.width)
-            most = None  # the tail is over; what follows is printed whole
+            most = None  # after the tail, print everything
             if not more and (ended or not follow):
                 break
             if not more:
@@ -106,14 +106,14 @@ def _print_nothing(run: Run, step: str | None, state: str, limited: bool) -> Non
 
 
 def _check_step(book: Client, run: Run, step: str) -> None:
-    """Raise NotFound for a step that the flow does not have."""
+    """Raises NotFound for a step that the flow does not have."""
     if run.queue != FLOW_QUEUE:
         raise Invalid(f"--step is for runs of flows; run {run.id} is not one")
     known = {found.step for found in book.flows.steps(run.id)} - {None}
     first = step.partition("/")[0]
     if {step, first} & known:
         return
-    with suppress(NotFound):  # the flow was deleted; the run knows its steps
+    with suppress(NotFound):  # the flow was deleted, but the run's steps are still known
         known |= {each["name"] for each in book.flows.get(run.flow or "").steps}
     if not {step, first} & known:
         names = sorted(filter(None, known))

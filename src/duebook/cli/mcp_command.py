@@ -1,5 +1,5 @@
-"""The command that serves assistants over stdin and stdout; opens the client, and finds out what
-its token may do."""
+"""The command that serves assistants over stdin and stdout; opens the client, and checks what its
+token may do."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ def mcp_command(read_only: bool) -> None:
 
 
 def _may_act(book: Client) -> bool:
-    """Whether a server gave a token that may do more than read."""
+    """Whether this is a server, and its token allows more than reading."""
     return isinstance(book, RemoteBook) and not book.role() < Role.OPERATOR

@@ -1,5 +1,5 @@
-"""What assistants can ask and do over the Model Context Protocol: each tool is one use case of the
-client. Imported only by `duebook mcp`, as it needs the SDK."""
+"""The tools for assistants over the Model Context Protocol: each is one use case of the client.
+Imported only by `duebook mcp`, because it needs the SDK."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LONGEST_TEXT: Final = 10_000
 """Characters of one text, such as an error."""
 LONGEST_LINE: Final = 5_000
 MOST_RETURNED: Final = 200_000
-"""Characters that any tool returns: an assistant has to read them all."""
+"""Characters that any tool returns, because an assistant has to read them all."""
 
 Name = Annotated[str, Field(description="The name or id of a schedule.")]
 RunId = Annotated[str, Field(description="The id of a run, or a unique prefix of it.")]
@@ -79,7 +79,7 @@ def new_server(book: Client, acts: bool) -> MCPServer[Any]:
 
 
 def _told(tool: Callable[..., Form]) -> Callable[..., Form]:
-    """Its errors as sentences for the assistant; the SDK hides all that it does not know."""
+    """Return errors as sentences for the assistant; the SDK hides those that it does not know."""
 
     @wraps(tool)
     def told(**arguments: Any) -> Form:
@@ -103,7 +103,7 @@ def _bounded(form: Form) -> Form:
 
 
 def _clipped(value: Any) -> Any:
-    """With its long texts shortened."""
+    """Shorten long texts in a value."""
     if isinstance(value, str):
         return _clip(value, LONGEST_TEXT)
     if isinstance(value, dict):
@@ -116,7 +116,7 @@ def _clip(text: str, longest: int) -> str:
 
 
 def _place(cursor: str | None) -> Page:
-    """Where to continue in a log."""
+    """The position in a log to continue from."""
     if cursor is None:
         return START
     if (found := re.fullmatch(r"(\d{1,9})\.(\d{1,9})", cursor, re.ASCII)) is None:

@@ -133,7 +133,7 @@ def keep_command(name: str, length: str | None, unset: bool, yes: bool, as_json:
 
     NAME is a namespace, or '*' for all that have no keep of their own; they keep
     runs for 90 days. Older runs are deleted within minutes, with their logs and
-    outputs. A schedule can keep its runs for another time (--keep), or only the
+    outputs. A schedule can keep its runs longer or shorter (--keep), or only the
     newest (--keep-last).
 
     \b
@@ -160,7 +160,7 @@ def keep_command(name: str, length: str | None, unset: bool, yes: bool, as_json:
 
 
 def _shortens(book: Client, name: str, keep: timedelta | None) -> bool:
-    """Whether runs go that would stay."""
+    """Whether runs would be deleted that would otherwise stay."""
     known = {use.quota.namespace: parse_duration(use.keep) for use in book.namespaces.list()}
     default = known.get(EVERYWHERE, RETENTION)
     now = known.get(name, default)

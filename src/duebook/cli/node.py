@@ -294,7 +294,7 @@ class _Wanted:
         )
 
     def check(self) -> None:
-        """Raise what is wrong with it before anything starts."""
+        """Raises the errors of its options before anything starts."""
         if self.quiet and self.verbose:
             raise click.UsageError("give either --quiet or --verbose, not both")
         for name in self.queue:
@@ -302,11 +302,11 @@ class _Wanted:
         self._labels()
 
     def serves_apart(self, database_url: str) -> bool:
-        """Whether the API has a process of its own, as far as the command line tells."""
+        """Whether the API runs in its own process, judging by the command line."""
         return self.roles != ("web",) and not is_memory(database_url)
 
     def refuse_part(self, database_url: str) -> None:
-        """Raises Invalid for a node that needs others, if they could not see its database."""
+        """Raises Invalid if the node needs other nodes that could not access its database."""
         missing = [role for role in ("scheduler", "worker") if role not in self.roles]
         if missing and is_memory(database_url):
             raise Invalid(
@@ -350,7 +350,7 @@ def _serve(wanted: _Wanted) -> None:
     wanted.check()
     level = log_level(wanted.quiet, wanted.verbose)
     announce = begin_log(level, settings.log_format)
-    read_networks(settings.http_allow)  # so that mistakes are reported now
+    read_networks(settings.http_allow)  # reports mistakes now
     read_stop_within(settings.stop_within)
     read_lease(settings.lease)
     load_smtp_url(settings.smtp_url)
@@ -361,12 +361,12 @@ def _serve(wanted: _Wanted) -> None:
         if listening is not None:
             stack.callback(listening.socket.close)
         stack.enter_context(keeping_prints())
-        spawner = stack.enter_context(Spawner(setup))  # before any thread
+        spawner = stack.enter_context(Spawner(setup))  # before any thread starts
         children, process = stack.enter_context(ExitStack()), None
         if listening is not None and wanted.serves_apart(settings.database_url):
             from duebook.cli.web_supervisor import WebProcess
 
-            process = children.enter_context(WebProcess(listening.socket))  # it imports meanwhile
+            process = children.enter_context(WebProcess(listening.socket))  # imports meanwhile
         from duebook.engine.garbage import collect_seldom
         from duebook.engine.measures import Measures
 
@@ -378,7 +378,7 @@ def _serve(wanted: _Wanted) -> None:
         if listening is not None and process is not None and not in_memory:
             web = start_web(process, book, settings, listening, measures, level)
         elif listening is not None:
-            children.close()  # no other process could see the memory of this one
+            children.close()  # another process could not access this one's memory
             web = stack.enter_context(open_web(book, settings, listening, measures))
 
         def ready() -> None:
@@ -420,7 +420,7 @@ def _greeting(book: Duebook, options: NodeOptions, user: CommandUser | None) -> 
 
 
 def read_roles(text: str) -> tuple[str, ...]:
-    """Roles as they are given, in one order; raises Invalid."""
+    """The given roles, in a fixed order; raises Invalid."""
     given = [word.strip() for word in text.split(",")]
     for word in given:
         if word not in ROLES:

@@ -1,6 +1,6 @@
 """The log of a node on stderr: a date and a level on each line, as text or as JSON.
 
-Lines cannot control the terminal, whatever a task puts into its errors.
+Lines cannot control the terminal, whatever a task's errors contain.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ log = logging.getLogger("duebook.node")
 
 
 def log_level(quiet: bool, verbose: bool) -> int:
-    """The lowest level that is shown of Duebook's own lines."""
+    """The lowest level of Duebook's own messages that is shown."""
     if verbose:
         return logging.DEBUG
     return logging.WARNING if quiet else logging.INFO
 
 
 def begin_log(level: int, form: str = "text") -> Callable[[str], None]:
-    """Start to log in a `form` of LOG_FORMATS; returns what announces the node to its user.
+    """Start logging in a `form` of LOG_FORMATS; returns the function that announces the node.
 
-    That is printed on stdout, or with JSON logged, so that every line is JSON.
+    Announcements are printed on stdout, or logged if the form is JSON, so that every line is JSON.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
@@ -63,8 +63,7 @@ class _TextFormatter(logging.Formatter):
 
 
 class _JsonFormatter(logging.Formatter):
-    """One object a line: at, level, logger, message, the run it is about, and a traceback where
-    there are such."""
+    """One object per line: at, level, logger, message, and if present the run and a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         form = {

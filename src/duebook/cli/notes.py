@@ -1,4 +1,4 @@
-"""Notes about what a schedule needs and does not have yet: a node, a worker, a program."""
+"""Notes about what a schedule needs but does not have yet: a node, a worker, a program."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["note_missing_nodes", "print_notes"]
 
 ROLES: Final = ("scheduler", "worker")
-"""What has to be done for a schedule to run."""
+"""Roles that must be running for a schedule to run."""
 
 
 def note_missing_nodes(book: Client) -> None:
-    """Print a note when nothing would be planned or run, unless the caller may not list nodes."""
+    """Print a note if nothing would be planned or run, unless the caller may not list nodes."""
     with suppress(Forbidden):
         if (missing := _missing_nodes(book.nodes.list())) is not None:
             _print(missing)
@@ -53,7 +53,7 @@ def _print(note: str) -> None:
 
 
 def print_notes(book: Client, schedule: Schedule) -> None:
-    """Print what is missing. It may be added later, so nothing is rejected."""
+    """Print what is missing. It may be added later, so the schedule is not rejected."""
     if schedule.spec is not None:
         for note in _notes(book, schedule.namespace, schedule.spec):
             _print(note)
@@ -68,7 +68,7 @@ def _notes(book: Client, namespace: str, spec: ScheduleSpec) -> Iterator[str]:
     needed = ROLES[:1] if isinstance(target, EventTarget) else ROLES
     if (missing := _missing_nodes(nodes, needed)) is not None:
         yield missing
-    if isinstance(target, EventTarget):  # it needs no worker
+    if isinstance(target, EventTarget):  # needs no worker
         return
     told = unserved(namespace, [node.namespaces for node in nodes if node.works])
     if told is not None:
@@ -81,7 +81,7 @@ def _notes(book: Client, namespace: str, spec: ScheduleSpec) -> Iterator[str]:
 
 
 def _missing_schedules(book: Client, spec: ScheduleSpec) -> Iterator[str]:
-    """A schedule does not run until those it depends on exist."""
+    """Schedules that it depends on, without which it does not run, but that do not exist."""
     for dependency in spec.depends_on:
         try:
             book.schedules.get(dependency.schedule)
@@ -90,7 +90,8 @@ def _missing_schedules(book: Client, spec: ScheduleSpec) -> Iterator[str]:
 
 
 def _missing_files(target: CommandTarget) -> Iterator[str]:
-    """The values of templates are not known yet."""
+    """Programs and directories that do not exist; templates are skipped, as they have no value
+    yet."""
     folder = target.cwd
     if folder is not None and "{{" not in folder and not Path(folder).is_dir():
         yield f'there is no directory "{folder}" on this machine'
@@ -117,7 +118,7 @@ def _unknown_task(name: str, workers: list[LiveNode]) -> Iterator[str]:
 
 
 def _unserved_queue(queue: str, workers: list[LiveNode]) -> Iterator[str]:
-    """A queue that no running worker serves."""
+    """A note if no live worker serves the queue."""
     served = {name for node in workers for name in node.queues}
     if queue not in served and (workers or queue != "default"):
         yield f'no live worker serves queue "{queue}"; start one: duebook up --queue {queue}'

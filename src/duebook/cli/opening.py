@@ -44,7 +44,7 @@ def database_settings(ctx: click.Context | None = None, **flags: str | None) -> 
 
 @contextmanager
 def open_book(create: bool = False) -> Iterator[Client]:
-    """The client that the current command line names, closed at the end.
+    """Open the client that the current command line names, and close it at the end.
 
     Raises NotFound for a database that does not exist, unless `create`.
     """
@@ -59,7 +59,7 @@ def open_book(create: bool = False) -> Iterator[Client]:
 
 @contextmanager
 def open_database(create: bool = False) -> Iterator[Book]:
-    """As `open_book`, but never of a server; raises NeedsDatabase."""
+    """As `open_book`, but never for a server; raises NeedsDatabase."""
     with _database(database_settings(), create) as book:
         yield book
 
@@ -82,7 +82,7 @@ def _server(settings: Settings) -> RemoteBook:
 
 
 def _local_token(settings: Settings) -> str | None:
-    """The token that a node on this machine keeps for its user; it works only here."""
+    """The token that a node on this machine stores for its user; valid only on this machine."""
     from duebook.api.local_token import find_local_token, local_token_path
     from duebook.remote.server import is_loopback_url
 

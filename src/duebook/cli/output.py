@@ -1,4 +1,4 @@
-"""How results look: tables that fit the terminal, times with zone and distance, JSON."""
+"""Formats results: tables that fit the terminal, times with zone and distance, JSON."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ __all__ = [
 ]
 
 LEAST: Final = 12
-"""Characters that the last column keeps."""
+"""Minimum width of the last column."""
 NAME: Final = 15
-"""Characters that names keep."""
+"""Minimum width of names."""
 WIDEST_STEP: Final = 24
-"""Characters of the name of a step that shares its line with others."""
+"""Maximum width of a step's name that shares its line with others."""
 
 RETRIES_NOTE: Final = (
     "retries: 3 runs a step at most 4 times; --retry 3 of duebook add runs at most 3 times"
@@ -64,8 +64,8 @@ def print_table(
     shrinks: int | None = None,
     states: int | None = None,
 ) -> None:
-    """Columns as wide as they need to be; on a terminal the one that `shrinks` and the last are cut
-    to fit. The column `states` is coloured."""
+    """Columns are as wide as they need to be; on a terminal, the column `shrinks` and the last one
+    are cut to fit. The column `states` is coloured."""
     cells = [list(head), *([printable(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head) - 1)]
     limit = table_width()
@@ -82,13 +82,13 @@ def print_table(
 
 
 def fit(text: str, width: int) -> str:
-    """Exactly so wide."""
+    """Cut or padded to exactly this width."""
     return cut(text, width).ljust(width)
 
 
 def print_pairs(pairs: Sequence[tuple[str, str]], state: str = "") -> None:
-    """Name and value, wrapped where they are long; empty values are left out. The value of `state`
-    is coloured."""
+    """Names and values, with long values wrapped and empty ones left out. The value of `state` is
+    coloured."""
     width = max((len(name) for name, value in pairs if value), default=0)
     for name, value in pairs:
         if value and name == state:
@@ -99,7 +99,7 @@ def print_pairs(pairs: Sequence[tuple[str, str]], state: str = "") -> None:
 
 
 def wrapped(text: str, indent: int = 2) -> str:
-    """Lines that fit; words stay whole, since they may be paths and ids."""
+    """Lines that fit; words are not split, because they may be paths or ids."""
     return fill(
         text,
         prose_width(),
@@ -110,7 +110,7 @@ def wrapped(text: str, indent: int = 2) -> str:
 
 
 def print_problem(problem: Problem, err: bool = False) -> None:
-    """What is wrong with a file, and the line with a mark where it is."""
+    """Print a problem in a file, and its line with a mark."""
     lines = [str(problem), *problem.excerpt(prose_width())]
     if _RETRIES.search(problem.key):
         lines.append(f"  {RETRIES_NOTE}")
@@ -119,7 +119,7 @@ def print_problem(problem: Problem, err: bool = False) -> None:
 
 
 def print_runs(book: Client, runs: list[Run]) -> None:
-    """Runs as a table, the newest first."""
+    """Print runs as a table, newest first."""
     rows, now, short = [], utc_now(), book.runs.short_ids(runs)
     for run in runs:
         started = relative(run.started_at - now) if run.started_at else ""
@@ -131,7 +131,7 @@ def print_runs(book: Client, runs: list[Run]) -> None:
 
 
 def took(run: Run) -> str:
-    """How long a run that has ended took."""
+    """The duration of a run that has ended."""
     if run.started_at and run.finished_at:
         return f"{(run.finished_at - run.started_at).total_seconds():.1f} s"
     return ""
@@ -153,7 +153,7 @@ def progress_words(run: Run) -> str:
 
 
 def when(moment: datetime | None, now: datetime | None = None, tz: str | None = None) -> str:
-    """A time and how far away it is, in the zone of the terminal unless `tz` names another."""
+    """A time and its distance from now, in the terminal's zone or `tz`."""
     if moment is None:
         return "-"
     current = now or utc_now()

@@ -1,4 +1,4 @@
-"""The command `run`: runs a schedule now, and waits for the run if asked to."""
+"""The command `run`: runs a schedule now, and optionally waits for the run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["exit_by", "run_command", "until_interrupted"]
 
 POLL: Final = 0.1
 HINT_AFTER: Final = 2.0
-"""Seconds that a run waits before a hint why."""
+"""Seconds that a run waits before a hint explains why."""
 
 
 @command("run")
@@ -77,7 +77,7 @@ def run_command(name: str, payload: str | None, wait: bool, dry_run: bool, as_js
 
 
 def exit_by(*ends: RunStatus) -> None:
-    """Exit unless all of the runs that were waited for succeeded."""
+    """Exit with an error code unless all awaited runs succeeded."""
     if set(ends) <= {"succeeded"}:
         return
     click.get_current_context().exit(RUN_PARTIAL if set(ends) <= {*DONE} else RUN_FAILED)
@@ -109,7 +109,7 @@ def _rendered(form: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _await(book: Client, run: Run, quiet: bool) -> Run:
-    """Follow a run until it has ended: changes of its state on stderr, its log on stdout."""
+    """Follow a run until it has ended: state changes on stderr, its log on stdout."""
     log, printer = RunLog(book, run), LogPrinter()
     shown, hint_at, hinted = None, 0.0, False
     while run.is_active:

@@ -85,7 +85,7 @@ def runs_command(
 
 
 def _of(book: Client, name: str, wanted: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """The schedule to list, or the filter that means the flow or task."""
+    """The schedule to list, or the filter for the flow or task."""
     what, _ = runs_of(book, name, 1)
     return (name, wanted) if what == "schedule" else (None, wanted | {what: name})
 
@@ -184,7 +184,7 @@ def _interval(run: Run) -> str:
 
 
 def show_run(book: Client, text: str, as_json: bool) -> None:
-    """One run, with its earlier attempts."""
+    """Show one run, with its earlier attempts."""
     run = book.runs.get(text)
     attempts = book.runs.attempts(run.id)
     if as_json:

@@ -104,7 +104,7 @@ def ls_command(
 
 
 def _print_list(schedules: Sequence[Schedule]) -> None:
-    """Titles have a column where there are any."""
+    """There is a column for titles if any schedule has one."""
     rows = [_row(schedule) for schedule in schedules]
     titles = [schedule.spec.title if schedule.spec else "" for schedule in schedules]
     heads: tuple[str, ...] = ("NAME", "STATUS", "NEXT DUE", "TRIGGER")
@@ -163,7 +163,7 @@ def show_command(name: str, as_json: bool) -> None:
 
 
 def _print_entries(entries: Sequence[LedgerEntry]) -> None:
-    """Due times that did not become runs; of flows also those that stopped or restarted them."""
+    """Due times that did not become runs; for flows also stops and restarts."""
     rows = [(when(e.due_to), f"{e.count}{'' if e.exact else '+'}", e.reason) for e in entries]
     if all(entry.kind == "start" for entry in entries):
         click.echo("\nskipped due times")
@@ -209,7 +209,7 @@ def _print_schedule(schedule: Schedule) -> None:
 
 
 def _definition(spec: ScheduleSpec) -> list[tuple[str, str]]:
-    policies = {"catchup": spec.catchup, "overlap": spec.overlap}  # also at their defaults
+    policies = {"catchup": spec.catchup, "overlap": spec.overlap}  # shown even at their defaults
     return [
         ("description", spec.description),
         ("trigger", "; ".join(trigger.describe() for trigger in spec.triggers)),

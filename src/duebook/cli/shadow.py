@@ -37,7 +37,7 @@ __all__ = ["shadow_group"]
 def shadow_group() -> None:
     """Plan and record due times without running anything.
 
-    For trying Duebook beside the scheduler that you have.
+    For trying Duebook beside your current scheduler.
     """
 
 
@@ -59,8 +59,8 @@ def _selecting(function: Callable[..., Any]) -> Callable[..., Any]:
 def on_command(schedule: str, labels: tuple[str, ...], at: str | None, as_json: bool) -> None:
     """Record due times from now on instead of running them.
 
-    Without SCHEDULE and --label: of all schedules in the namespace, also of those
-    that are added later. Runs that exist go on.
+    Without SCHEDULE and --label, applies to all schedules in the namespace, also to
+    those added later. Existing runs continue.
 
     \b
     Examples:
@@ -75,7 +75,7 @@ def on_command(schedule: str, labels: tuple[str, ...], at: str | None, as_json: 
 def off_command(schedule: str, labels: tuple[str, ...], at: str | None, as_json: bool) -> None:
     """Run due times from now on.
 
-    What was due before is not run again. Without SCHEDULE and --label: of all
+    Earlier due times do not run. Without SCHEDULE and --label, applies to all
     schedules in the namespace.
 
     \b
@@ -91,7 +91,7 @@ def _switch(
 ) -> None:
     wanted = dict(read_pair(item, "--label") for item in labels)
     begins = None if at is None else read_future("--at", at)
-    with open_book(create=shadow) as book:  # it may come before everything else
+    with open_book(create=shadow) as book:  # it may be the first command on a database
         act = book.shadow.on if shadow else book.shadow.off
         switch = act(schedule, wanted, begins)
         is_known = not schedule or _exists(book, schedule)
@@ -189,7 +189,7 @@ def _tolerance(within: str) -> timedelta:
 
 
 def _read(path: Path, since: datetime, until: datetime) -> list[tuple[str, datetime]]:
-    """What the other scheduler ran in that time; raises Invalid."""
+    """The runs of the other scheduler in that period; raises Invalid."""
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8-sig")
     except (OSError, ValueError) as error:

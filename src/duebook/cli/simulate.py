@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["simulate_command", "spread_command"]
 
 SHOWN: Final = 15
-"""Schedules in a table."""
+"""Schedules shown in a table."""
 OTHERS: Final = "*"
 
 
@@ -199,7 +199,7 @@ def spread_command(
         click.echo("nothing is changed; --out FILE writes a file for duebook apply")
 
 
-# -- what is asked
+# -- arguments
 
 
 def _asked(files: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
@@ -226,7 +226,7 @@ def _takes(text: str) -> tuple[str, str]:
 
 
 def _this_minute() -> datetime:
-    """Where a simulation starts by default, as with a database."""
+    """The default start of a simulation, the same as with a database."""
     return utc_now().replace(second=0, microsecond=0)
 
 
@@ -256,7 +256,7 @@ def _book(alone: bool) -> Iterator[Client]:
 
 @contextmanager
 def _progress(days: int) -> Iterator[Callable[[float, int], None]]:
-    """A line that says how far a simulation has come, on a terminal."""
+    """Show on a terminal how far a simulation has come."""
     shown = sys.stderr.isatty()
 
     def tell(part: float, due_times: int) -> None:
@@ -279,8 +279,8 @@ def _write(flag: str, path: str, text: str) -> None:
 
 
 def _write_proposed(proposal: SpreadProposal, out: str) -> dict[str, str]:
-    """The paths by the owners of the schedules in them: a file of one owner has the given path, of
-    several the name of each in its own."""
+    """The paths of the files, by owner: the given path; if there are several owners, with the name
+    of each."""
     texts, paths = proposed_files(proposal), dict[str, str]()
     for owner, text in texts.items():
         path = Path(out)
@@ -291,7 +291,7 @@ def _write_proposed(proposal: SpreadProposal, out: str) -> dict[str, str]:
     return paths
 
 
-# -- what is shown
+# -- printing
 
 
 def _print_report(report: SimulationReport) -> None:

@@ -70,7 +70,7 @@ def _ask(grace: str, as_json: bool) -> Readiness:
 
 
 def _namespace() -> str | None:
-    """The one that the command line, the environment or a file names; None for all."""
+    """The one given on the command line, in the environment or in a file; None for all."""
     given: str | None = (click.get_current_context().find_root().obj or {}).get("namespace")
     named = settings_of().namespace
     return given or (None if named == Settings().namespace else named)

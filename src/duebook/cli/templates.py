@@ -136,7 +136,7 @@ def _by(name: str) -> str:
 
 
 def _about(template: ScheduleTemplate) -> str:
-    """Its description, or else its defaults besides the trigger."""
+    """Its description, or otherwise its defaults without the trigger."""
     parts = (_target_words(template), policy_words(template.defaults))
     return template.defaults.get("description") or ", ".join(part for part in parts if part)
 
@@ -158,5 +158,5 @@ def _target_words(template: ScheduleTemplate) -> str:
         return ""
     try:
         return str(load_shown(template.defaults["target"]))
-    except Invalid:  # a newer node wrote it
+    except Invalid:  # written by a newer node
         return "?"

@@ -1,4 +1,4 @@
-"""What the terminal can do: its width, whether it has colours, and pages that refresh."""
+"""The terminal: its width, its colours, and pages that refresh."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["painted", "prose_width", "show_page", "table_width", "watch_option"]
 
 PROSE: Final = 80
-"""Columns of sentences where the terminal does not say how wide it is."""
+"""Columns for sentences if the width of the terminal is unknown."""
 WIDEST_PROSE: Final = 100
 REFRESH: Final = 2.0
-"""Seconds between two looks of --watch."""
+"""Seconds between two updates of --watch."""
 HOME: Final = "\x1b[H"
 CLEAR_LINE: Final = "\x1b[K"
 CLEAR_BELOW: Final = "\x1b[J"
@@ -48,12 +48,12 @@ def at_terminal() -> bool:
 
 
 def table_width() -> int | None:
-    """Columns of a table; None when the output is piped, so that nothing is shortened."""
+    """Columns of a table; None if the output is piped, so that nothing is shortened."""
     return _columns() if at_terminal() else None
 
 
 def prose_width() -> int:
-    """Columns of sentences, which are hard to read when lines are very long."""
+    """Columns for sentences, which are hard to read in very long lines."""
     return min(_columns(), WIDEST_PROSE) if at_terminal() else PROSE
 
 
@@ -62,21 +62,21 @@ def _columns() -> int:
 
 
 def painted(text: str, state: str | None = None) -> str:
-    """Text in the colour of a state, by default the one it begins with; click.echo leaves colours
-    out where they are not wanted."""
+    """Text in the colour of a state, by default the one it starts with; click.echo removes colours
+    if the output does not support them."""
     color = _COLOR_OF.get((state or text).partition(" ")[0])
     return click.style(text, fg=color) if color else text
 
 
 class _Page(io.StringIO):
-    """A screenful that is printed at once; what prints to it sees a terminal."""
+    """A screenful that is printed at once; code that prints to it sees a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
 def show_page(render: Callable[[], None], watch: bool, as_json: bool = False) -> None:
-    """Print once, or with `watch` again and again until Ctrl-C."""
+    """Print once, or with `watch` repeatedly until Ctrl-C."""
     if not watch:
         render()
         return
@@ -94,7 +94,7 @@ def show_page(render: Callable[[], None], watch: bool, as_json: bool = False) ->
 
 
 def _rendered(render: Callable[[], None]) -> list[str]:
-    """The lines of a page; a database that cannot be reached now may be back at the next look."""
+    """The lines of a page; an error while the database is unreachable, because it may come back."""
     page = _Page()
     with redirect_stdout(page), redirect_stderr(page):
         try:
@@ -105,7 +105,7 @@ def _rendered(render: Callable[[], None]) -> list[str]:
 
 
 def _refresh(lines: Sequence[str]) -> None:
-    """Overwrite what is there: clearing it first would flicker."""
+    """Overwrite the old lines: clearing the screen first would flicker."""
     room = shutil.get_terminal_size((PROSE, 24)).lines
     head = f"{utc_now().astimezone():%H:%M:%S}, every {REFRESH:g} s; Ctrl-C to stop"
     shown = [head, "", *lines]

@@ -1,4 +1,4 @@
-"""The commands `next` and `describe`: what a trigger means, without a database."""
+"""The commands `next` and `describe`, which explain a trigger without a database."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def describe_command(as_json: bool, **options: Any) -> None:
 
 
 def _trigger(options: dict[str, Any], instead: str) -> Trigger:
-    """The trigger; raises Invalid with the command to use `instead` for the name of a schedule."""
+    """The trigger; raises Invalid with the command to use `instead` for a schedule's name."""
     try:
         return build_trigger(options)
     except InvalidTrigger:
@@ -118,8 +118,8 @@ def due_table(
     tz: str,
     notes: Mapping[datetime, str] = MappingProxyType({}),
 ) -> list[str]:
-    """One line per due time: wall time, UTC, how far away, and a note, such as the wall time from
-    which a gap moved it.
+    """One line per due time: wall time, UTC, distance, and a note, such as the wall time from which
+    a gap moved it.
 
     `notes` are other notes; they take precedence.
     """
@@ -144,5 +144,5 @@ def due_table(
 
 
 def _offset(wall: datetime) -> str:
-    """+01:00, or with seconds as local mean time had them."""
+    """+01:00; with seconds for local mean time."""
     return wall.isoformat(timespec="seconds")[19:]

@@ -1,4 +1,4 @@
-"""The commands about tokens: create, ls, revoke; link and rotate for the local one."""
+"""The commands about tokens: create, ls, revoke; link and rotate for the local token."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def rotate_command(as_json: bool) -> None:
 
 
 def _refuse_unreachable(address: str) -> None:
-    """Raise Invalid or Unavailable for an address that the link could not open."""
+    """Raises Invalid or Unavailable for an address that the link could not open."""
     from duebook.remote.server import is_loopback_url
 
     if not is_loopback_url(address):

@@ -72,13 +72,13 @@ def trigger_options(cron_option: bool = False) -> Callable[[Command], Command]:
 
 
 def names_trigger(options: dict[str, Any]) -> bool:
-    """Whether any option about a trigger is given."""
+    """Whether any trigger option is given."""
     names = ("expression", *_KINDS, *_OPTIONS, *FREQUENCY)
     return any(options.get(name) is not None for name in names)
 
 
 def trigger_fields(options: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a definition that the options give: `trigger`, or those of a frequency.
+    """The fields of a definition from the options: `trigger`, or those of a frequency.
 
     Raises UsageError.
     """
@@ -92,15 +92,15 @@ def trigger_fields(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def build_trigger(options: dict[str, Any], key: str | None = None) -> Trigger:
-    """The one trigger that the options name; raises UsageError or InvalidTrigger.
+    """The one trigger from the options; raises UsageError or InvalidTrigger.
 
-    `key` is what H hashes unless --key says otherwise.
+    `key` is what H hashes, unless --key is given.
     """
     return load_trigger(trigger_form(options), key=key)
 
 
 def trigger_form(options: dict[str, Any]) -> dict[str, Any]:
-    """The form of the one trigger that the options name; raises UsageError."""
+    """The form of the one trigger from the options; raises UsageError."""
     forms = {kind: options[kind] for kind in _KINDS if options[kind] is not None}
     if options["expression"] is not None:
         forms["cron"] = options["expression"]
@@ -116,5 +116,5 @@ def trigger_form(options: dict[str, Any]) -> dict[str, Any]:
         forms["daily"] = [time.strip() for time in forms["daily"].split(",")]
     extra = {name: options[name] for name in _OPTIONS if options[name] is not None}
     if "at" in forms:
-        extra.pop("tz", None)  # an instant needs none; the zone is for showing it
+        extra.pop("tz", None)  # an instant does not depend on the zone, which is only for display
     return {**forms, **extra}

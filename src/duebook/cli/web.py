@@ -1,6 +1,6 @@
-"""Opens the API: its address, who may use it, and whether it has a process of its own.
+"""Opens the API: its address, its users, and whether it has its own process.
 
-Beside a node that plans or works it has; a node that only serves the API is one process.
+It has its own process beside a node that plans or works, but not if the node only serves the API.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Web:
         self._begin = begin
 
     def start(self, announce: Callable[[str], None]) -> None:
-        """Serve, and announce where."""
+        """Serve, and announce the address."""
         if self._listening.moved:
             announce(f"port {DEFAULT_PORT} is in use; using port {self._listening.port}")
         if self._entrance is None:
@@ -60,7 +60,7 @@ class Web:
 
 
 class Entrance:
-    """How users of this machine log in: by links, which need the local token at a path."""
+    """How users of this machine log in: by links, based on the local token at a path."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -73,7 +73,7 @@ class Entrance:
         try:
             links.announce(address)
             code = links.new_code(token) if sys.stdout.isatty() else None
-        except Unavailable as error:  # on a disk that is full or cannot be written
+        except Unavailable as error:  # the disk is full or read-only
             announce(f"open: {address}/login")
             announce(f"log in with the token in {self.path}; login links do not work: {error}")
             return
@@ -86,7 +86,7 @@ class Entrance:
 
 
 def _link_command() -> str:
-    """The command that finds the same files."""
+    """The command that finds the same token file."""
     database = click.get_current_context().find_root().obj.get("database_url")
     if database is None or not is_file(database):
         return "duebook token link"
@@ -94,7 +94,7 @@ def _link_command() -> str:
 
 
 def open_socket(settings: Settings) -> ListeningSocket:
-    """The socket that the settings name, bound; raises as `bind`."""
+    """Bind the socket from the settings; raises as `bind`."""
     return bind(settings.host, int(settings.port) if settings.port else None)
 
 
@@ -106,7 +106,7 @@ def start_web(
     measures: Measures,
     level: int,
 ) -> Web:
-    """The API in a process of its own, which asks this one about its node.
+    """The API in its own process, which asks this one about its node.
 
     On loopback the local token works. Elsewhere, raises Invalid unless there is a token.
     """
@@ -134,7 +134,7 @@ def start_web(
 def open_web(
     book: Duebook, settings: Settings, listening: ListeningSocket, measures: Measures | None = None
 ) -> Iterator[Web]:
-    """The API in this process, with connections of its own; as `start_web`."""
+    """The API in this process, with its own connections; otherwise as `start_web`."""
     from duebook.api.authenticator import authenticator_of
     from duebook.api.limits import limits_for
     from duebook.api.server import Server
@@ -158,7 +158,7 @@ def open_web(
 
 
 def _entrance(store: Store, database_url: str, listening: ListeningSocket) -> Entrance | None:
-    """None where only stored tokens work; raises Invalid if there are none."""
+    """None if only stored tokens work; raises Invalid if there are none."""
     if listening.local:
         return Entrance(local_token_path(database_url).absolute())
     _refuse_without_token(store, listening)

@@ -1,8 +1,8 @@
-"""The web process of a node: serves the API and the dashboard from a socket that the node bound.
+"""The web process of a node: serves the API and the dashboard on a socket that the node has bound.
 
-It has an interpreter, memory and connections to the database of its own, so that nothing that a
-reader asks for can hold up planning or the renewal of the lease. It learns where the database is
-over a socket pair, asks its node there, and ends when that closes.
+It has its own interpreter, memory and database connections, so that no request can delay planning
+or the renewal of the lease. It receives the database's address over a socket pair, queries its node
+there, and ends when the pair is closed.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ __all__ = ["END_WITHIN", "main"]
 log = logging.getLogger(__name__)
 
 END_WITHIN: Final = 12.0
-"""Seconds from when the node lets go until this process is gone, whatever it does."""
+"""Seconds after the node closes the line within which this process exits in any case."""
 LOOK_EVERY: Final = 1.0
 OOM_SCORE: Final = "500"
-"""Of -1000 to 1000; a node has 0 by default."""
+"""From -1000 to 1000; a node has 0 by default."""
 _PR_SET_PDEATHSIG: Final = 1
 
 
 def main(line_fd: int, listening_fd: int, node_pid: int) -> None:
-    """Serve until the node lets go of the line, or is gone."""
+    """Serve until the node closes the line, or is gone."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the node decides when this process ends
     _die_with(node_pid)
     _die_before_the_node()
-    hide_memory()  # the last: no process may write its own oom_score_adj any more
+    hide_memory()  # last, because oom_score_adj cannot be written afterwards
     line = Line(socket.socket(fileno=line_fd))
     given = line.receive()
     if given is None:  # the node is gone
         return
     os.environ.update(given["environ"])
-    import duebook.api.event_loop  # while the node gets ready
+    import duebook.api.event_loop  # while the node prepares
     import duebook.web.site  # noqa: F401
 
     told = line.receive()
@@ -68,7 +68,7 @@ def main(line_fd: int, listening_fd: int, node_pid: int) -> None:
 
 
 def _die_with(node_pid: int) -> None:
-    """Even while this process is stopped; elsewhere than on Linux it notices the closed line."""
+    """Works even while this process is stopped; other systems than Linux use the closed line."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != node_pid:
@@ -76,8 +76,8 @@ def _die_with(node_pid: int) -> None:
 
 
 def _die_before_the_node() -> None:
-    """When memory runs out: the node starts another web process."""
-    with suppress(OSError):  # there is no such file elsewhere than on Linux
+    """If memory runs out, kill this process first: the node starts another one."""
+    with suppress(OSError):  # the file exists only on Linux
         Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
 
 
@@ -116,7 +116,7 @@ def _serve(told: dict[str, Any], line: Line, listening: socket.socket, node_pid:
                 sys.exit(1)  # the node starts another one
     store.close()
     logging.shutdown()
-    os._exit(0)  # whatever thread still computes for a reader that is gone
+    os._exit(0)  # without waiting for threads whose clients are gone
 
 
 def _listen(link: NodeLink, over: threading.Event) -> None:

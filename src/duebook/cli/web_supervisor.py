@@ -1,5 +1,5 @@
-"""Keeps the web process of a node alive: starts it, answers it, starts it again when it died or
-hangs, and ends it."""
+"""Keeps the web process of a node running: starts it, answers its queries, restarts it when it died
+or hangs, and stops it."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ __all__ = ["WebProcess"]
 log = logging.getLogger(__name__)
 
 END_WITHIN: Final = 15.0
-"""Seconds after which a web process that does not end is killed; by itself it takes 12 at most."""
+"""Seconds after which a web process is killed; on its own it exits within 12."""
 WELL: Final = 60.0
-"""Seconds after which a web process that ends has not failed to start."""
+"""A web process that ran for this many seconds had started successfully."""
 _ROOT: Final = str(Path(duebook.__file__).parents[1])
-# -P and the end of the path: nothing of the working directory is imported in place of ours
+# -P, and Duebook at the end of the path: the working directory cannot replace our modules
 _PROGRAM: Final = (
     "import sys; sys.path.append({root!r}); from duebook.cli.web_process import main; "
     "main({line}, {listening}, {node})"
@@ -51,18 +51,18 @@ class _Child:
             program = _PROGRAM.format(root=_ROOT, line=fds[0], listening=fds[1], node=os.getpid())
             self.process = subprocess.Popen(  # noqa: S603  (our own program)
                 [sys.executable, "-P", "-c", program],
-                env=early_variables(),  # the rest follows over the line, unseen by others
+                env=early_variables(),  # other settings are sent over the line, hidden from others
                 stdin=subprocess.DEVNULL,
-                stdout=2,  # results are the node's
+                stdout=2,  # stdout is for results of the node
                 pass_fds=fds,
-                start_new_session=True,  # Ctrl-C is for the node, which then ends us in order
+                start_new_session=True,  # Ctrl-C goes to the node, which then stops us in order
             )
         self.line = Line(ours)
-        with suppress(OSError):  # it has ended already, which is noticed later
+        with suppress(OSError):  # it has already ended, which is detected later
             self.line.send({"environ": dict(os.environ)})
 
     def wait(self) -> int:
-        """Its exit code, once it has ended; it is killed when it does not."""
+        """Wait until it has ended, and return its exit code; kills it if it takes too long."""
         try:
             return self.process.wait(END_WITHIN)
         except subprocess.TimeoutExpired:
@@ -71,9 +71,9 @@ class _Child:
 
 
 class WebProcess(Closing):
-    """From its creation on the process imports what it needs; `start` lets it serve.
+    """When created, the process starts importing; `start` makes it serve.
 
-    Create it in the thread that lives as long as the node: on Linux the process dies with it.
+    Create it in a thread that lives as long as the node: on Linux the process dies with it.
     """
 
     def __init__(self, listening: socket.socket) -> None:
@@ -93,8 +93,8 @@ class WebProcess(Closing):
         answers: Mapping[str, Callable[[], Any]],
         restarted: Callable[[], None],
     ) -> None:
-        """Serve as `told` says, and start again as often as it ends; `answers` are what it may ask
-        its node, and `restarted` is called each time."""
+        """Serve according to `told`, and restart whenever it ends; `answers` handle its queries,
+        and `restarted` is called each time."""
         self._thread = threading.Thread(
             target=self._supervise,
             args=(told, answers, restarted),
@@ -112,7 +112,7 @@ class WebProcess(Closing):
         failures = 0
         while True:
             child, began = self._child, time.monotonic()
-            with suppress(OSError):  # it ended before it heard anything
+            with suppress(OSError):  # it ended before it received anything
                 child.line.send(told)
             with _watched(child) as heartbeat:
                 answer_asks(child.line, answers, heartbeat)
@@ -127,14 +127,14 @@ class WebProcess(Closing):
                 return
 
     def _start_again(self, failures: int) -> bool:
-        """False when the node ends meanwhile."""
+        """False if the node stops meanwhile."""
         while not self._over.wait(backoff(failures, fraction(id(self), failures))):
             with self._lock:
                 if self._over.is_set():
                     return False
                 try:
                     self._child = _Child(self._listening)
-                except OSError as error:  # out of processes, descriptors or memory
+                except OSError as error:  # no processes, descriptors or memory left
                     log.warning("the web process could not be started: %s", error)
                     failures += 1
                 else:
@@ -142,11 +142,11 @@ class WebProcess(Closing):
         return False
 
     def close(self) -> None:
-        """What it answers may end; returns when the process is gone."""
+        """Let running requests finish; returns when the process is gone."""
         self._over.set()
         with self._lock:
             child = self._child
-        if self._thread is None:  # it does not serve yet, so it need not finish its imports
+        if self._thread is None:  # it does not serve yet, so it need not finish importing
             child.process.kill()
         child.line.let_go()
         child.wait()
@@ -157,7 +157,7 @@ class WebProcess(Closing):
 
 @contextmanager
 def _watched(child: _Child) -> Iterator[Heartbeat]:
-    """Meanwhile the process is killed when it hangs."""
+    """Kill the process if it hangs during the `with` block."""
     heartbeat, over = Heartbeat(), threading.Event()
 
     def watch() -> None:

@@ -32,7 +32,7 @@ def add_command(name: str, labels: tuple[str, ...], start: str, end: str, as_jso
     """Pause schedules from one time until another.
 
     Due times in the window are recorded as paused, and do not run when it ends. Runs
-    that have started go on.
+    that have started continue.
 
     \b
     Examples:

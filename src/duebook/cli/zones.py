@@ -1,4 +1,4 @@
-"""The command that tells which due times move under other time zone data."""
+"""The command that shows which due times move with other time zone data."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _diff(book: Client, path: Path, length: timedelta) -> ZonesDiff:
 
 @contextmanager
 def _path_of(new: str) -> Iterator[Path]:
-    """A file or directory; that of a version is downloaded, and deleted afterwards."""
+    """The path to a file or directory; a version is downloaded, and deleted afterwards."""
     version = _version_of(new)
     if version is None or Path(new).exists():
         if not Path(new).exists():
