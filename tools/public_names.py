@@ -55,7 +55,7 @@ def called_names(lines: Iterable[str]) -> Iterator[str]:
 
 
 def words_of_tables(lines: Iterable[str]) -> Iterator[str]:
-    """The first word of each row, with the second if that is nothing but code."""
+    """The first word of each row, with the second cell if that is nothing but code."""
     for line in lines:
         if words := _words(line, cells=1):
             second = _CODE.fullmatch(line.split("|")[2].strip())

@@ -1,4 +1,4 @@
-// What the programs of peers on Node.js share.
+// Shared by the programs of peers on Node.js.
 "use strict";
 
 /** Wait as long as a job of `later` shall take. */

@@ -1,11 +1,11 @@
-// graphile-worker with the settings of its own page on performance, with batching and without.
+// graphile-worker with the settings from its own page on performance, with and without batching.
 //
 //   NODE_PATH=…/node_modules node run_graphile_worker.js fill|drain|later|work URL … local|plain
 //
-// What the words mean is in common.py.
+// The commands are described in common.py.
 "use strict";
 
-process.env.NO_LOG_SUCCESS = "1"; // it is read when the module is loaded
+process.env.NO_LOG_SUCCESS = "1"; // read when the module is loaded
 const fs = require("fs");
 const { Logger, run, runMigrations, runOnce } = require("graphile-worker");
 const { Pool } = require("pg");
@@ -45,7 +45,7 @@ async function main() {
   } else if (mode === "drain") {
     await untilSpokenTo();
     await runOnce(options);
-    while (!(await isEmpty(pgPool))); // the last deletes may be under way
+    while (!(await isEmpty(pgPool))); // the last deletes may still be running
     console.log("done");
   } else {
     const runner = await run(options);

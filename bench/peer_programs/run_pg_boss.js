@@ -1,8 +1,8 @@
-// pg-boss with four workers of 500 jobs at once, asking as often as it may.
+// pg-boss with four workers of 500 jobs at once, polling as often as it allows.
 //
 //   NODE_PATH=…/node_modules node run_pg_boss.js fill|drain|later|work URL …
 //
-// What the words mean is in common.py.
+// The commands are described in common.py.
 "use strict";
 
 const fs = require("fs");

@@ -83,7 +83,7 @@ def read_calendar(name: Any, definition: dict[str, Any]) -> CalendarRule:
 
 
 def read_known(tx: Tx, namespace: str, names: Iterable[str]) -> dict[str, Calendar]:
-    """The calendars of the namespace; or only these and all that refer to them, with the texts of
+    """All calendars of the namespace; only `names` and those that refer to them have the texts of
     iCal files."""
     known = {found.name: found for found in tx.calendars.outline_calendars(namespace)}
     refers = {other: set(referred(found.definition)) for other, found in known.items()}

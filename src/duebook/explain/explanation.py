@@ -31,7 +31,7 @@ Verdict = Literal[
 class Explanation:
     """What happened or will happen to a due time; or why nothing was due at that time.
 
-    A stop or restart is done; `reason` is a stable code, where there is one.
+    The verdict of a stop or restart is `done`; `reason` is a stable code, if there is one.
     """
 
     at: datetime
