@@ -1,7 +1,8 @@
 """Decides which responses are compressed: only long JSON for programs that request it.
 
 Never pages and streams: an attacker who can put text into a page that also contains a secret, and
-sees its compressed size, can guess the secret; and can make a browser load pages with its cookie.
+sees its compressed size, can guess the secret. A browser can be made to load such pages with its
+cookie.
 """
 
 from __future__ import annotations

@@ -328,8 +328,8 @@ class Connection(HttpToolsProtocol):
             self.drop(stage.value)
 
     def _is_silent(self, stage: Stage) -> bool:
-        """Whether its client has not sent anything to respond to: a response would be taken for
-        that to its next request."""
+        """Whether its client has not sent anything to respond to: it would match a response to its
+        next request."""
         return stage is Stage.IDLE or (stage is Stage.HEAD and self.scope is None)
 
     def make_way(self) -> None:
@@ -377,7 +377,7 @@ class Connection(HttpToolsProtocol):
 
     @property
     def _is_answerable(self) -> bool:
-        """Whether a response now would be taken for that to the request that is being read."""
+        """Whether the client would match a response sent now to the request that is being read."""
         if self.pipeline or self.stage in (Stage.REST, Stage.UNREAD):
             return False
         return not (self._reading is Stage.BODY and self.cycle.response_started)

@@ -70,7 +70,7 @@ class Shadow:
         at: str | datetime | None = None,
         by: str = "",
     ) -> ShadowSwitch:
-        """Run due times from `at` (default: now) on; earlier ones run only by a backfill.
+        """Run due times from `at` (default: now) on; earlier ones never run automatically.
 
         Raises Invalid for an `at` in the past.
         """

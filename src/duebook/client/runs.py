@@ -129,4 +129,4 @@ class RunsClient(Protocol):
         """
 
     def short_ids(self, runs: Sequence[Run]) -> dict[str, str]:
-        """For each id, return the shortest prefix that currently identifies the run."""
+        """For each id, return a prefix that currently identifies the run."""

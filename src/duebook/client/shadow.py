@@ -52,7 +52,7 @@ class ShadowClient(Protocol):
     def off(
         self, schedule: _Schedule = "", labels: _Labels = None, at: _At = None, by: By = ""
     ) -> ShadowSwitch:
-        """Run due times from `at` on; earlier ones stay recorded, and run only by a backfill."""
+        """Run due times from `at` on; earlier ones stay recorded and never run automatically."""
 
     @operation("report_shadow", "GET", "/shadow/report", Role.VIEWER, "shadow report")
     def report(
