@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.book.doctor.checks import listed
+from duebook.errors import counted
 from duebook.explain.words import length_text
 from duebook.model.diagnosis import Checkup
 from duebook.timetext import format_instant, relative
@@ -112,7 +113,7 @@ def _vacuum(facts: ServerFacts) -> Checkup:
         return Checkup("vacuum", "warning", message, remedy, _names(dead))
     bloated = [table for table in facts.tables if _is_bloated(table)]
     if bloated:
-        named = listed([f"{one.name} ({_size(one.size)}, {one.live:,} rows)" for one in bloated])
+        named = listed([_rows(one) for one in bloated])
         remedy = f"rebuild it when little is due: VACUUM FULL duebook.{bloated[0].name}"
         return Checkup("vacuum", "warning", f"bloated: {named}", remedy, _names(bloated))
     return Checkup("vacuum", "ok", "autovacuum keeps up with the hot tables")
@@ -121,6 +122,10 @@ def _vacuum(facts: ServerFacts) -> Checkup:
 def _is_bloated(table: TableFacts) -> bool:
     known = table.name in NARROW and table.vacuumed is not None
     return known and table.size > max(BLOATED, WIDEST_ROW * (table.live + table.dead))
+
+
+def _rows(table: TableFacts) -> str:
+    return f"{table.name} ({_size(table.size)}, {counted(table.live, 'row')})"
 
 
 def _names(tables: list[TableFacts]) -> tuple[str, ...]:

@@ -59,3 +59,31 @@ def test_a_transaction_that_stays_open_is_told(
         assert found.level == "warning"
         assert "idle in transaction" in found.message
     assert examine(store)["connections"].level == "ok"
+
+
+def test_a_table_of_which_most_is_empty_is_told(
+    store: PostgresStore, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a vacuum cleared away before the last rows stays with the table until it is rebuilt."""
+    monkeypatch.setattr(database_checks, "BLOATED", database_checks.MIB)
+    query(url, f"INSERT INTO duebook.due_keys (schedule_id, due_at, run_id) {KEYS}")
+    query(url, "DELETE FROM duebook.due_keys WHERE ctid < (SELECT max(ctid) FROM duebook.due_keys)")
+    query(url, "VACUUM (ANALYZE) duebook.due_keys")
+    eventually(lambda: vacuum(store).level == "warning")
+    found = vacuum(store)
+    assert (found.subjects, found.message.endswith(", 1 row)")) == (("due_keys",), True)
+    assert found.remedy.endswith("VACUUM FULL duebook.due_keys")
+    query(url, "VACUUM (FULL, ANALYZE) duebook.due_keys")
+    eventually(lambda: vacuum(store).level == "ok")
+
+
+def test_many_connections_are_told(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = store.read(lambda tx: tx.checkups.database())
+    assert isinstance(facts, ServerFacts)
+    with store.connect(), store.connect(), store.connect():
+        monkeypatch.setattr(database_checks, "MANY_CONNECTIONS", 3 / facts.most_connections)
+        found = examine(store)["connections"]
+        assert found.level == "warning"
+        assert f" of {facts.most_connections} connections are in use" in found.message
+        monkeypatch.setattr(database_checks, "TOO_MANY_CONNECTIONS", 3 / facts.most_connections)
+        assert examine(store)["connections"].level == "problem"
