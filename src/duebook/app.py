@@ -313,7 +313,7 @@ class Duebook(Book):
                 program=True,
                 named=True,
             ),
-            labels=read_labels("labels", dict(labels or {})),
+            labels=read_labels("labels", labels or {}),
             roles=_roles(roles),
             coordination=settings.coordination,
             http_allow=read_networks(settings.http_allow),

@@ -386,6 +386,12 @@ def test_what_waits_when_a_window_begins_runs_when_it_ends(book: Book, clock: Vi
     assert recorded(book.store, etl) == [("01-05 15:00", 1, "paused")]
 
 
+def test_labels_of_a_window_that_make_no_sense_are_refused(book: Book) -> None:
+    for wrong in ("team=x", ["team"], {"team": 5}):
+        with pytest.raises(Invalid, match=r"labels .* is not an object of up to 100 short strings"):
+            book.windows.add("upgrade", "2030-01-01T00:00Z", "2030-01-02T00:00Z", wrong)  # type: ignore[arg-type]
+
+
 def test_a_window_that_ends_early_pauses_nothing_more(book: Book, clock: VirtualClock) -> None:
     etl = book.schedules.create("etl", trigger=cron("0 * * * *"), target=TARGET).id
     start = clock.now

@@ -55,3 +55,17 @@ def test_pauses_skips_and_limits_of_queues_count(clock: VirtualClock, book: Book
     assert report.late_most == timedelta(minutes=10)
     assert book.schedules.get("skips").version == 1
     assert not book.runs.list()
+
+
+def test_a_due_time_that_a_user_moved_is_no_skip_of_a_gate(clock: VirtualClock, book: Book) -> None:
+    book.schedules.create("job", trigger={"every": "1h"}, target={"command": ["true"]})
+    book.schedules.reschedule("job", clock.now + timedelta(hours=3, minutes=30))
+    report = book.simulate(days=1, start=clock.now)
+    assert (report.skips, report.runs) == ({"moved": 1}, 24)
+    assert report.breaches(max_skips=0) == []
+    book.schedules.create(
+        "slow", trigger={"every": "1h"}, target={"command": ["true"]}, overlap="latest"
+    )
+    report = book.simulate(days=1, start=clock.now, takes={"slow": "150m"})
+    assert (report.skips["moved"], report.skips["superseded"] > 5) == (1, True)
+    assert len(report.breaches(max_skips=0)) == 2

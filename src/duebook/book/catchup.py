@@ -163,7 +163,7 @@ class Catchup:
         act = self.approve if decision == "approve" else self.reject
         done: dict[str, CatchupDecision] = {}
         problems: list[str] = []
-        for name in self._names(dict(read_labels("labels", dict(labels or {})))):
+        for name in self._names(dict(read_labels("labels", labels or {}))):
             try:
                 done[name] = act(name, **chosen)
             except (Conflict, Invalid, NotFound) as error:

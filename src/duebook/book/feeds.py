@@ -66,7 +66,7 @@ class Feeds:
         Raises Invalid, and Conflict if the name is taken.
         """
         check_name(name, "feed")
-        pairs = dict(read_labels("labels", dict(labels or {})))
+        pairs = dict(read_labels("labels", labels or {}))
         feed_id, secret = new_id(), secrets.token_urlsafe(32)
 
         def work(tx: Tx) -> Feed:

@@ -102,7 +102,7 @@ class Shadow:
         by: str,
     ) -> ShadowSwitch:
         name = check_name(schedule, "schedule") if schedule else ""
-        pairs = dict(read_labels("labels", dict(labels or {})))
+        pairs = dict(read_labels("labels", labels or {}))
         begins = None if at is None else read_instant("at", at)
 
         def work(tx: Tx) -> ShadowSwitch:

@@ -56,7 +56,7 @@ class Windows:
         Raises Invalid if `end_at` is not after both `start_at` and now, or if the namespace has too
         many windows; Conflict if the name is taken.
         """
-        title, pairs = check_window_name(name), dict(read_labels("labels", dict(labels or {})))
+        title, pairs = check_window_name(name), dict(read_labels("labels", labels or {}))
         starts, ends = read_instant("start_at", start_at), read_instant("end_at", end_at)
         span = f"from {format_instant(starts)} to {format_instant(ends)}"
         if ends <= starts:

@@ -210,7 +210,7 @@ class Stepper:
             if leaves_out:
                 due = DueTimes.of(known, before, self._budget)
                 for skip in due.left_out(before, known.watermark):
-                    entry.figures.skips[skip.reason.value] += skip.count
+                    entry.figures.left_out(skip)
 
 
 def _judge(entry: Entry, due: list[int], planned: list[int], takes: int, ended: int) -> Judged:

@@ -10,17 +10,27 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duebook.lazy_dataclasses import dataclass
+from duebook.model.simulation import MOVED
 from duebook.planner.due import jittered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from duebook.model.plan import Snapshot
+    from duebook.model.plan import Skip, Snapshot
     from duebook.model.run import Origin, RunStatus
     from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["Entry", "Figures", "SimulatedRun", "Traced", "from_micros", "in_micros", "micros"]
+__all__ = [
+    "Entry",
+    "Figures",
+    "SimulatedRun",
+    "Traced",
+    "from_micros",
+    "in_micros",
+    "is_moved",
+    "micros",
+]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)
@@ -36,6 +46,11 @@ def in_micros(length: timedelta) -> int:
 
 def from_micros(number: int) -> datetime:
     return _EPOCH + timedelta(microseconds=number)
+
+
+def is_moved(skip: Skip) -> bool:
+    """Whether a user moved the due time."""
+    return "moved_to" in skip.facts
 
 
 class Traced(NamedTuple):
@@ -76,6 +91,11 @@ class Figures:
             self.was_late(due, now - ripe)
         if self.trace is not None:
             self.trace.append(Traced(due, now))
+
+    def left_out(self, skip: Skip) -> None:
+        """Due times do not run; one that a user moved runs at another time."""
+        reason = MOVED if is_moved(skip) else skip.reason.value
+        self.skips[reason] += skip.count
 
     def was_late(self, due: int, late: int) -> None:
         self.late.append(late)

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
-from duebook.foresight.entry import SimulatedRun, micros
+from duebook.foresight.entry import SimulatedRun, is_moved, micros
 from duebook.model.fate import TriedAgain, fate_of
 from duebook.model.plan import ActiveRun, Defer, Fire, Reason, Skip, Upstream
 from duebook.model.queue import shares
@@ -185,7 +185,7 @@ class World:
                 figures.overlaps += was_busy
                 was_busy = True
             elif isinstance(decision, Skip):
-                figures.skips[decision.reason.value] += decision.count
+                figures.left_out(decision)
                 figures.overlaps += decision.count if _overlaps(decision) else 0
             elif isinstance(decision, Defer):
                 new = decision.due_at != entry.deferred
@@ -419,7 +419,7 @@ def _most(entry: Entry) -> int:
 def _overlaps(skip: Skip) -> bool:
     """Whether the due times gave way because a run was active, and not because somebody said so."""
     return skip.reason == Reason.OVERLAP or (
-        skip.reason == Reason.SUPERSEDED and "moved_to" not in skip.facts
+        skip.reason == Reason.SUPERSEDED and not is_moved(skip)
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Mapping
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -137,7 +138,7 @@ def is_text(value: object, longest: int) -> bool:
 
 def read_labels(key: str, value: Any) -> tuple[tuple[str, str], ...]:
     if (
-        isinstance(value, dict)
+        isinstance(value, Mapping)
         and len(value) <= MOST_LABELS
         and all(is_text(k, 64) and k and is_text(v, 256) for k, v in value.items())
     ):

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from dataclasses import field
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from duebook.errors import counted
 from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import Name, Shown, shown
-from duebook.timetext import format_duration, format_instant
+from duebook.timetext import format_duration, format_instant, parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = [
     "INTENDED",
     "MOST_BREACHES",
+    "MOVED",
     "BusyMinute",
     "ClockChange",
     "Holdup",
@@ -24,8 +28,10 @@ __all__ = [
     "SpreadProposal",
 ]
 
+MOVED: Final = "moved"
+"""Why a due time does not run that runs at another time, to which a user moved it."""
 INTENDED: Final = frozenset(
-    {"excluded", "calendar", "skipped_by_user", "paused", "max_runs", "stopped", "restarted"}
+    {"excluded", "calendar", "skipped_by_user", MOVED, "paused", "max_runs", "stopped", "restarted"}
 )
 """Reasons of due times that are skipped on purpose; limits do not count them."""
 
@@ -139,41 +145,48 @@ class SimulationReport:
 
     def breaches(
         self,
-        max_late: timedelta | None = None,
+        max_late: timedelta | str | None = None,
         max_skips: int | None = None,
         max_concurrency: int | None = None,
     ) -> list[str]:
-        """Which of these limits are exceeded, and by what; usually empty."""
-        found = []
-        if max_late is not None and self.late_most > max_late:
-            late = [one for one in self.outlooks if one.late_most > max_late]
-            late.sort(key=lambda one: -one.late_most)
-            if not late:  # the report does not list them all
-                most = format_duration(self.late_most)
-                found.append(f"max-late {format_duration(max_late)}: a run starts {most} late")
-            for one in late[:MOST_BREACHES]:
-                due = "" if one.late_most_due_at is None else format_instant(one.late_most_due_at)
-                found.append(
-                    f'max-late {format_duration(max_late)}: "{one.name}" starts up to '
-                    f"{format_duration(one.late_most)} late, at its due time {due}"
-                )
-            found += _more(late[MOST_BREACHES:], f"max-late {format_duration(max_late)}")
-        if max_skips is not None and self.skipped > max_skips:
-            skipping = sorted((o for o in self.outlooks if o.skipped), key=lambda o: -o.skipped)
-            found.append(
-                f"max-skips {max_skips}: {counted(self.skipped, 'due time')} would be skipped"
-            )
-            for one in skipping[:MOST_BREACHES]:
-                told = ", ".join(f"{r} {n:,}" for r, n in one.skips.items() if r not in INTENDED)
-                found.append(f'max-skips {max_skips}: "{one.name}": {told}')
-            found += _more(skipping[MOST_BREACHES:], f"max-skips {max_skips}")
-        if max_concurrency is not None and self.peak > max_concurrency:
+        """Which of these limits are exceeded, by what; usually none. Raises InvalidTime."""
+        if isinstance(max_late, str):
+            max_late = parse_duration(max_late)
+        return [
+            *(() if max_late is None else self._late(max_late)),
+            *(() if max_skips is None else self._left_out(max_skips)),
+            *(() if max_concurrency is None else self._crowded(max_concurrency)),
+        ]
+
+    def _late(self, most: timedelta) -> Iterator[str]:
+        if self.late_most <= most:
+            return
+        limit = f"max-late {format_duration(most)}"
+        late = [one for one in self.outlooks if one.late_most > most]
+        late.sort(key=lambda one: -one.late_most)
+        if not late:  # the report does not list them all
+            yield f"{limit}: a run starts {format_duration(self.late_most)} late"
+        for one in late[:MOST_BREACHES]:
+            due = "" if one.late_most_due_at is None else format_instant(one.late_most_due_at)
+            length = format_duration(one.late_most)
+            yield f'{limit}: "{one.name}" starts up to {length} late, at its due time {due}'
+        yield from _more(late[MOST_BREACHES:], limit)
+
+    def _left_out(self, most: int) -> Iterator[str]:
+        if self.skipped <= most:
+            return
+        limit = f"max-skips {most}"
+        yield f"{limit}: {counted(self.skipped, 'due time')} would be skipped"
+        skipping = sorted((o for o in self.outlooks if o.skipped), key=lambda o: -o.skipped)
+        for one in skipping[:MOST_BREACHES]:
+            told = ", ".join(f"{r} {n:,}" for r, n in one.skips.items() if r not in INTENDED)
+            yield f'{limit}: "{one.name}": {told}'
+        yield from _more(skipping[MOST_BREACHES:], limit)
+
+    def _crowded(self, most: int) -> Iterator[str]:
+        if self.peak > most:
             at = "" if self.peak_at is None else f" at {format_instant(self.peak_at)}"
-            found.append(
-                f"max-concurrency {max_concurrency}: {counted(self.peak, 'run')} at the same "
-                f"time{at}"
-            )
-        return found
+            yield f"max-concurrency {most}: {counted(self.peak, 'run')} at the same time{at}"
 
 
 def _more(rest: list[Outlook], limit: str) -> list[str]:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duebook.budget import Budget
-from duebook.errors import OverBudget
+from duebook.errors import InvalidTime, OverBudget
 from duebook.foresight.simulate import simulate
 from duebook.model.calendar_days import DaySet
 from duebook.model.calendar_use import CalendarUse
@@ -200,6 +200,9 @@ def test_limits_that_are_exceeded_name_what_exceeds_them() -> None:
     told = report(simulate(entries, START, START + DAY, workers=1))
     assert told.breaches(timedelta(hours=2), 100, 5) == []
     late, all_skips, skips, peak = told.breaches(timedelta(minutes=5), 0, 0)
+    assert told.breaches(max_late="5m") == [late]
+    with pytest.raises(InvalidTime, match='"soon" is not a duration'):
+        told.breaches(max_late="soon")
     assert late.startswith('max-late 5m: "a" starts up to 30m late, at its due time 2026-03-27T02')
     assert all_skips == "max-skips 0: 12 due times would be skipped"
     assert skips == 'max-skips 0: "etl": overlap 12'
