@@ -76,8 +76,14 @@ def test_an_outage_of_the_broker_delays_only_what_it_has_to_send(
             assert book.runs.wait(timed).reason == "timeout"
             eventually(lambda: "cannot be reached" in log_of(book, late))
             assert "could not be revoked" in log_of(book, cancelled)
+            eventually(lambda: is_reported(book))
         assert book.runs.wait(late).output == 7
+        eventually(lambda: not is_reported(book))
         assert [node.id for node in book.nodes.list()] == [node]
+
+
+def is_reported(book: Duebook) -> bool:
+    return any("Celery tasks wait" in problem.message for problem in book.readiness().problems)
 
 
 @contextmanager

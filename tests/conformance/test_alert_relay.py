@@ -404,7 +404,7 @@ def test_what_a_node_cannot_serve_is_seen_by_everybody(store: Store) -> None:
         raise Invalid("this node has no mail server")
 
     relay = Relay(store, opening=refuse)
-    relay.session_id = "node-1"
+    relay.unserved.session_id = "node-1"
     relay.step()
     (channel,) = book.alerts.get("ops").channels
     assert channel.unserved == "this node has no mail server"

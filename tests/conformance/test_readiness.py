@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.book import Book
+from duebook.engine.unserved import Unserved
 from duebook.errors import Conflict, InvalidTime, Unavailable
+from duebook.model.celery_target import CELERY
 from duebook.model.readiness import Problem
+from duebook.model.serving import ALL
 from duebook.store.health_values import Overdue
 from duebook.store.values import SessionInfo
 from tests.support.builders import (
@@ -214,3 +217,36 @@ def test_schedules_are_counted_by_state_in_slices(store: Store, book: Book) -> N
         after = last
     assert counts == {"active": 4, "paused": 1}
     assert slices == 3
+
+
+def test_celery_runs_wait_while_no_node_can_reach_the_broker(store: Store, book: Book) -> None:
+    why = "the broker of Celery cannot be reached: Connection refused"
+    unserved = Unserved(store)
+    tell = unserved.celery(ALL)
+    join(store, tasks=(CELERY,))
+    unserved.session_id = "node-1"
+    tell(why)
+    (problem,) = book.readiness().problems
+    assert problem == Problem("task", f"runs with Celery tasks wait on host (process 1): {why}")
+    join(store, "node-2", tasks=(CELERY,))
+    assert book.readiness().ready
+    assert book.readiness().notes == (problem,)
+    tell(None)
+    assert book.readiness().notes == ()
+    assert [node.unserved for node in book.nodes.list()] == [{}, {}]
+
+
+def test_what_a_node_cannot_serve_is_told_again_by_its_next_session(
+    store: Store, book: Book
+) -> None:
+    unserved = Unserved(store)
+    unserved.tell("relay", {("default", "kafka"): "it is down"})
+    for session_id in ("node-1", "node-2"):
+        join(store, session_id)
+        unserved.session_id = session_id
+        unserved.tell("relay", {("default", "kafka"): "it is down"})
+    unserved.celery(ALL)("no broker")
+    assert [node.unserved for node in book.nodes.list()] == [
+        {"default": {"kafka": "it is down"}},
+        {"default": {"kafka": "it is down"}, "*": {CELERY: "no broker"}},
+    ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Conflict, Unavailable, counted, shorten
 from duebook.flows.problems import Problem as FlowProblem
+from duebook.model.celery_target import CELERY
 from duebook.model.node import why_unserved
 from duebook.model.readiness import CHECKS, NODE_CHECKS, Problem, Readiness
 from duebook.model.serving import StrandedTask, unserved
@@ -87,6 +88,7 @@ def judge(health: Health) -> Iterator[Problem]:
             yield Problem("queue", message + start)
     yield from _unserved(health, served)
     yield from _unknown(health)
+    yield from (told for told, all_of_them in _celery_outages(health) if all_of_them)
     if health.overdue is not None:
         yield Problem("overdue", _lag(health, health.overdue))
     yield from _unplannable(health)
@@ -145,8 +147,26 @@ def _unknown(health: Health) -> Iterator[Problem]:
         yield Problem("task", message)
 
 
+def _celery_outages(health: Health) -> Iterator[tuple[Problem, bool]]:
+    """Nodes that cannot reach the broker or result backend of their Celery app, and whether no
+    other node that serves the same namespaces has one that it can reach."""
+    nodes = [node for node in health.nodes if node.works and CELERY in node.tasks]
+    others = [node.namespaces for node in nodes if node.celery_outage is None]
+    for node in nodes:
+        if (why := node.celery_outage) is None:
+            continue
+        served = node.namespaces.to_json()
+        is_alone = not any(all(name in other for name in served) for other in others)
+        where = f"{node.node} (process {node.pid})"
+        yield (
+            Problem("task", f"runs with Celery tasks wait on {where}: {shorten(why, 200)}"),
+            is_alone,
+        )
+
+
 def notes(health: Health) -> Iterator[Problem]:
     """Problems that stop nothing, but need attention."""
+    yield from (told for told, all_of_them in _celery_outages(health) if not all_of_them)
     yield from _waits_for_approval(health)
     yield from _windows(health)
     yield from _shadow(health)

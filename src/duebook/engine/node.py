@@ -31,6 +31,7 @@ from duebook.engine.step_places import FlowPlaces
 from duebook.engine.step_threads import StepThreads
 from duebook.engine.stranded import Stranded
 from duebook.engine.ticker import Ticker
+from duebook.engine.unserved import Unserved
 from duebook.errors import Conflict, DuebookError, Unavailable, counted
 from duebook.flows.flow_cache import FlowCache
 from duebook.model.serving import NONE
@@ -169,6 +170,7 @@ class Node:
     def _prepare(self) -> None:
         options = self._options
         flow_cache = FlowCache()
+        self._unserved = Unserved(self._store)
         self._performer = TargetPerformer(
             self._store,
             self._spawner,
@@ -180,6 +182,7 @@ class Node:
             secrets=options.secrets,
             celery=options.celery,
             places=FlowPlaces(options.flow_directories, options.smtp),
+            tell_celery=self._unserved.celery(options.namespaces),
         )
         self._advancer = Advancer(self._store, flow_cache, tracing=options.tracing)
         self._slots = Slots(
@@ -222,7 +225,8 @@ class Node:
         self._sequencer = Sequencer(self._store)
         lent = (options.http_allow, options.smtp, self._spawner, options.namespaces)
         setup = RelaySetup(*lent, options.public_url)
-        self._relay = Relay(self._store, setup, options.lease, ring=self._relaying.ring)
+        ring = self._relaying.ring
+        self._relay = Relay(self._store, setup, options.lease, self._unserved, ring=ring)
 
     def _traced(self, performer: TargetPerformer) -> Performer[Any]:
         if (tracing := self._options.tracing) is None:
@@ -289,7 +293,13 @@ class Node:
         )
         self._keeper.drain = self._drain
         self._first_session.set()
-        followers = (self._dispatcher, self._ticker, self._second_ticker, self._relay, self._queues)
+        followers = (
+            self._dispatcher,
+            self._ticker,
+            self._second_ticker,
+            self._unserved,
+            self._queues,
+        )
         for owner in followers:
             owner.session_id = session.id
         for chore, _ in self._chores:

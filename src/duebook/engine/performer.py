@@ -72,6 +72,7 @@ class TargetPerformer:
         secrets: Sources | None = None,
         celery: AnyCelery | None = None,
         places: FlowPlaces | None = None,
+        tell_celery: Callable[[str | None], None] = lambda _: None,
     ) -> None:
         self._spawner = spawner
         self._revive = revive
@@ -83,7 +84,7 @@ class TargetPerformer:
         self._refs = OutputRefs(spawner.setup.user)
         self._processes = TaskProcesses(spawner, self._tasks.process_env)
         self._passed = variable_secrets(spawner.setup.inherited.items())
-        self._celery = None if celery is None else self._celery_runs(celery)
+        self._celery = None if celery is None else self._celery_runs(celery, tell_celery)
         self._steps = StepPreparer(store, spawner, flow_cache or FlowCache(), self._secrets, places)
         self._performers: dict[type[Target], Perform] = {
             CeleryTarget: self._perform_celery,
@@ -164,7 +165,9 @@ class TargetPerformer:
         reports = partial(TaskReports, stop=stop, desk=self._desk)
         return CeleryRun(claim, stop, reports, _hiding(ended), is_prepared)
 
-    def _celery_runs(self, celery: AnyCelery) -> CeleryRuns:
+    def _celery_runs(
+        self, celery: AnyCelery, tell_outage: Callable[[str | None], None]
+    ) -> CeleryRuns:
         store = self._desk.store
 
         def began(claim: Claim) -> int:
@@ -177,7 +180,7 @@ class TargetPerformer:
             told = [(claim.token, Progress(text=text))]
             store.transact(lambda tx: tx.attempts.note_progress(told))
 
-        return CeleryRuns(celery, self._with_all_values, began, tell)
+        return CeleryRuns(celery, self._with_all_values, began, tell, tell_outage)
 
     def _with_all_values(self, claim: Claim) -> Claim | Outcome:
         """A run with its secrets and other values; an outcome if they cannot be had."""

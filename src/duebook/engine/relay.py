@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from duebook.delivery.courier import LEASE, Courier, Outlet
 from duebook.delivery.serving import serve
 from duebook.engine.alert_relay import AlertRelay
+from duebook.engine.unserved import Unserved
 from duebook.errors import DuebookError, Invalid, shorten
 from duebook.lazy_dataclasses import dataclass
 from duebook.model.ping import load_urls
@@ -153,6 +154,7 @@ class Relay:
         store: Store,
         setup: RelaySetup | None = None,
         lease: timedelta = LEASE,
+        unserved: Unserved | None = None,
         opening: Callable[[Consumer, RelaySetup], Sink] = open_sink,
         ring: Callable[[], None] = lambda: None,
     ) -> None:
@@ -161,15 +163,13 @@ class Relay:
         self._setup = setup or RelaySetup()
         self._opening = opening
         self._ring = ring
-        self.session_id: str | None = None
-        """the session of its node, under which others see what this one cannot serve"""
+        self.unserved = unserved or Unserved(store)
+        """by it, others see what this node cannot serve"""
         self.sinks: tuple[Consumer, ...] = ()
         """the sinks found by the last look"""
         self._serving: dict[Key, _Serving] = {}
         self._refused: dict[Key, tuple[Consumer, str]] = {}
         """what it cannot serve, and why"""
-        self._told: tuple[str | None, dict[Key, str]] = (None, {})
-        """the same as recorded in the database, and under which session"""
         self.follows_log = False
         """whether it wants a step when the log has grown"""
         self._alerts = AlertRelay(store, lease, self._begin_channel)
@@ -189,7 +189,7 @@ class Relay:
                 self._begin(key, consumer)
         self.follows_log = bool(of_alerts)
         self._try_channels(of_alerts)
-        self._tell_refused()
+        self.unserved.tell("relay", {key: why for key, (_, why) in self._refused.items()})
         return self._alerts.step(of_alerts, self._serving.keys())
 
     def _end_gone(self, found: Mapping[Key, Consumer]) -> None:
@@ -228,17 +228,6 @@ class Relay:
         for key, consumer in self._alerts.new_channels(consumers):
             if (sink := self._open(key, consumer)) is not None:
                 sink.close()
-
-    def _tell_refused(self) -> None:
-        now = (self.session_id, {key: why for key, (_, why) in self._refused.items()})
-        if (session_id := self.session_id) is None or now == self._told:
-            return
-        unserved: dict[str, dict[str, str]] = {}
-        for (namespace, name), why in now[1].items():
-            unserved.setdefault(namespace, {})[name] = why
-        if unserved or self._told[1]:
-            self._store.transact(lambda tx: tx.nodes.tell_unserved(session_id, unserved))
-        self._told = now
 
     def _end(self, key: Key) -> None:
         serving = self._serving.pop(key)

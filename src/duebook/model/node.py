@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 from duebook.lazy_dataclasses import dataclass
+from duebook.model.celery_target import CELERY
 from duebook.model.codec import Shown, shown
 from duebook.model.serving import ALL, Serving, serving_of
 
@@ -70,8 +71,17 @@ class LiveNode:
     ] = field(default_factory=dict)
     unserved: Annotated[
         dict[str, dict[str, str]],
-        Shown("The sinks and alert channels that it cannot serve, by namespace, and why."),
+        Shown(
+            "The sinks and alert channels that it cannot serve, by namespace, and why; @celery "
+            "while the broker or result backend of its Celery app is out of reach."
+        ),
     ] = field(default_factory=dict)
+
+    @property
+    def celery_outage(self) -> str | None:
+        """Why it cannot send Celery tasks, or not see how they end; None: it can, or has no app."""
+        reasons = (sinks.get(CELERY) for sinks in self.unserved.values())
+        return next(filter(None, reasons), None)
 
     @property
     def works(self) -> bool:

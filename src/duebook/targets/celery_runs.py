@@ -64,7 +64,8 @@ _SERVICE: Final = {"new": "books", "sending": "broker", "doubtful": "broker"} | 
 class CeleryRuns:
     """Started with the first runs. `prepare` fills in the values of a run, or says how it ends
     without any; `began_with` is the attempt that sent its task; `tell` puts what a takeover found
-    out where `explain` sees it. The two may wait for the books, and raise Unavailable."""
+    out where `explain` sees it, `tell_outage` why Celery is out of reach where `status` does. The
+    three may wait for the books, and raise Unavailable."""
 
     def __init__(
         self,
@@ -72,6 +73,7 @@ class CeleryRuns:
         prepare: Callable[[Claim], Claim | Outcome],
         began_with: Callable[[Claim], int],
         tell: Callable[[Claim, str], None],
+        tell_outage: Callable[[str | None], None],
         monotonic: Callable[[], float] = time.monotonic,
         begin_thread: Callable[[str, Callable[[], None]], None] | None = in_a_thread,
     ) -> None:
@@ -79,6 +81,8 @@ class CeleryRuns:
         self._prepare = prepare
         self._began_with = began_with
         self._tell = tell
+        self._tell_outage = tell_outage
+        self._outage_told: str | None = None
         self._monotonic = monotonic
         self._woken = threading.Condition()
         self._new: list[CeleryRun] = []
@@ -413,6 +417,9 @@ class CeleryRuns:
     def _note_outages(self) -> None:
         """The log of each run says once that it waits for a service out of reach."""
         reasons = self._outages.reasons
+        if self.unreachable != self._outage_told:
+            self._outage_told = self.unreachable
+            self._closers.submit(self._report_outage)
         if not reasons.keys() & _NAMES.keys():
             return
         for run in self._runs:
@@ -422,6 +429,12 @@ class CeleryRuns:
                 run.reports.note(f"{reasons[part]}; trying again")
                 if part == "broker" and run.held_since is None:
                     run.held_since = self._monotonic()
+
+    def _report_outage(self) -> None:
+        try:
+            self._tell_outage(self.unreachable)
+        except Unavailable:
+            self._outage_told = ""  # not what it is now: tell it again
 
     def _told(self, run: CeleryRun, text: str) -> None:
         run.reports.note(text)

@@ -115,7 +115,8 @@ class World:
         self.ended: dict[str, Outcome] = {}
         self.reports: dict[str, Notes] = {}
         self.stops: dict[str, TaskStop] = {}
-        lent = self._prepared, self._began, self._tell, lambda: self.now
+        self.outages: list[str | None] = []
+        lent = self._prepared, self._began, self._tell, self.outages.append, lambda: self.now
         self.runs = CeleryRuns(self.celery, *lent, begin_thread=begin_thread)
 
     def begin(
@@ -415,6 +416,8 @@ def test_runs_that_come_while_the_broker_is_out_of_reach_do_not_try_it_and_say_s
     world.step(10)
     assert [id_ for *_, id_ in world.celery.sent] == ["r-1", "s-1"]
     assert not world.runs.unreachable
+    assert eventually(lambda: world.outages[1:]) == [None]
+    assert world.outages[0] == "the broker cannot be reached"
     assert world.told == ["sent 10 s late: the broker of Celery could not be reached"] * 2
 
 
