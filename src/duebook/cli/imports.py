@@ -28,7 +28,7 @@ from duebook.imports.files import import_form, import_yaml, leave_past, next_due
 from duebook.imports.found import Import, finish
 from duebook.imports.kubernetes import read_manifests
 from duebook.imports.machine_zone import machine_zone
-from duebook.imports.sources import read_sources
+from duebook.imports.sources import is_directory, read_sources
 from duebook.imports.systemd import read_timers
 from duebook.triggers.zones import zone_name
 
@@ -44,6 +44,7 @@ __all__ = ["import_group"]
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 _CRON_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 _APP: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+LONGEST_APP: Final = 250
 _MODULE: Final = re.compile(r"[A-Za-z_][\w.]*")
 _UNIT: Final = re.compile(
     r"[^/]+\.(?:timer|service)(?:\.d/[^/]+\.conf)?|timers\.target\.wants/[^/@]+@[^/]+\.timer"
@@ -106,6 +107,7 @@ def crontab_command(files: tuple[str, ...], system: bool, tz: str | None, **opti
     """
     done, zone = Import(), _zone(tz)
     sources = read_sources(files, lambda path: bool(_CRON_NAME.fullmatch(str(path))), done)
+    _name_skipped(files, done)
     for title, text in sources.items():
         place = Path(title).absolute()
         named = system or place == Path("/etc/crontab") or place.parent.name == "cron.d"
@@ -205,12 +207,13 @@ def celery_command(source: str, yes: bool, **options: Any) -> None:
       duebook import celery proj.celery:app -o beat.yaml
       duebook import celery sqlite:///db.sqlite3 --dry-run
     """
-    if _APP.fullmatch(source) and not Path(source).exists():
+    is_missing = len(source) < LONGEST_APP and not Path(source).exists()
+    if is_missing and _APP.fullmatch(source):
         module, _, name = source.partition(":")
         _ask(f"this imports {module}, which runs its code.", yes, options)
         _finish(read_app(_attribute(imported(module), name)), "celery", options)
         return
-    if _MODULE.fullmatch(source) and not Path(source).exists():
+    if is_missing and _MODULE.fullmatch(source):
         raise NotFound(f"there is no file {source}; an app is MODULE:APP, such as proj:app")
     with closing(open_foreign(source)) as database:
         done = read_tables(database, utc_now())
@@ -230,7 +233,9 @@ def dagu_command(directory: Path, as_json: bool) -> None:
     Examples:
       duebook import dagu ~/.config/dagu/dags
     """
-    if not directory.is_dir():
+    if not is_directory(str(directory)):
+        if directory.exists():
+            raise Invalid(f"{directory} is not a directory; name the one in which it is")
         raise NotFound(f"there is no directory {directory}")
     checked = check_files([directory])
     if not checked:
@@ -244,6 +249,14 @@ def dagu_command(directory: Path, as_json: bool) -> None:
 
 
 # -- shared by the commands
+
+
+def _name_skipped(folders: tuple[str, ...], done: Import) -> None:
+    """The files in them that cron does not read either; hidden ones are no surprise."""
+    for folder in filter(is_directory, folders):
+        for path in sorted(Path(folder).iterdir()):
+            if path.is_file() and not _CRON_NAME.fullmatch(path.name) and path.name[0] != ".":
+                done.leave(str(path), "", "cron skips it, too, because of its name")
 
 
 def _zone(tz: str | None) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from duebook.imports.found import Import
 
-__all__ = ["STDIN", "read_source", "read_sources", "title_of"]
+__all__ = ["STDIN", "is_directory", "read_source", "read_sources", "title_of"]
 
 STDIN: Final = "-"
 MOST_BYTES: Final = 16 * 1024 * 1024
@@ -33,7 +33,7 @@ def read_source(path: str) -> str:
     except FileNotFoundError:
         raise NotFound(f"there is no file {path}") from None
     except OSError as error:
-        raise Invalid(f"{path}: {error.strerror or error}") from None
+        raise Invalid(f"{path}: {_why(error)}") from None
     if len(content) > MOST_BYTES:
         raise Invalid(f"{title_of(path)}: it has more than {MOST_BYTES:,} bytes")
     try:
@@ -53,10 +53,10 @@ def read_sources(
     found: dict[str, str] = {}
     for path in paths:
         folder = Path(path)
-        if path == STDIN or not folder.is_dir():
+        if path == STDIN or not is_directory(path):
             found[title_of(path)] = read_source(path)
             continue
-        below = (*folder.glob("*"), *folder.glob("*/*"))
+        below = _below(folder, done)
         named = [one for one in below if wanted(one.relative_to(folder))]
         gone = (one for one in named if one.is_symlink() and not one.exists())
         # a timer says so itself if its service is missing
@@ -73,6 +73,33 @@ def read_sources(
             except (Invalid, NotFound) as error:
                 done.leave(title, "", str(error).removeprefix(f"{title}: "))
     return found
+
+
+def is_directory(path: str) -> bool:
+    """Raises Invalid for what cannot be a path."""
+    try:
+        return Path(path).is_dir()
+    except (OSError, ValueError) as error:
+        raise Invalid(f"{shorten(path, 200)}: {_why(error)}") from None
+
+
+def _below(folder: Path, done: Import) -> list[Path]:
+    """What is in a directory and in the directories in it; `done` names those of them that cannot
+    be read. Raises Invalid for the directory itself."""
+    try:
+        found = list(folder.iterdir())
+    except OSError as error:
+        raise Invalid(f"{folder}: {_why(error)}") from None
+    for inner in sorted(one for one in found if one.is_dir()):
+        try:
+            found += inner.iterdir()
+        except OSError as error:
+            done.leave(str(inner), "", _why(error))
+    return found
+
+
+def _why(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _is_nothing(path: Path) -> bool:
