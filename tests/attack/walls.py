@@ -354,6 +354,14 @@ FLOWS: Final = {
     "env BASH_ENV through another": "env: [A: $X, BASH_ENV: $A]\n" + _STEP + "ls",
     "env PYTHONPATH as a list": _STEP + "{run: ls, env: ['PYTHONPATH={{ params.X }}']}",
     "env HOME": "env: {HOME: /home/$X}\n" + _STEP + "ls",
+    "a command in env": "env: {A: '`$X`'}\n" + _STEP + "ls",
+    "a command in env with a shell": "env: {A: '`sh -c \"$X\"`'}\n" + _STEP + "ls",
+    "a command in env with a template": "env: {A: '`echo {{ params.X }}`'}\n" + _STEP + "ls",
+    "a command in env for PATH": "env: {PATH: '`echo $X`'}\n" + _STEP + "ls",
+    "a command in params": "params: [{X: a}, {Y: '`$X`'}]\nsteps: [ls]",
+    "a computed value as a directory": (
+        "env: {A: '`echo $X`'}\nworking_dir: '${A}'\n" + _STEP + "ls"
+    ),
     "params called PATH": "params: {PATH: a}\nsteps: [ls]",
     "params called HOME": "params: {HOME: a}\nsteps: [ls]",
     "an output LD_PRELOAD": "steps: [{run: ls, output: LD_PRELOAD}]",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.support.flow_worlds import ended, log_of, steps, write_flow
+from tests.support.flow_worlds import ended, log_of, register, steps, write_flow
 from tests.support.nodes import open_world
 from tests.support.waiting import eventually
 
@@ -84,3 +84,43 @@ def _run_release(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _known(world: World) -> bool:
     return any(view.name == "release" for view in world.book.flows.list(10))
+
+
+COMPUTED = """\
+params:
+  - DAY: "`echo first`"
+env:
+  - AT: "`date +%s%N; pwd`"
+  - BOTH: "`echo ${DAY} seen`"
+steps:
+  - command: echo "$DAY/$AT/$BOTH"
+    output: FIRST
+  - command: echo "$DAY/$AT/$BOTH"
+    output: SECOND
+  - command: '[ "$FIRST" = "$SECOND" ]'
+"""
+
+
+def test_the_commands_of_a_flow_are_executed_once_in_each_run(tmp_path: Path) -> None:
+    with open_world(tmp_path, None) as world:
+        folder = write_flow(world, "computed", COMPUTED)
+        write_flow(world, "broken", 'env: {A: "`exit 3`"}\nsteps: [ls]\nhandler_on: {exit: ls}\n')
+        register(world, folder)
+        world.node()
+        run, given = (
+            world.book.flows.start("computed"),
+            world.book.flows.start("computed", {"DAY": "`id`"}),
+        )
+        assert ended(world, run).status == ended(world, given).status == "succeeded"
+        assert steps(world, run)["step-1"].output != steps(world, given)["step-1"].output
+        assert str(steps(world, run)["step-1"].output).startswith("first/")
+        assert str(steps(world, given)["step-1"].output).startswith("`id`/")
+        assert str(steps(world, given)["step-1"].output).endswith("/`id` seen")
+        broken = ended(world, world.book.flows.start("broken"))
+        assert (broken.status, broken.error) == ("failed", "step computed values failed")
+        failed = steps(world, broken)
+        assert failed["computed values"].error == (
+            'the command of env.A, "exit 3", failed with exit code 3'
+        )
+        assert failed["step-1"].reason == "values_failed"
+        assert failed["handler_on.exit"].status == "succeeded"

@@ -17,7 +17,7 @@ from duebook.flows.build import build
 from duebook.flows.files import default_name
 from duebook.flows.flow_cache import FlowCache, NoFlow
 from duebook.flows.lifecycle import again, from_step, retried
-from duebook.flows.param_values import check_params
+from duebook.flows.param_values import check_params, check_start
 from duebook.flows.problems import Problem, did_you_mean
 from duebook.flows.redacted_source import with_lines
 from duebook.ids import check_name, is_name, looks_like_prefix, new_id
@@ -203,7 +203,7 @@ class Flows:
         def work(tx: Tx) -> Run:
             kept = self._kept(tx, name)
             flow = self._flow(tx, kept)
-            target = FlowTarget(kept.name, tuple(check_params(flow, given).items()))
+            target = FlowTarget(kept.name, tuple(check_start(flow, given).items()))
             run_id = new_id()
             priority, by = flow.policies.priority, self._audit.by or None
             tx.flow_runs.start_flow(run_id, self._namespace, target, priority, "manual", by)

@@ -23,7 +23,7 @@ from duebook.flows.param_values import check_params
 from duebook.ids import new_id
 from duebook.model.enqueued import run_options, step_spec
 from duebook.model.fate import TriedAgain, fate_of
-from duebook.model.flow import CHECK, MOST_OUTPUT_SIZE
+from duebook.model.flow import CHECK, COMPUTE, MOST_OUTPUT_SIZE
 from duebook.model.flow_run import (
     Apart,
     FlowEnd,
@@ -270,7 +270,7 @@ def _steps(names: Sequence[str]) -> str:
 
 
 def _new_step(flow: Flow, name: str) -> NewStep:
-    if name == CHECK:
+    if name in (CHECK, COMPUTE):
         return NewStep(new_id(), name, flow.policies.queue)
     step = flow.step(name)
     return NewStep(

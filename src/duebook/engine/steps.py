@@ -12,6 +12,7 @@ from duebook.engine.output_files import OutputFiles
 from duebook.engine.step_places import FlowPlaces, named_outputs
 from duebook.errors import Invalid, shorten
 from duebook.flows.advance import flow_status
+from duebook.flows.computed import computed_of, execute_commands
 from duebook.flows.conditions import unmet
 from duebook.flows.flow_cache import FlowCache, NoFlow
 from duebook.flows.patterns import is_in_output
@@ -25,7 +26,7 @@ from duebook.flows.render import (
 )
 from duebook.flows.variables import as_literal
 from duebook.lazy_dataclasses import dataclass
-from duebook.model.flow import CHECK, MOST_OUTPUT_SIZE, HumanTask, Script, Step
+from duebook.model.flow import CHECK, COMPUTE, MOST_OUTPUT_SIZE, HumanTask, Script, Step
 from duebook.model.flow_run import MATCHED, Apart, StepEnd, StepState
 from duebook.model.flow_target import FlowTarget
 from duebook.model.run import Outcome
@@ -35,7 +36,7 @@ from duebook.targets.command import environment, outcome_of
 from duebook.targets.hiding import hidden_outcome, variable_secrets
 from duebook.targets.node_secrets import NodeSecrets, SecretFailed
 from duebook.targets.processes import Stop, supervise
-from duebook.targets.templates import interval_texts
+from duebook.targets.templates import TemplateFailed, interval_texts
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ class StepPreparer:
         name = claim.run.step or ""
         try:
             flow = self._flow((claim.run.namespace, context.flow, context.digest))
-            step = _check(flow) if name == CHECK else flow.step(name)
+            step = _opening(flow, name) or flow.step(name)
             flow = self._with_files(flow)
             values = self._values(flow, step, claim, context, files)
             names = step_secrets(flow, step, context.params)
@@ -195,6 +196,15 @@ class StepPreparer:
         rendered = self._places.launched(flow, step, rendered, self._inherited, facts)
         secrets = self._passed | variable_secrets(rendered.variables)
         claim = _of_flow(claim, context, secrets)
+        if name == COMPUTE:
+            return self._computed(claim, flow, values, rendered, stop)
+        ended = self._judged(claim, step, rendered, stop)
+        return ended or Ready(_filled(claim, rendered), step, flow.max_output, outputs)
+
+    def _judged(
+        self, claim: Claim, step: Step, rendered: Rendered, stop: Stop | None
+    ) -> Outcome | None:
+        """How a step ends of which nothing is executed but its conditions; None for others."""
         try:
             told = self._unmet(claim, step, rendered, stop)
         except _NotJudged as error:
@@ -203,13 +213,13 @@ class StepPreparer:
             return hidden_outcome(claim, Outcome("failed", "template", str(error)))
         if told is not None:
             return hidden_outcome(claim, Outcome("cancelled", "precondition", told))
-        if name == CHECK:
+        if step.name == CHECK:
             return Outcome("succeeded")
         if isinstance(rendered.target, FlowTarget):
             return Outcome("succeeded", call=rendered.target)
         if isinstance(rendered.target, HumanTask):
             return Outcome("succeeded", asks=rendered.target.prompt)
-        return Ready(_filled(claim, rendered), step, flow.max_output, outputs)
+        return None
 
     def repeated(
         self,
@@ -250,7 +260,7 @@ class StepPreparer:
     def prepare_at_once(self, claim: Claim, context: StepContext) -> Ready | Outcome | None:
         """Like `prepare`, if that is quick; None if it needs the database or runs commands."""
         flow = self._flow_cache.peek(claim.run.namespace, context.flow, context.digest)
-        if flow is None or claim.run.step == CHECK:
+        if flow is None or claim.run.step in (CHECK, COMPUTE):
             return None
         try:
             step = flow.step(claim.run.step or "")
@@ -293,7 +303,17 @@ class StepPreparer:
             for name, (state, output) in ends.items()
         }
         facts, status = _facts(claim, context), _status(flow, claim, context)
-        return Values(context.params, found, facts, status, files.write(outputs))
+        written = files.write(outputs)
+        return Values(
+            context.params, found, facts, status, written, computed=self._printed(context)
+        )
+
+    def _printed(self, context: StepContext) -> dict[str, str]:
+        """What the commands in params and env of the flow printed, once they were executed."""
+        _, output = context.ends.get(COMPUTE, (None, None))
+        if isinstance(output, Apart):
+            output = self._store.read(partial(_get_output, output.run_id))
+        return computed_of(output)
 
     def _with_secrets(
         self, values: Values, claim: Claim, step: Step, names: set[str]
@@ -322,23 +342,54 @@ class StepPreparer:
         variables = environment(claim, self._inherited) | dict(rendered.variables)
 
         def ask(text: str) -> tuple[int, str]:
-            printed = Printed(lambda *_: None, MOST_ASKED)
-            process = self._spawner.spawn(("/bin/sh", "-c", text), variables, _cwd(rendered))
-            with nullcontext(stop) if stop is not None else Stop() as asked:
-                ended = supervise(process, printed, asked, CONDITION_TIME, grace=1.0)
-            if ended.error is not None or ended.stopped is not None:
-                raise _NotJudged(text, outcome_of(ended))
-            if printed.is_cut:
-                told = f"it printed {printed.size:,} bytes; at most {MOST_ASKED:,} can be checked"
-                raise _NotJudged(text, Outcome("failed", "output", told))
-            return (1 if ended.code is None else ended.code), printed.text
+            return self._ask(text, variables, _cwd(rendered), stop)
 
         return unmet(step.preconditions, rendered.conditions, ask)
 
+    def _ask(
+        self, text: str, variables: dict[str, str], cwd: str | None, stop: Stop | None
+    ) -> tuple[int, str]:
+        """How a command ended, and what it printed."""
+        printed = Printed(lambda *_: None, MOST_ASKED)
+        process = self._spawner.spawn(("/bin/sh", "-c", text), variables, cwd)
+        with nullcontext(stop) if stop is not None else Stop() as asked:
+            ended = supervise(process, printed, asked, CONDITION_TIME, grace=1.0)
+        if ended.error is not None or ended.stopped is not None:
+            raise _NotJudged(text, outcome_of(ended))
+        if printed.is_cut:
+            told = f"it printed {printed.size:,} bytes; at most {MOST_ASKED:,} can be kept"
+            raise _NotJudged(text, Outcome("failed", "output", told))
+        return (1 if ended.code is None else ended.code), printed.text
 
-def _check(flow: Flow) -> Step:
-    """The step that checks the conditions of the whole flow."""
-    return Step(CHECK, Script("true"), preconditions=flow.preconditions)
+    def _computed(
+        self, claim: Claim, flow: Flow, values: Values, rendered: Rendered, stop: Stop | None
+    ) -> Outcome:
+        """What the commands in params and env of the flow print."""
+        base, cwd = environment(claim, self._inherited), _cwd(rendered)
+
+        def ask(place: str, text: str, variables: dict[str, str]) -> str:
+            code, printed = self._ask(text, base | variables, cwd, stop)
+            if code:
+                told = f'the command of {place}, "{shorten(text)}", failed with exit code {code}'
+                raise TemplateFailed(told)
+            return printed
+
+        shown = replace(values, secrets={name: f"<{name}>" for name in values.secrets})
+        try:
+            found = execute_commands(flow, values, shown, self._inherited, ask)
+        except _NotJudged as error:
+            return hidden_outcome(claim, error.outcome)
+        except Invalid as error:
+            return hidden_outcome(claim, Outcome("failed", "template", str(error)))
+        return Outcome("succeeded", output=json.dumps(found, ensure_ascii=False))
+
+
+def _opening(flow: Flow, name: str) -> Step | None:
+    """The step that judges the conditions of the whole flow, or executes its commands."""
+    if name not in (CHECK, COMPUTE):
+        return None
+    conditions = flow.preconditions if name == CHECK else ()
+    return Step(name, Script("true"), preconditions=conditions)
 
 
 def _cwd(rendered: Rendered) -> str | None:

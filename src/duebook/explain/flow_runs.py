@@ -10,7 +10,7 @@ from duebook.explain.runs import explain_run
 from duebook.explain.words import Clock, length_text, short_id
 from duebook.lazy_dataclasses import dataclass
 from duebook.model.codec import Id, Name, Shown, shown
-from duebook.model.flow import CHECK, handler_name
+from duebook.model.flow import CHECK, COMPUTE, handler_name
 from duebook.model.flow_target import FLOW_QUEUE, HUMAN_QUEUE
 from duebook.model.flow_view import lacking
 
@@ -90,7 +90,7 @@ class FlowStanding:
 def explain_flow(at: FlowStanding, only: str | None = None) -> FlowExplanation:
     """The run, and its steps in the order of the file; handlers only once they have started."""
     verdict, text = _of_run(at)
-    names = [CHECK] if CHECK in at.steps else []
+    names = [name for name in (COMPUTE, CHECK) if name in at.steps]
     names += [name for name in (_INIT,) if name in at.steps]
     names += [step.name for step in at.flow.steps]
     names += [s.name for _, s in at.flow.handlers if s.name in at.steps and s.name != _INIT]
@@ -163,7 +163,12 @@ def _not_begun(at: FlowStanding, step: Step) -> str:
     begins_at = (at.run.started_at or at.run.created_at) + at.flow.delay
     if at.now < begins_at:
         return f"waits until {at.clock.time(begins_at)}, because of delay_sec"
-    for name, words in ((CHECK, "the preconditions of the flow"), (_INIT, "the handler init")):
+    openings = {
+        COMPUTE: "the commands in params and env of the flow",
+        CHECK: "the preconditions of the flow",
+        _INIT: "the handler init",
+    }
+    for name, words in openings.items():
         if name in at.steps and at.steps[name].is_active:
             return f"waits for {words} ({at.steps[name].status})"
     if pending := [name for name in step.depends if _is_pending(at, name)]:
@@ -189,7 +194,7 @@ def _held(at: FlowStanding, name: str, run: Run) -> str:
         return "it continues when the run starts"
     if run.queue == FLOW_QUEUE:
         return at.held.get(run.id, at.scheduler)
-    needs = {} if name == CHECK else dict(at.flow.step(name).workers)
+    needs = {} if name in (CHECK, COMPUTE) else dict(at.flow.step(name).workers)
     if (told := lacking(run.namespace, run.task, needs, at.nodes)) is not None:
         return told
     workers = [node for node in at.nodes if node.serves(run.namespace)]

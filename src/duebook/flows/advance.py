@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from duebook.model.flow import CHECK, handler_name
+from duebook.model.flow import CHECK, COMPUTE, handler_name
 from duebook.model.flow_run import Advance, FlowEnd, Skip, StepState
 from duebook.model.run import DONE
 
@@ -59,7 +59,8 @@ def advance(flow: Flow, standing: Standing, now: datetime) -> Advance:
 
 def _opening(flow: Flow, states: Mapping[str, StepState]) -> Advance | None:
     """What comes before the first step; None when that is over."""
-    names = [CHECK] if flow.preconditions else []
+    names = [COMPUTE] if flow.computed else []
+    names += [CHECK] if flow.preconditions else []
     names += [_INIT] if flow.handler("init") else []
     for name in names:
         state = states.get(name)
@@ -74,14 +75,14 @@ def _opening(flow: Flow, states: Mapping[str, StepState]) -> Advance | None:
 
 def _is_lost(name: str, state: StepState) -> bool:
     """Whether no step runs after such an opening."""
-    if name == CHECK:
+    if name in (CHECK, COMPUTE):
         return state.status != "succeeded"
     return state.status in ("failed", "cancelled")
 
 
 def _working(flow: Flow, states: Mapping[str, StepState]) -> dict[str, StepState]:
     """The states of all but the handlers of the end."""
-    names = (CHECK, _INIT, *(step.name for step in flow.steps))
+    names = (COMPUTE, CHECK, _INIT, *(step.name for step in flow.steps))
     return {name: states[name] for name in names if name in states}
 
 
@@ -111,6 +112,9 @@ def _work(
 
 def _opening_failed(flow: Flow, states: Mapping[str, StepState]) -> SkipReason | None:
     check, init = states.get(CHECK), states.get(_INIT)
+    values = states.get(COMPUTE)
+    if values and not values.is_active and _is_lost(COMPUTE, values):
+        return "values_failed"
     if flow.preconditions and check and not check.is_active and _is_lost(CHECK, check):
         return "precondition"
     if init and not init.is_active and _is_lost(_INIT, init):
@@ -174,7 +178,8 @@ def flow_status(flow: Flow, states: Mapping[str, StepState]) -> FlowEnd:
         for step in flow.steps
         if states[step.name].status in ("skipped", "cancelled")
     }
-    failed = [name for name in (CHECK, _INIT) if name in states and _is_failed(states[name])]
+    openings = (COMPUTE, CHECK, _INIT)
+    failed = [name for name in openings if name in states and _is_failed(states[name])]
     warnings = []
     for step in flow.steps:
         state = states[step.name]

@@ -11,12 +11,13 @@ from duebook.errors import Invalid, shorten
 from duebook.flows.bash_only import SHELL, notes_on_bash
 from duebook.flows.builtin_steps import read_smtp
 from duebook.flows.commands import read_shell
+from duebook.flows.computed import names_secret, take_commands
 from duebook.flows.containers import read_container
 from duebook.flows.dagu_one import calls_of_dagu_one, given_to
 from duebook.flows.graph import before, circle, in_order
 from duebook.flows.mail_on import read_mail_on
 from duebook.flows.parse import Node, parse, plain
-from duebook.flows.policies import read_policies
+from duebook.flows.policies import read_fixed_params, read_policies
 from duebook.flows.problems import Enough, Problem, Problems, Refused, did_you_mean
 from duebook.flows.redacted_source import with_lines
 from duebook.flows.references import Scope, identifier
@@ -46,6 +47,7 @@ from duebook.ids import check_name, is_name
 from duebook.lazy_dataclasses import dataclass
 from duebook.model.flow import (
     CHECK,
+    COMPUTE,
     HANDLED,
     MOST_OUTPUT_SIZE,
     MOST_STEPS,
@@ -62,6 +64,7 @@ from duebook.model.target import CommandTarget
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from duebook.model.flow import Computed
     from duebook.model.retry import Retry
 
 __all__ = ["Built", "build", "calls_in_circle"]
@@ -196,6 +199,7 @@ class _Builder:
         self._given = given
         self._section = Section(node, "", problems, FLOW)
         self._notes: tuple[str, ...] = ()
+        self._computed: list[Computed] = []
 
     def flow(self) -> Flow | None:
         """None when it has no steps; whatever else is wrong is a problem."""
@@ -237,6 +241,8 @@ class _Builder:
             delay=section.read("delay_sec", read_seconds, timedelta()),
             stop_grace=grace,
             dotenv=read_dotenv(section, scope),
+            computed=tuple(self._computed),
+            fixed_params=read_fixed_params(section),
             notes=(
                 *notes,
                 *self._notes,
@@ -259,10 +265,14 @@ class _Builder:
         return read_retry(inner)
 
     def _params(self) -> tuple[tuple[Param, ...], Scope]:
-        params = []
+        params: list[Param] = []
         for param, node in read_params(self._section):
             default, key = param.default, f"params.{param.name}"
             own = Scope(secrets=not param.name.isdigit())  # those are arguments of programs
+            if isinstance(default, str) and "`" in default:
+                own_text = Scope(params=frozenset(each.name for each in params))
+                given = default, param.name, own_text, self._computed, True
+                default = self._section.judge(node, key, "", take_commands, *given)
             made = self._section.judge(node, key, default, walk, default, own)
             params.append(replace(param, default=made))
         params += [Param(name, "") for name in self._listed_names(params)]
@@ -292,6 +302,10 @@ class _Builder:
             node = self._section.get("secrets") or self._section.node
             told = f'a secret and a param are named "{name}"'
             self._section.problem(node, "secrets", told, "rename one of them")
+        if (named := names_secret(self._computed, dict(secrets))) is not None:
+            told = f'a command in params or env names the secret "{named}"'
+            hint = "it would be stored with the run; use the secret in a step"
+            self._section.problem(self._section.node, "secrets", told, hint)
 
     def _refuse_required(self, params: tuple[Param, ...]) -> None:
         """Nobody gives params to what begins by itself."""
@@ -313,7 +327,7 @@ class _Builder:
         return frozenset(found)
 
     def _env(self, scope: Scope) -> tuple[tuple[tuple[str, str], ...], Scope]:
-        found, scope = read_variables(self._section, scope)
+        found, scope = read_variables(self._section, scope, self._computed)
         return found, _unshadowed(scope)
 
     def _steps(self, scope: Scope, defaults: Defaults) -> tuple[tuple[Step, ...], Scope]:
@@ -355,7 +369,7 @@ class _Builder:
     def _named(self, drafts: list[Draft]) -> dict[str, str]:
         """name or id -> step; those given twice are problems."""
         named: dict[str, str] = {}
-        reserved = {CHECK, *(handler_name(event) for event in HANDLED)}
+        reserved = {CHECK, COMPUTE, *(handler_name(event) for event in HANDLED)}
         for draft in drafts:
             node = draft.section.get("name") or draft.section.node
             if draft.name in reserved:

@@ -22,8 +22,9 @@ _NAMED: Final = re.compile(r"(?:^|\s)([A-Za-z_]\w*)=")
 
 
 def calls_of_dagu_one(document: Node, own: Collection[str]) -> list[str]:
-    """Turn `run` into `call` in steps that can only be calls: with `parallel`, which commands do
-    not have, or with the name of another flow of the file, `own`; the notes are about these."""
+    """Turn `run` into `call` in steps that can only be calls: with `parallel` or `params`, which
+    commands do not have, or with the name of another flow of the file, `own`; the notes are about
+    these two."""
     notes = []
     for step in _steps(document):
         run = step.value.get("run")
@@ -35,6 +36,11 @@ def calls_of_dagu_one(document: Node, own: Collection[str]) -> list[str]:
             notes.append(
                 f"line {run.line}: `run: {name}` calls the flow {name} of this file, as in Dagu 1; "
                 f"write `call: {name}`, or `command: {name}` if it is a program"
+            )
+        elif "params" in step.value and "." not in name:
+            notes.append(
+                f"line {run.line}: `run: {name}` with `params` calls the flow {name}, as in "
+                f"Dagu 1; write `call: {name}`"
             )
         elif "parallel" not in step.value:
             continue

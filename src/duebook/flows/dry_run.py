@@ -7,7 +7,7 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.flows.param_values import check_params
+from duebook.flows.param_values import check_start
 from duebook.flows.references import identifier
 from duebook.flows.render import (
     Values,
@@ -85,7 +85,7 @@ def dry_run(
     flow: Flow, given: Mapping[str, Any], now: datetime, run_id: str, user: str
 ) -> list[DryStep]:
     """All steps, then the handlers; raises Invalid for params, and TemplateFailed."""
-    params = check_params(flow, given)
+    params = check_start(flow, given)
     moment = format_instant(now.replace(microsecond=0))
     facts = {
         "schedule": {"id": "", "name": flow.name, "due_at": moment, "tz": "UTC"},
@@ -100,7 +100,8 @@ def dry_run(
     worker = {name: f"${{{name}}}" for text in templates for name in named_variables(text)}
     ends = {step.name: _end(step, templates) for step in flow.steps}
     files = {step.output: f"<file of {step.output}>" for step in flow.steps if step.output}
-    values = Values(params, ends, facts, "<status of the flow>", files)
+    printed = {str(n): f"<output of {each.command}>" for n, each in enumerate(flow.computed)}
+    values = Values(params, ends, facts, "<status of the flow>", files, computed=printed)
     return [_dry(flow, step, values, worker) for step in flow.all_steps()]
 
 

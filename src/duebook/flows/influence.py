@@ -26,7 +26,7 @@ _FLOW: Final[dict[str, Influence]] = {
     **dict.fromkeys(("defaults", "secrets"), "checked"),
     **dict.fromkeys(("name", "group", "schedule", "tz", "restart_wait_sec", "type"), "none"),
     **dict.fromkeys(("max_active_steps", "delay_sec", "max_output_size", "retry_policy"), "none"),
-    "max_clean_up_time_sec": "none",
+    **dict.fromkeys(("max_clean_up_time_sec", "run_config"), "none"),
     **dict.fromkeys(("hist_retention_days", "mail_on", "log_dir", "log_output", "otel"), "none"),
     **dict.fromkeys(("error_mail", "info_mail"), "refused"),
 }
@@ -53,6 +53,7 @@ INFLUENCE: Final[dict[str, dict[str, Influence]]] = {
         **dict.fromkeys(("repeat", "exit_code", "interval_sec", "limit"), "none"),
         **dict.fromkeys(("backoff", "max_interval_sec"), "none"),
     },
+    "`run_config`": dict.fromkeys(("disable_param_edit", "disable_run_id_edit"), "none"),
     "`continue_on`": dict.fromkeys(
         ("failure", "skipped", "exit_code", "output", "mark_success"), "none"
     ),

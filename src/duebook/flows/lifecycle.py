@@ -9,7 +9,7 @@ from duebook.errors import Conflict, NotFound, shorten
 from duebook.flows.advance import blocked_by, is_continued, is_warning
 from duebook.flows.graph import after
 from duebook.flows.problems import did_you_mean
-from duebook.model.flow import CHECK, HANDLED, handler_name
+from duebook.model.flow import CHECK, COMPUTE, HANDLED, handler_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ __all__ = [
 
 _INIT: Final = handler_name("init")
 _ENDINGS: Final = frozenset(handler_name(event) for event in HANDLED if event != "init")
-_OF_THE_FLOW: Final = ("init_failed", "flow_cancelled", "flow_timeout")
+_OF_THE_FLOW: Final = ("init_failed", "values_failed", "flow_cancelled", "flow_timeout")
 """Why steps end when the flow does, or never comes to them."""
 
 
@@ -84,7 +84,8 @@ def from_step(flow: Flow, step: str) -> frozenset[str]:
 
 
 def _lost_openings(states: Mapping[str, StepState]) -> set[str]:
-    return {name for name in (CHECK, _INIT) if name in states and _failed(states[name])}
+    openings = (COMPUTE, CHECK, _INIT)
+    return {name for name in openings if name in states and _failed(states[name])}
 
 
 def _without_their_turn(flow: Flow, states: Mapping[str, StepState]) -> set[str]:

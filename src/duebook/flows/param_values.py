@@ -15,11 +15,21 @@ if TYPE_CHECKING:
 
     from duebook.model.flow import Flow, Param
 
-__all__ = ["check_params", "text_of_value", "typed"]
+__all__ = ["check_params", "check_start", "text_of_value", "typed"]
+
+
+def check_start(flow: Flow, given: Mapping[str, Any]) -> dict[str, Any]:
+    """As `check_params`, for a start by a person or a program; raises Invalid when its file lets
+    nobody change its params."""
+    if given and flow.fixed_params:
+        raise Invalid(
+            f'flow "{flow.name}" has fixed params: its file says disable_param_edit in run_config'
+        )
+    return check_params(flow, given)
 
 
 def check_params(flow: Flow, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given at a start, by the types that the flow says; raises Invalid.
+    """What is given at a start or a call, by the types that the flow says; raises Invalid.
 
     Only params that the flow has may be given.
     """

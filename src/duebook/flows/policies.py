@@ -7,23 +7,22 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Invalid, shorten
-from duebook.flows.section import text_of, whole_of
+from duebook.flows.section import Section, text_of, whole_of
 from duebook.flows.timing import read_seconds, read_times
 from duebook.flows.values import read_labels_of
-from duebook.flows.words import POLICY_KEYS
-from duebook.model.fields import read_labels
+from duebook.flows.words import POLICY_KEYS, RUN_CONFIG
+from duebook.model.fields import read_flag, read_labels
 from duebook.model.flow_target import FlowTarget
 from duebook.model.schedule import ScheduleSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from duebook.flows.section import Section
     from duebook.model.schedule import DefinitionField
 
     Reader = Callable[[str, Any], Any]
 
-__all__ = ["read_policies"]
+__all__ = ["read_fixed_params", "read_policies"]
 
 
 def read_policies(section: Section, flow: str) -> ScheduleSpec:
@@ -104,3 +103,13 @@ def _number(least: int, most: int, unlimited: int | None) -> Reader:
         return number
 
     return read
+
+
+def read_fixed_params(section: Section) -> bool:
+    """Whether `run_config` lets nobody give params at a start."""
+    node = section.get("run_config")
+    if node is None:
+        return False
+    inner = Section(node, "run_config", section.problems, RUN_CONFIG)
+    inner.read("disable_run_id_edit", read_flag, default=False)
+    return inner.read("disable_param_edit", read_flag, default=False)

@@ -47,6 +47,8 @@ _FACTS: Final[dict[str, frozenset[str] | None]] = {
     "vars": None,
     "data": None,
     "files": None,
+    "computed": None,
+    "computed_from_params": None,
 }
 
 _DEFAULT: Final = re.compile(rf"({NAME}):-([^{{}}]*)")

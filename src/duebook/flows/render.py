@@ -6,21 +6,29 @@ shell or as a template.
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import shorten
+from duebook.flows.computed import computed_context
 from duebook.flows.each import each_target, with_item
-from duebook.flows.param_values import text_of_value, typed
+from duebook.flows.flow_values import (
+    Values,
+    flow_params,
+    flow_variables,
+    parse_json,
+    render_text,
+    texts_of,
+    with_missing,
+)
+from duebook.flows.param_values import text_of_value
 from duebook.flows.references import exit_code_variable, identifier
 from duebook.flows.variables import (
     named_files,
-    named_variables,
 )
 from duebook.lazy_dataclasses import dataclass
-from duebook.model.flow import CHECK, FlowTarget, HumanTask, Script, is_shell
+from duebook.model.flow import CHECK, COMPUTE, FlowTarget, HumanTask, Script, is_shell
 from duebook.model.flow_run import Apart
 from duebook.model.http_target import HttpTarget, origin_of
 from duebook.model.secret_values import names_in
@@ -38,7 +46,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from duebook.model.flow import Condition, Container, Flow, Parallel, Step
-    from duebook.model.flow_run import StepEnd
     from duebook.model.target import Target
 
 __all__ = [
@@ -56,23 +63,6 @@ __all__ = [
 
 MOST_VARIABLES: Final = 1_000_000
 """Bytes of all that a flow gives to a program: the kernel takes two million with the node's own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Values:
-    """What a run of a flow knows when a step begins."""
-
-    params: Mapping[str, Any] = field(default_factory=dict)
-    """as given: data, and never a template"""
-    ends: Mapping[str, StepEnd] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """schedule, run, due_at, now, namespace and user, as templates of schedules have them"""
-    status: str = ""
-    """how the flow ended, for a handler"""
-    files: Mapping[str, str] = field(default_factory=dict)
-    """by output: a file that has it, of those that `wanted_files` names"""
-    secrets: Mapping[str, str] = field(default_factory=dict)
-    """by name, of those that `step_secrets` names: the value, or a reference where that stays"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +129,10 @@ def _origin_of(rendered: Rendered) -> str | None:
 
 def keeps_secrets(step: Step) -> bool:
     """Whether what a step becomes is only executed, and never stored."""
-    return step.name != CHECK and not isinstance(step.target, EventTarget | FlowTarget | HumanTask)
+    stored = (CHECK, COMPUTE)
+    return step.name not in stored and not isinstance(
+        step.target, EventTarget | FlowTarget | HumanTask
+    )
 
 
 def step_secrets(flow: Flow, step: Step, given: Mapping[str, Any]) -> set[str]:
@@ -157,22 +150,23 @@ def flow_secrets(flow: Flow) -> set[str]:
 
 
 def _render_step(flow: Flow, step: Step, values: Values, inherited: Mapping[str, str]) -> Rendered:
-    values = replace(values, facts={**values.facts, "secret": dict(values.secrets)})
-    params = _params(flow, values, inherited)
-    own = _flow_variables(flow, params, values, inherited)
+    facts = {**values.facts, "secret": dict(values.secrets), **computed_context(flow, values)}
+    values = replace(values, facts=facts)
+    params = flow_params(flow, values, inherited)
+    own = flow_variables(flow, params, values, inherited)
     own |= _endings(flow, step, values)
     context = _context(flow, step, values, params, {**inherited, **own})
     for name, template in step.env:
-        own[name] = _rendered(f"env {name}", template, context)
+        own[name] = render_text(f"env {name}", template, context)
         context["vars"][name] = own[name]
     if step.container is not None:
         for name, template in step.container.env:
-            own[name] = _rendered(f"container.env {name}", template, context)
+            own[name] = render_text(f"container.env {name}", template, context)
     target, own = _target(flow, step, params, own, context)
     if isinstance(target, CommandTarget):
         target = replace(target, stop_signal=step.stop_signal, stop_grace=flow.stop_grace)
     conditions = tuple(_condition(condition, context) for condition in step.preconditions)
-    payload = render_value("payload", step.payload, _filled(context, texts_of(step.payload)))
+    payload = render_value("payload", step.payload, with_missing(context, texts_of(step.payload)))
     variables = tuple((name, value) for name, value in own.items() if not name.isdigit())
     return Rendered(
         target,
@@ -180,55 +174,24 @@ def _render_step(flow: Flow, step: Step, values: Values, inherited: Mapping[str,
         conditions,
         variables,
         None if step.container is None else _container(step.container, context),
-        None if step.stdout is None else _rendered("stdout", step.stdout, context),
-        None if step.stderr is None else _rendered("stderr", step.stderr, context),
+        None if step.stdout is None else render_text("stdout", step.stdout, context),
+        None if step.stderr is None else render_text("stderr", step.stderr, context),
     )
 
 
 def _container(container: Container, context: dict[str, Any]) -> Container:
     def filled(text: str | None) -> str | None:
-        return None if text is None else _rendered("container", text, context)
+        return None if text is None else render_text("container", text, context)
 
     return replace(
         container,
         image=filled(container.image),
         name=filled(container.name),
-        options=tuple(_rendered("container", text, context) for text in container.options),
+        options=tuple(render_text("container", text, context) for text in container.options),
         user=filled(container.user),
         cwd=filled(container.cwd),
-        volumes=tuple(_rendered("volumes", text, context) for text in container.volumes),
+        volumes=tuple(render_text("volumes", text, context) for text in container.volumes),
     )
-
-
-def _params(flow: Flow, values: Values, inherited: Mapping[str, str]) -> dict[str, Any]:
-    context = {**values.facts, "vars": dict(inherited), "env": dict(inherited)}
-    found: dict[str, Any] = {}
-    for param in flow.params:
-        if param.name in values.params:
-            found[param.name] = typed(param, values.params[param.name])
-        else:
-            at = f"param {param.name}"
-            default = param.default
-            found[param.name] = render_value(at, default, _filled(context, texts_of(default)))
-    return found
-
-
-def _flow_variables(
-    flow: Flow, params: Mapping[str, Any], values: Values, inherited: Mapping[str, str]
-) -> dict[str, str]:
-    """Those of `env` in their order; params win over them."""
-    given = {name: text_of_value(value) for name, value in params.items()}
-    own: dict[str, str] = {}
-    for name, template in flow.env:
-        context = {
-            **values.facts,
-            "params": params,
-            "vars": {**inherited, **own, **given},
-            "env": {**inherited, **own},
-            "data": {key: _parsed(value) for key, value in params.items()},
-        }
-        own[name] = _rendered(f"env {name}", template, context)
-    return {**own, **given}
 
 
 def _endings(flow: Flow, step: Step, values: Values) -> dict[str, str]:
@@ -259,11 +222,11 @@ def _context(
     variables: dict[str, str],
 ) -> dict[str, Any]:
     outputs = {
-        other.output: _parsed(values.ends[other.name].output)
+        other.output: parse_json(values.ends[other.name].output)
         for other in sorted(flow.all_steps(), key=lambda step: _has_output(step, values))
         if other.output is not None and other.name in values.ends
     }
-    parsed = {key: _parsed(value) for key, value in params.items()}
+    parsed = {key: parse_json(value) for key, value in params.items()}
     return {
         **values.facts,
         "flow": {"name": flow.name, "status": values.status},
@@ -296,7 +259,7 @@ def _steps(flow: Flow, values: Values) -> dict[str, Any]:
         end = values.ends.get(step.name)
         if end is None:
             continue
-        parts = {"status": end.status, "exit_code": end.exit_code, "output": _parsed(end.output)}
+        parts = {"status": end.status, "exit_code": end.exit_code, "output": parse_json(end.output)}
         known = {name: value for name, value in parts.items() if value is not None}
         for name in (step.name, step.id or step.name):
             found[identifier(name)] = found[name] = known
@@ -315,18 +278,18 @@ def _target(
         given = dict(target.params)
         if step.parallel is not None:
             return _for_each(target, step.parallel, given, context), own
-        rendered = render_value("params", given, _filled(context, texts_of(given)))
+        rendered = render_value("params", given, with_missing(context, texts_of(given)))
         return FlowTarget(target.name, tuple(rendered.items())), own
     if isinstance(target, HumanTask):
-        return HumanTask(_rendered("prompt", target.prompt, context)), own
+        return HumanTask(render_text("prompt", target.prompt, context)), own
     if isinstance(target, Script):
         for name, template in target.values:
-            own[name] = _rendered(f"${{{name}}}", template, context)
+            own[name] = render_text(f"${{{name}}}", template, context)
         argv = (*target.interpreter, target.text, *_arguments(flow, target, params))
         _check_arguments(argv, own, flow)
         own = _that_fit(own, target.text, flow, step)
         return CommandTarget(argv, env=tuple(own.items()), cwd=_cwd(target.cwd, context)), own
-    filled = _filled(context, texts_of(target.to_json()))
+    filled = with_missing(context, texts_of(target.to_json()))
     found = render_target(target, filled)
     if isinstance(found, CommandTarget):
         _check_arguments(found.argv, own, flow)
@@ -342,10 +305,12 @@ def _for_each(
     context: dict[str, Any],
 ) -> FlowTarget:
     def params_of(item: Any) -> dict[str, Any]:
-        own = with_item(context, item, text_of_value(item), _parsed(item))
-        return dict(render_value("params", given, _filled(own, texts_of(given))))
+        own = with_item(context, item, text_of_value(item), parse_json(item))
+        return dict(render_value("params", given, with_missing(own, texts_of(given))))
 
-    items = render_value("parallel", parallel.items, _filled(context, texts_of(parallel.items)))
+    items = render_value(
+        "parallel", parallel.items, with_missing(context, texts_of(parallel.items))
+    )
     return each_target(target, items, parallel.limit, params_of)
 
 
@@ -401,33 +366,17 @@ def _instead(name: str | None, value: str, own: Mapping[str, str], flow: Flow) -
 
 
 def _cwd(template: str | None, context: dict[str, Any]) -> str | None:
-    return None if template is None else _rendered("working_dir", template, context)
+    return None if template is None else render_text("working_dir", template, context)
 
 
 def _condition(condition: Condition, context: dict[str, Any]) -> Condition:
     expected, is_data = condition.expected, False
     if expected is not None and not expected.startswith("re:"):
-        expected, is_data = _rendered("expected", expected, context), True
+        expected, is_data = render_text("expected", expected, context), True
     text = condition.text
     if not condition.is_command:
-        text = _rendered("condition", text, context)
+        text = render_text("condition", text, context)
     return replace(condition, text=text, expected=expected, is_data=is_data)
-
-
-def _rendered(place: str, template: str, context: dict[str, Any]) -> str:
-    made = render_value(place, template, _filled(context, [template]))
-    text = text_of_value(made)
-    if "\0" in text:
-        raise TemplateFailed(f"{place}: the result contains NUL")
-    return text
-
-
-def _filled(context: Mapping[str, Any], templates: Iterable[str]) -> dict[str, Any]:
-    """A variable that nobody set is empty, as in a shell."""
-    names = {name for template in templates for name in named_variables(template)}
-    variables = context.get("vars", {})
-    missing = {name: "" for name in names if name not in variables}
-    return {**context, "vars": {**variables, **missing}} if missing else dict(context)
 
 
 def templates_of(step: Step) -> list[str]:
@@ -456,27 +405,3 @@ def names_output(step: Step, other: Step) -> bool:
         texts.append(step.target.text)
     names = {other.name, other.id, other.output, identifier(other.name)} - {None}
     return any(name in text for text in texts for name in names if name is not None)
-
-
-def texts_of(value: Any) -> list[str]:
-    """All texts of a JSON value."""
-    match value:
-        case str():
-            return [value]
-        case dict():
-            return [text for item in value.values() for text in texts_of(item)]
-        case list() | tuple():
-            return [text for item in value for text in texts_of(item)]
-    return []
-
-
-def _parsed(value: Any) -> Any:
-    """A text that is a JSON object or list, as such; nothing for an output that was not read."""
-    if isinstance(value, Apart):
-        return None
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-    return value

@@ -11,6 +11,7 @@ from duebook.flows.actions import DAG_RUN, likely_flow, read_action, read_in_doc
 from duebook.flows.bash_only import condition_for
 from duebook.flows.builtin_steps import is_mail
 from duebook.flows.commands import read_shell
+from duebook.flows.computed import take_commands
 from duebook.flows.containers import read_container
 from duebook.flows.each import ITEM
 from duebook.flows.outputs import read_file, read_outputs
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from duebook.flows.containers import Inside
     from duebook.flows.problems import Problems
     from duebook.flows.references import Scope
-    from duebook.model.flow import NamedOutput, StepTarget
+    from duebook.model.flow import Computed, NamedOutput, StepTarget
     from duebook.model.repeat import Repeat
 
 __all__ = [
@@ -318,11 +319,19 @@ def _inner(section: Section, key: str, table: Any) -> Section:
     return Section(node, section.at(key), section.problems, table)
 
 
-def read_variables(section: Section, scope: Scope) -> tuple[tuple[tuple[str, str], ...], Scope]:
-    """Those of `env` as templates, and the scope of what may name them."""
+def read_variables(
+    section: Section, scope: Scope, commands: list[Computed] | None = None
+) -> tuple[tuple[tuple[str, str], ...], Scope]:
+    """Those of `env` as templates, and the scope of what may name them; with a list, to which they
+    are added, their texts may have commands."""
     found = []
-    for name, node, text in read_env(section):
+    for name, node, written in read_env(section):
+        text = written
         own = replace(scope, secrets=not steers(name))
+        if commands is not None:
+            text = section.judge(
+                node, f"env.{name}", "", take_commands, text, name, scope, commands
+            )
         made = section.judge(node, f"env.{name}", "", value_template, text, own)
         if steers(name) and (value := loose_in(made, scope)) is not None:
             told = (

@@ -66,7 +66,7 @@ _STEP_PART: Final = re.compile(
 _VARIABLE: Final = re.compile(r"""\b(?:vars|env)(?:\.(\w+)|\["([^"]*)"\]|\['([^']*)'\])""")
 _FILE: Final = re.compile(r"""\{\{ files\["([^"]*)"\] \}\}""")
 _LOOSE: Final = re.compile(
-    r"\b(?:params|steps|data|env|vars|files|schedule|user|requested_by|run(?!\.id\b))\b(?:\.\w+)?"
+    r"\b(?:params|steps|data|env|vars|files|computed_from_params|schedule|user|requested_by|run(?!\.id\b))\b(?:\.\w+)?"
 )
 """Who starts a flow chooses these: an operator may give it a schedule of any name."""
 
@@ -159,8 +159,8 @@ def _expanded(text: str, scope: Scope) -> str:
             raise Invalid(_no_expression())
         if match["command"]:
             raise Invalid(
-                f'"{shorten(text)}" contains a command, which is allowed only in commands and '
-                "conditions; "
+                f'"{shorten(text)}" contains a command, which is allowed only in commands, in '
+                "conditions, and in backquotes in the params and env of a flow; "
                 "use a step with `output`"
             )
         if match["place"]:

@@ -126,7 +126,7 @@ FLOW: Final = Table(
         *_refused("write them in each step", "consts", "step_types", "actions"),
         *_refused("use schedule with restart", "restart_policy"),
         Word("otel", "no effect, which flow check says: start the node with --tracing"),
-        *_refused("params can always be passed", "run_config"),
+        Word("run_config", "who may change what when it is started"),
         *_refused("start flows over REST", "webhook"),
         *_refused("limit the resources of the worker when you start it", "resources"),
         *_refused("install them on the workers", "tools"),
@@ -234,6 +234,14 @@ CONTINUE: Final = Table(
             "when its output has a line with one of these strings, or matching a pattern after re:",
         ),
         Word("mark_success", "count such a failure as a success"),
+    ],
+)
+
+RUN_CONFIG: Final = Table(
+    "`run_config`",
+    [
+        Word("disable_param_edit", "true: no params can be given when it is started"),
+        Word("disable_run_id_edit", "no effect: Duebook chooses the ids of runs"),
     ],
 )
 
@@ -478,7 +486,7 @@ SECRET: Final = Table(
 )
 
 TABLES: Final = (
-    *(FLOW, STEP, RETRY, REPEAT, CONTINUE, CONDITION),
+    *(FLOW, STEP, RETRY, REPEAT, CONTINUE, RUN_CONFIG, CONDITION),
     *(SCHEDULE, HANDLERS, PARAM, HTTP, EXEC, RUN, CALL, HUMAN, PARALLEL, OUTPUT),
     *(JQ, MAIL, SMTP, MAIL_ON, REPORT, TEMPLATE, DEFAULTS, CONTAINER, OUTPUTS, SECRET),
 )

@@ -25,11 +25,13 @@ __all__ = [
     "BUILTINS",
     "BY_HAND",
     "CHECK",
+    "COMPUTE",
     "HANDLED",
     "MOST_OUTPUT_SIZE",
     "MOST_STEPS",
     "OUTPUT_SIZE",
     "SHELLS",
+    "Computed",
     "Condition",
     "Container",
     "ContinueOn",
@@ -66,6 +68,9 @@ MOST_OUTPUT_SIZE: Final = 16 * OUTPUT_SIZE
 SHELLS: Final = frozenset({"sh", "ash", "bash", "dash", "ksh", "zsh"})
 CHECK: Final = "preconditions"
 """The step that checks the conditions of the whole flow, before any other."""
+
+COMPUTE: Final = "computed values"
+"""The step that executes the commands in the params and env of a flow, before all others."""
 
 
 def handler_name(event: Event) -> str:
@@ -136,6 +141,20 @@ class Param:
     kind: ParamKind = "any"
     choices: tuple[Any, ...] = ()
     description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A command in a default or a variable of a flow, which stands for what it prints."""
+
+    command: str
+    """text for /bin/sh, where the values before it are variables"""
+    name: str
+    is_param: bool = False
+
+    @property
+    def place(self) -> str:
+        return f"{'params' if self.is_param else 'env'}.{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +303,10 @@ class Flow:
     """how long a command that is stopped has until it is killed"""
     dotenv: tuple[str, ...] = ()
     """files with variables, read where a step runs; later ones win"""
+    fixed_params: bool = False
+    """whether nobody may give it params at a start"""
+    computed: tuple[Computed, ...] = ()
+    """in their order: a command may name what those before it have made"""
     notes: tuple[str, ...] = field(default=(), compare=False)
     """notes for the authors of the file"""
     place: str = field(default="", compare=False)

@@ -35,7 +35,8 @@ __all__ = [
 StopReason = Literal["flow_cancelled", "flow_timeout"]
 """for a step that its flow stopped or did not start"""
 SkipReason = (
-    Literal["precondition", "upstream_failed", "upstream_skipped", "init_failed"] | StopReason
+    Literal["precondition", "upstream_failed", "upstream_skipped", "init_failed", "values_failed"]
+    | StopReason
 )
 MATCHED: Final = "matched"
 """Why a step failed whose output matches its `continue_on.output`."""

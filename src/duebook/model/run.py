@@ -48,13 +48,16 @@ DONE: Final = ("succeeded", "partial")
 """Statuses that satisfy `depends_on` and `skip_if_successful`."""
 RunState = Literal[RunStatus, "skipped"]
 """a status as shown to people"""
-SKIPPED: Final = frozenset({"precondition", "upstream_failed", "upstream_skipped", "init_failed"})
+SKIPPED: Final = frozenset(
+    {"precondition", "upstream_failed", "upstream_skipped", "init_failed", "values_failed"}
+)
 """Reasons of cancelled steps and flows that were not meant to run."""
 _WHY: Final = {
     "precondition": "its condition was not met",
     "upstream_failed": "an earlier step failed",
     "upstream_skipped": "an earlier step was skipped",
     "init_failed": "the init handler did not succeed",
+    "values_failed": "a command in the params or env of the flow failed",
     "flow_cancelled": "its flow was stopped",
     "flow_timeout": "its flow took longer than its timeout_sec",
 }

@@ -280,7 +280,7 @@ params:
 steps:
   - command: a
 """,
-        ("params.DAY",),
+        (),
     ),
     "a command in a variable": (
         """
@@ -289,7 +289,7 @@ env:
 steps:
   - command: a
 """,
-        ("env.TODAY",),
+        (),
     ),
     "an output": (
         """
@@ -603,7 +603,7 @@ runConfig:
 steps:
   - command: a
 """,
-        ("runConfig",),
+        (),
     ),
     "tags and groups": (
         """
@@ -724,7 +724,7 @@ steps:
   - run: etl
     params: "DAY=today"
 """,
-        ("params",),
+        (),
     ),
     "actions": (
         """

@@ -154,9 +154,9 @@ STEPS = "steps: [a]\n"
             "1:15: run is a mapping; write a command, or a list of commands",
         ),
         (
-            "steps: [{run: etl, params: A=1}]",
+            "steps: [{run: ./etl, params: A=1}]",
             (
-                "1:28: params has no effect without call; run is a command; to run a flow, write "
+                "1:30: params has no effect without call; run is a command; to run a flow, write "
                 "`call: NAME`"
             ),
         ),

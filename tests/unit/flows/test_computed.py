@@ -1,0 +1,179 @@
+"""Commands in the params and env of a flow are executed once, before all steps, or refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook.flows.advance import advance
+from duebook.flows.computed import execute_commands
+from duebook.flows.dry_run import dry_run
+from duebook.flows.flow_values import Values
+from duebook.flows.lifecycle import retried
+from duebook.flows.render import render_step
+from duebook.model.flow import COMPUTE
+from duebook.model.flow_run import Standing, StepState
+from duebook.model.target import CommandTarget
+from duebook.targets.templates import TemplateFailed
+from tests.unit.flows.dagu_helpers import flow_of, problems_of
+
+if TYPE_CHECKING:
+    from duebook.model.flow import Flow
+
+BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
+TEXT = """
+params:
+  - DAY: "`date +%F`"
+  - NAME: "day-`echo $DAY`"
+env:
+  - HOST: "`uname -n`"
+  - BOTH: "${HOST}/`basename $NAME`/end"
+steps:
+  - name: a
+    command: echo "$BOTH"
+    preconditions: [{condition: "${DAY}", expected: "2026-01-01"}]
+"""
+
+
+def executed(flow: Flow, **params: str) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """What the commands print, each in capitals what it is, and what they were given."""
+    asked: list[tuple[str, str]] = []
+
+    def ask(place: str, command: str, variables: dict[str, str]) -> str:
+        asked.append((place, f"{command} {sorted(variables.items())}"))
+        return f"{command.split()[0].upper()}\n"
+
+    values = Values(params, {}, {"run": {"id": "r1"}})
+    return execute_commands(flow, values, values, {}, ask), asked
+
+
+def test_each_command_finds_the_values_before_it() -> None:
+    printed, asked = executed(flow_of(TEXT))
+    assert printed == {"0": "DATE", "1": "ECHO", "2": "UNAME", "3": "BASENAME"}
+    assert asked == [
+        ("params.DAY", "date +%F []"),
+        ("params.NAME", "echo $DAY [('DAY', 'DATE')]"),
+        ("env.HOST", "uname -n [('DAY', 'DATE'), ('NAME', 'day-ECHO')]"),
+        (
+            "env.BOTH",
+            "basename $NAME [('DAY', 'DATE'), ('HOST', 'UNAME'), ('NAME', 'day-ECHO')]",
+        ),
+    ]
+
+
+def test_the_command_of_a_param_that_is_given_is_not_executed() -> None:
+    printed, asked = executed(flow_of(TEXT), DAY="2026-01-01", NAME="x")
+    assert printed == {"2": "UNAME", "3": "BASENAME"}
+    assert [place for place, _ in asked] == ["env.HOST", "env.BOTH"]
+
+
+def test_all_steps_find_what_was_printed() -> None:
+    flow = flow_of(TEXT)
+    printed, _ = executed(flow)
+    values = Values({}, {}, {"run": {"id": "r1"}}, computed=printed)
+    step = render_step(flow, flow.steps[0], values, {})
+    assert isinstance(step.target, CommandTarget)
+    found = dict(step.target.env)
+    assert (found["DAY"], found["BOTH"]) == ("DATE", "UNAME/BASENAME/end")
+    assert step.conditions[0].text == "DATE"
+
+
+def test_what_a_command_prints_is_no_template() -> None:
+    flow = flow_of('env: {A: "`cat x`"}\nsteps: [echo "$A"]\n')
+    values = Values({}, {}, {"run": {"id": "r1"}}, computed={"0": "{{ run.id }} $(id) `id`"})
+    target = render_step(flow, flow.steps[0], values, {}).target
+    assert isinstance(target, CommandTarget)
+    assert dict(target.env)["A"] == "{{ run.id }} $(id) `id`"
+
+
+def test_a_dry_run_shows_the_command() -> None:
+    (step,) = dry_run(flow_of(TEXT), {}, BEGUN, "r1", "ann")
+    assert isinstance(step.target, CommandTarget)
+    assert dict(step.target.env)["DAY"] == "<output of date +%F>"
+
+
+def test_a_command_gets_no_secret() -> None:
+    flow = flow_of("env: [{S: '{{ secret.TOKEN }}'}, {A: '`echo $S`'}]\nsteps: [ls]\n")
+    real, other = (Values(secrets={"TOKEN": text}) for text in ("s3cret", "<TOKEN>"))
+    with pytest.raises(TemplateFailed) as caught:
+        execute_commands(flow, real, other, {}, lambda *_: "")
+    told = "the command of env.A names S, which contains a secret; use it in a step"
+    assert str(caught.value) == told
+
+
+def test_a_variable_with_a_secret_is_not_among_those_of_a_command() -> None:
+    flow = flow_of("env: [{S: 'x {{ secret.TOKEN }}'}, {A: '`echo`'}]\nsteps: [ls]\n")
+    real, other = (Values(secrets={"TOKEN": text}) for text in ("s3cret", "<TOKEN>"))
+    given: list[dict[str, str]] = []
+
+    def ask(_place: str, _command: str, variables: dict[str, str]) -> str:
+        given.append(variables)
+        return ""
+
+    execute_commands(flow, real, other, {}, ask)
+    assert given == [{}]
+
+
+def test_the_commands_come_before_the_conditions_and_init() -> None:
+    flow = flow_of(TEXT + "preconditions: [test -e x]\nhandler_on: {init: ls}\n")
+    states: dict[str, StepState] = {}
+    begun: list[str] = []
+    while start := advance(flow, Standing(BEGUN, states), BEGUN).start:
+        begun += start
+        states |= {name: StepState("succeeded") for name in start}
+    assert begun == [COMPUTE, "preconditions", "handler_on.init", "a"]
+
+
+def test_no_step_runs_when_a_command_fails_and_a_retry_executes_it_again() -> None:
+    flow = flow_of(TEXT + "handler_on: {failure: ls, exit: ls}\n")
+    states = {COMPUTE: StepState("failed")}
+    skipped = advance(flow, Standing(BEGUN, states), BEGUN)
+    assert [(skip.step, skip.reason) for skip in skipped.skip] == [("a", "values_failed")]
+    assert skipped.start == ("handler_on.failure",)
+    ended = {**states, "a": StepState("skipped", "values_failed")}
+    ended |= {f"handler_on.{event}": StepState("succeeded") for event in ("failure", "exit")}
+    end = advance(flow, Standing(BEGUN, ended), BEGUN).end
+    assert end is not None
+    assert (end.status, end.failed) == ("failed", (COMPUTE,))
+    assert {COMPUTE, "a"} <= retried(flow, ended)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            'env: {A: "$(date)"}\nsteps: [ls]\n',
+            (
+                'f.yaml:1:10: "$(date)" contains a command, which is allowed only in commands, in '
+                "conditions, and in backquotes in the params and env of a flow; use a step with "
+                "`output`"
+            ),
+        ),
+        (
+            "secrets: [{name: T, provider: env, key: T}]\nenv: {A: '`echo $T`'}\nsteps: [ls]\n",
+            'f.yaml:1:1: a command in params or env names the secret "T"',
+        ),
+        ('steps: [{run: ls, env: {A: "`date`"}}]\n', 'f.yaml:1:28: "`date`" contains a command'),
+        ('env: {A: "` `"}\nsteps: [ls]\n', 'f.yaml:1:10: "` `" contains a command'),
+        ('params: {A: {b: "`date`"}}\nsteps: [ls]\n', 'f.yaml:1:9: "`date`" contains a command'),
+        (
+            'params: {A: x}\nenv: {PATH: "`echo $A`"}\nsteps: [ls]\n',
+            'f.yaml:2:13: env PATH names "computed_from_params"',
+        ),
+        (
+            'params: {A: x}\nenv: {B: "`$A --version`"}\nsteps: [ls]\n',
+            'f.yaml:2:10: "$A" lets "A" choose what runs',
+        ),
+        ("steps: [{name: computed values, run: ls}]\n", "f.yaml:1:16: "),
+    ],
+)
+def test_other_commands_are_refused_at_their_line(text: str, told: str) -> None:
+    found = problems_of(text)
+    assert found, text
+    assert found[0].startswith(told)
+
+
+def test_a_command_that_nobody_can_change_may_say_where_programs_are() -> None:
+    assert problems_of('env: {PATH: "`brew --prefix`/bin:/bin"}\nsteps: [ls]\n') == []
