@@ -71,6 +71,11 @@ def test_events_are_read_in_the_order_in_which_they_were_written(store: Store) -
     assert positions == sorted(set(positions), key=lambda p: p or 0)
 
 
+def test_many_events_of_one_transaction_keep_their_order(store: Store) -> None:
+    ids = append(store, *"abc" * 77)
+    assert [event.id for event in read(store)] == ids
+
+
 def test_a_reader_goes_on_from_a_position(store: Store) -> None:
     ids = append(store, *"abcde")
     first = store.transact(
