@@ -22,7 +22,7 @@ from tests.support.postgres import MEMORY, patient
 from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
     from duebook.store.base import Store
@@ -72,6 +72,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             places[path] = (before + number / 2) / files.total()
             before += number
     items.sort(key=lambda item: (item.get_closest_marker("lengthy") is None, places[item.path]))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Nothing that is collected is garbage yet: looking for it takes a quarter of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
+SOONEST: Final = 0.01
+LATEST: Final = 0.05
+"""Seconds between two looks, of which the first are soon and later ones a twentieth of the wait."""
 PATIENCE: Final = 60.0
 """Seconds after which something is taken to hang. On two cores with twenty processes that want them
 a command with half a second to do was seen to take twenty; a test that is about how soon something
@@ -25,23 +28,27 @@ def eventually(
 ) -> T:
     """What `condition` returns, as soon as that is true; fails the test after `timeout` seconds,
     with what there is to be told about it."""
-    pause = threading.Event()
-    deadline = time.monotonic() + timeout
+    began = time.monotonic()
     while not (value := condition()):
-        if time.monotonic() >= deadline:
+        if time.monotonic() >= began + timeout:
             story = "" if told is None else f": {told()}"
             raise AssertionError(f"still {value!r} after {timeout:g} s{story}")
-        pause.wait(0.01)
+        _rest(began)
     return value
 
 
 def within(timeout: float, condition: Callable[[], bool]) -> bool:
     """Whether `condition` becomes true in that time."""
-    pause = threading.Event()
-    deadline = time.monotonic() + timeout
-    while not (holds := condition()) and time.monotonic() < deadline:
-        pause.wait(0.01)
+    began = time.monotonic()
+    while not (holds := condition()) and time.monotonic() < began + timeout:
+        _rest(began)
     return holds
+
+
+def _rest(began: float) -> None:
+    """Between two looks of a wait, which share the processor with what is waited for."""
+    waited = time.monotonic() - began
+    threading.Event().wait(min(max(SOONEST, waited / 20), LATEST))
 
 
 def takes_less_than(seconds: float, work: Callable[[], object]) -> bool:
