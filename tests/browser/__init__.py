@@ -1,1 +1,1 @@
-"""The dashboard in a real browser: Debian's chromium, driven by playwright."""
+"""The dashboard in a real browser: Debian's chromium without a window, driven by playwright."""

@@ -89,7 +89,7 @@ def test_run_now_and_see_the_run(demo: Site, script: bool) -> None:
     page.get_by_text("Queued again").wait_for()
 
 
-@BOTH
+@MOSTLY
 def test_edit_with_a_preview(demo: Site, script: bool) -> None:
     page = demo.visit("/schedules/backup/edit", script=script)
     page.get_by_label("trigger").fill("0 5 * * *")
@@ -189,7 +189,7 @@ def test_pause_everything_of_a_label(demo: Site, script: bool) -> None:
     assert len(demo.book.schedules.list(status="paused", label="team:tenants")) == 6
 
 
-@BOTH
+@MOSTLY
 def test_pause_chosen_ones_and_undo(demo: Site, script: bool) -> None:
     page = demo.visit("/schedules", script=script)
     page.get_by_label("Select tenant-1").check()
@@ -254,7 +254,7 @@ def test_a_click_during_which_the_page_changes_is_not_lost(demo: Site) -> None:
     page.wait_for_url(f"**/schedules/{second}")
 
 
-@BOTH
+@MOSTLY
 def test_a_flow_is_started_stopped_and_goes_on_from_a_step(demo: Site, script: bool) -> None:
     page = demo.visit("/flows", script=script)
     page.get_by_role("link", name="warehouse").first.click()
