@@ -33,7 +33,7 @@ RISKY: dict[str, Any] = {
 machine, one run may meet more beats that are killed than three, after which it would fail."""
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["postgres", pytest.param("sqlite", marks=pytest.mark.long)])
 def stored(request: pytest.FixtureRequest, world: CeleryWorld) -> CeleryWorld:
     """With its beats on each kind of database."""
     if request.param == "postgres":

@@ -110,7 +110,7 @@ def most_at_once(claims: list[dict[str, Any]]) -> int:
 # -- one due time, one run
 
 
-@pytest.mark.parametrize("number", [5, 10])
+@pytest.mark.parametrize("number", [pytest.param(5, marks=pytest.mark.long), 10])
 def test_of_many_that_plan_one_due_schedule_exactly_one_fires(
     claimers: Claimers, book: Book, postgres_url: str, number: int
 ) -> None:
@@ -194,12 +194,13 @@ def test_ten_claimers_never_begin_two_runs_that_exclude_each_other(
     assert len({claim["run"] for claim in got}) == len(got) == 40
 
 
+@pytest.mark.parametrize("runs", [60, pytest.param(200, marks=pytest.mark.long)])
 def test_all_that_is_queued_is_claimed_once(
-    claimers: Claimers, book: Book, postgres_url: str
+    claimers: Claimers, book: Book, postgres_url: str, runs: int
 ) -> None:
-    add(book, "job", 200, overlap="allow")
+    add(book, "job", runs, overlap="allow")
     got = flat(claimers.go(postgres_url, "claim", queue="default", hold=0, limit=5))
-    assert len(got) == 200
+    assert len(got) == runs
     assert {claim["attempt"] for claim in got} == {1}
 
     def statuses() -> set[str]:

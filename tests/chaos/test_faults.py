@@ -7,6 +7,8 @@ import time
 from statistics import median
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.chaos.fleet import LEASE, QUICK
 from tests.support.clock_files import set_clock
 from tests.support.nodes import BEATING, HELD, SAY
@@ -81,12 +83,13 @@ def test_the_late_success_of_a_stopped_node_does_not_end_the_next_attempt(fleet:
     assert fleet.world.book.runs.get(run).attempt == 2
 
 
-def test_a_server_that_crashes_twice_under_load(durable_fleet: Fleet) -> None:
+@pytest.mark.parametrize("crashes", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_a_server_that_crashes_under_load(durable_fleet: Fleet, crashes: int) -> None:
     fleet = durable_fleet
     fleet.load(MANY)
     fleet.node()
     fleet.node()
-    for _ in range(2):
+    for _ in range(crashes):
         fleet.wait_more("all-1", 2)
         triggered = [fleet.world.trigger("all-2") for _ in range(3)]
         fleet.crash_server()

@@ -1,9 +1,11 @@
-"""`duebook up` as people start it, on PostgreSQL: from a schedule to its run, alone and by five."""
+"""`duebook up` as people start it, on PostgreSQL: from schedule to run, alone or with others."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from duebook.book import Book
 from duebook.store.postgres import PostgresStore
@@ -42,10 +44,11 @@ def test_a_schedule_becomes_due_and_is_executed_once(fleet: Fleet) -> None:
     assert len(fleet.world.evidence("start", "job")) == 1
 
 
-def test_five_nodes_execute_each_due_time_once(fleet: Fleet) -> None:
+@pytest.mark.parametrize("nodes", [3, pytest.param(5, marks=pytest.mark.long)])
+def test_several_nodes_execute_each_due_time_once(fleet: Fleet, nodes: int) -> None:
     add_hourly(fleet, "once", max_runs=1)
     fleet.load(("all-1", "all-2", "cron", "queue", "skip", "latest"))
-    for _ in range(5):
+    for _ in range(nodes):
         fleet.start_up()
     for member in fleet.members:
         member.process.wait_ready()

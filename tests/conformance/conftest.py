@@ -41,8 +41,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if isinstance(item, pytest.Function) and hasattr(item, "callspec")
             else {}
         )
-        if params.get("backend") == "memory" and item.path.stem not in ALSO_IN_MEMORY:
+        if _is_for_later(item, params.get("backend")):
             item.add_marker("long")
+
+
+def _is_for_later(item: pytest.Item, backend: object) -> bool:
+    if backend == "memory":
+        return item.path.stem not in ALSO_IN_MEMORY
+    return backend == "postgres" and item.get_closest_marker("mostly_on_a_file") is not None
 
 
 @pytest.fixture(autouse=True)

@@ -208,6 +208,7 @@ def test_a_problem_that_follows_from_time_is_looked_at_by_one_until_it_is_over(
     assert other.evaluates == []
 
 
+@pytest.mark.mostly_on_a_file
 def test_what_becomes_too_long_while_the_relay_rests_is_found_in_time(
     store: Store, clock: VirtualClock, relay: Watched
 ) -> None:
@@ -264,6 +265,7 @@ def test_when_a_node_goes_or_drains_rules_look_who_is_left(
     assert {alert.subject for alert in book.alerts.history()} == {"plan", "work"}
 
 
+@pytest.mark.mostly_on_a_file
 def test_a_changed_rule_and_a_resumed_schedule_are_looked_at_again(
     store: Store, clock: VirtualClock, relay: Watched
 ) -> None:

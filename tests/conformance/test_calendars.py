@@ -181,6 +181,7 @@ def test_a_schedule_needs_a_calendar_of_its_own_namespace(book: Book) -> None:
     book.calendars.remove("weekends")
 
 
+@pytest.mark.mostly_on_a_file
 @pytest.mark.parametrize("roll", ["skip", "next", "previous"])
 def test_the_books_balance_with_closed_days_and_rolls(
     book: Book, clock: VirtualClock, roll: str

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from duebook.engine.advancer import Advancer
 from duebook.engine.output_files import OutputFiles
 from duebook.engine.steps import Ready, StepPreparer
@@ -117,6 +119,7 @@ def test_a_called_flow_returns_a_large_output_to_its_caller(store: Store) -> Non
     assert get_run(store, outer).status == "running"
 
 
+@pytest.mark.mostly_on_a_file
 def test_a_called_flow_that_would_return_too_much_fails(store: Store) -> None:
     steps = "".join(f"  - {{name: s{n}, command: x, output: V{n}}}\n" for n in range(2))
     put_flow(store, f"name: wide\nmax_output_size: {MOST_OUTPUT_SIZE}\nsteps:\n{steps}", "wide")

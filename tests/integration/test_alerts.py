@@ -27,7 +27,7 @@ def webhook() -> Iterator[Webhook]:
         yield opened
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["postgres", pytest.param("sqlite", marks=pytest.mark.long)])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     url = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
     with open_world(tmp_path, url) as opened:

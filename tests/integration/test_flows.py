@@ -277,6 +277,7 @@ def test_workers_that_are_killed_between_steps_cost_nothing(world: World) -> Non
     assert words[-1] == "last"
 
 
+@MOSTLY_ON_A_FILE
 @pytest.mark.parametrize(
     ("name", "params", "status", "last"),
     [
