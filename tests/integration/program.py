@@ -38,6 +38,31 @@ def quick(ctx: Context, answer: int = 42) -> int:
     return answer
 
 
+def whose(ctx: Context) -> dict[str, object]:
+    """What its context says about the time and the people that the run is of."""
+    return {
+        "interval": ctx.interval and [at.isoformat() for at in ctx.interval],
+        "requested_by": ctx.requested_by,
+        "user": ctx.user,
+        "namespace": ctx.namespace,
+    }
+
+
+@book.task
+def whose_in_thread(ctx: Context) -> dict[str, object]:
+    return whose(ctx)
+
+
+@book.task
+async def whose_in_loop(ctx: Context) -> dict[str, object]:
+    return whose(ctx)
+
+
+@book.task(isolation="process")
+def whose_in_process(ctx: Context) -> dict[str, object]:
+    return whose(ctx)
+
+
 @book.task
 def thread(ctx: Context) -> None:
     """Looks now and then whether it shall end."""

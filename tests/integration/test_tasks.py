@@ -6,9 +6,10 @@ import os
 import signal
 import sys
 import threading
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,6 +27,9 @@ from tests.support.nodes import (
     world,
 )
 from tests.support.waiting import PATIENCE, eventually
+
+if TYPE_CHECKING:
+    from duebook.model.run import Run
 
 __all__ = ["world"]  # the fixture
 
@@ -92,6 +96,30 @@ def test_a_worker_runs_the_tasks_of_its_program(world: World) -> None:
     assert world.book.schedules.get("quick").problem is None
     assert node.end() == 0
     check(world)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_task_knows_its_interval_and_who_asked(world: World, kind: str) -> None:
+    worker(world)
+    name = f"whose_in_{kind}"
+    schedules = Book(world.book.store, by="cli:ann").schedules
+    schedules.create(name, trigger={"every": "1s"}, target={"task": name}, catchup="skip")
+    about = {"user": "cli:ann", "namespace": "default"}
+
+    def ended() -> list[Run]:
+        return world.book.runs.list(name, status="succeeded", origin="schedule")
+
+    of_due_time = eventually(ended)[0]
+    due_at = of_due_time.due_at
+    assert due_at is not None
+    interval = [(due_at - timedelta(seconds=1)).isoformat(), due_at.isoformat()]
+    told = output(world, of_due_time.id)
+    assert told == about | {"interval": interval, "requested_by": None}
+    schedules.pause(name)
+    by_hand = Book(world.book.store, by="token:deploy").schedules.trigger(name).id
+    world.wait_for(by_hand, "succeeded")
+    told = output(world, by_hand)
+    assert told == about | {"interval": None, "requested_by": "token:deploy"}
 
 
 def test_what_tasks_print_is_kept_whatever_their_kind(world: World) -> None:
