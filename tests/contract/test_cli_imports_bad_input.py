@@ -107,3 +107,14 @@ def test_a_file_that_cron_skips_because_of_its_name_is_named(cli: Cli, folder: P
     told = refused(cli, "crontab", str(folder))
     assert f"left out: {folder}/job.bak: cron skips it, too, because of its name" in told
     assert ".placeholder" not in told
+
+
+def test_what_is_left_out_is_named_once_and_by_its_line(cli: Cli, folder: Path) -> None:
+    (folder / "a.yaml").write_text("kind: CronJob\nspec: 5\n")
+    (folder / "b.yaml").write_text("kind: CronJob\n a: [\n")
+    told = refused(cli, "kubernetes", str(folder))
+    assert f"left out: {folder}/a.yaml:1: a CronJob without a name: " in told
+    assert f"left out: {folder}/b.yaml:2:3: invalid YAML" in told
+    (folder / "c.timer").write_text("[Timer\nOnCalendar=daily\n")
+    (folder / "c.service").write_text("[Service]\nExecStart=/bin/true\n")
+    assert "c.timer: it has no times, such as OnCalendar=" in refused(cli, "systemd", str(folder))

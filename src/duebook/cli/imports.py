@@ -157,7 +157,8 @@ def kubernetes_command(files: tuple[str, ...], **options: Any) -> None:
             told = str(error) + (HELM if "{{" in text else "")
             if len(found) == 1:
                 raise Invalid(told) from None
-            done.leave(title, "", told.removeprefix(f"{title}: "))
+            place, _, why = told.partition(": ")
+            done.leave(place, "", why)
     _finish(done, "kubernetes", options)
 
 

@@ -52,13 +52,14 @@ def read_manifests(text: str, file: str) -> Import:
                 continue
             metadata = plain(item).get("metadata")
             name = metadata.get("name") if isinstance(metadata, dict) else None
+            title = f"CronJob {shorten(name)}" if name else "a CronJob without a name"
             try:
                 done.found.append(_cron_job(item, file))
             except NotCarried as error:
-                done.leave(f"{file}:{item.line}", f"CronJob {shorten(name)}", error)
+                done.leave(f"{file}:{item.line}", title, error)
             except BROKEN as error:
                 told = f"it cannot be read: {shorten(str(error), 100)}"
-                done.leave(f"{file}:{item.line}", f"CronJob {shorten(name)}", told)
+                done.leave(f"{file}:{item.line}", title, told)
     if others:
         kinds = shorten(", ".join(sorted(set(others))), 200)
         done.notes.append(f"{file}: passed over what is not a CronJob: {kinds}")

@@ -163,7 +163,9 @@ def _when(timer: Unit, tz: str, notes: list[str]) -> dict[str, Any]:
             notes.append(f"{one.place}: {one.key} counts from the end of a run; `every` does not")
     boots = [one for key in _BOOT for one in timer.all("Timer", key)]
     if not triggers:
-        keys = ", ".join(one.key for one in boots) or "no time at all"
+        if not boots:
+            raise NotCarried("it has no times, such as OnCalendar=")
+        keys = ", ".join(one.key for one in boots)
         raise NotCarried(f"it has only {keys}, and Duebook does not know when machines start")
     notes += [_told(one) for one in boots]
     form: dict[str, Any] = {"trigger": triggers[0] if len(triggers) == 1 else triggers}

@@ -40,7 +40,8 @@ class CeleryRun:
             "claim",
             "ended",
             "ends_by",
-            "held_since",
+            "is_held",
+            "ready_at",
             "is_begun",
             "is_in_hand",
         ),
@@ -79,8 +80,10 @@ class CeleryRun:
         """when it is asked whether it was"""
         self.told_of: set[str] = set()
         """the services of which its log says that they are out of reach"""
-        self.held_since: float | None = None
-        """when it first waited for a broker that is out of reach"""
+        self.ready_at = 0.0
+        """when its task could have been sent"""
+        self.is_held = False
+        """whether it has waited for a broker that is out of reach"""
         self.outcome: Outcome | None = None
         """how it ends once its task is revoked"""
         self.ends_by: float | None = None

@@ -218,7 +218,7 @@ class CeleryRuns:
             if isinstance(ready, Outcome):
                 self._end(run, ready)
                 continue
-            run.claim = ready
+            run.claim, run.ready_at = ready, self._monotonic()
             run.is_taken_over = number != run.claim.run.attempt
             if run.is_taken_over:
                 self._doubt(run)
@@ -336,8 +336,8 @@ class CeleryRuns:
             self._end(run, Outcome("failed", "not_sent", told))
             return
         run.reports.note(f"sent {run.target.task} to Celery as {run.task_id}")
-        late = 0.0 if run.held_since is None else self._monotonic() - run.held_since
-        if late >= WORTH_TELLING and not run.is_maybe_sent:
+        late = self._monotonic() - run.ready_at
+        if run.is_held and late >= WORTH_TELLING and not run.is_maybe_sent:
             self._told(run, f"sent {late:.0f} s late: {_NO_BROKER}")
         if self._celery.waits and run.target.wait:
             run.phase = "unmarked"
@@ -427,8 +427,7 @@ class CeleryRuns:
             if part in _NAMES and part in reasons and part not in run.told_of:
                 run.told_of.add(part)
                 run.reports.note(f"{reasons[part]}; trying again")
-                if part == "broker" and run.held_since is None:
-                    run.held_since = self._monotonic()
+                run.is_held = run.is_held or part == "broker"
 
     def _report_outage(self) -> None:
         try:

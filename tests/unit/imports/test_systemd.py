@@ -175,7 +175,7 @@ def test_a_delay_below_a_second_is_rounded_up_and_none_is_left_out() -> None:
     ("timer", "service", "told"),
     [
         ("[Timer]\nOnBootSec=5min\n", SERVICE, "only OnBootSec"),
-        ("[Timer]\n", SERVICE, "no time at all"),
+        ("[Timer]\n", SERVICE, "has no times"),
         ("[Timer]\nOnCalendar=never\n", SERVICE, "OnCalendar=never cannot be read"),
         ("[Timer]\nOnCalendar=daily\nUnit=b.service\n", SERVICE, "b.service is missing"),
         ("[Timer]\nOnCalendar=daily\n", "[Service]\n", "a.service has no ExecStart"),
