@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.flows.section import items
 from duebook.flows.values import is_variable
-from duebook.ids import is_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["calls_of_dagu_one", "given_to"]
 
 
+_FLOW: Final = re.compile(r"(?:[A-Za-z0-9_-]+/)*[a-z0-9][a-z0-9_-]*")
+"""The name of a flow, perhaps with the directory of its file, and not a program such as ./a.sh."""
 _NAMED: Final = re.compile(r"(?:^|\s)([A-Za-z_]\w*)=")
 
 
@@ -30,14 +31,15 @@ def calls_of_dagu_one(document: Node, own: Collection[str]) -> list[str]:
         run = step.value.get("run")
         if run is None or "call" in step.value or not isinstance(run.value, str):
             continue
-        if not is_name(name := run.value.strip().removesuffix(".yaml")):
-            continue
+        name = run.value.strip().removesuffix(".yaml")
         if name in own:
             notes.append(
                 f"line {run.line}: `run: {name}` calls the flow {name} of this file, as in Dagu 1; "
                 f"write `call: {name}`, or `command: {name}` if it is a program"
             )
-        elif "params" in step.value and "." not in name:
+        elif not _FLOW.fullmatch(name):
+            continue
+        elif "params" in step.value and "parallel" not in step.value:
             notes.append(
                 f"line {run.line}: `run: {name}` with `params` calls the flow {name}, as in "
                 f"Dagu 1; write `call: {name}`"

@@ -150,7 +150,9 @@ def flow_secrets(flow: Flow) -> set[str]:
 
 
 def _render_step(flow: Flow, step: Step, values: Values, inherited: Mapping[str, str]) -> Rendered:
-    facts = {**values.facts, "secret": dict(values.secrets), **computed_context(flow, values)}
+    facts = {**values.facts, "secret": dict(values.secrets)}
+    if flow.computed:
+        facts |= computed_context(flow, values)
     values = replace(values, facts=facts)
     params = flow_params(flow, values, inherited)
     own = flow_variables(flow, params, values, inherited)
@@ -163,7 +165,8 @@ def _render_step(flow: Flow, step: Step, values: Values, inherited: Mapping[str,
         for name, template in step.container.env:
             own[name] = render_text(f"container.env {name}", template, context)
     target, own = _target(flow, step, params, own, context)
-    if isinstance(target, CommandTarget):
+    says = step.stop_signal is not None or flow.stop_grace is not None
+    if says and isinstance(target, CommandTarget):
         target = replace(target, stop_signal=step.stop_signal, stop_grace=flow.stop_grace)
     conditions = tuple(_condition(condition, context) for condition in step.preconditions)
     payload = render_value("payload", step.payload, with_missing(context, texts_of(step.payload)))

@@ -247,7 +247,7 @@ def _checked_for_shell(match: re.Match[str], quote: str, scope: Scope) -> str | 
     template = _for_shell(match, scope)
     if template is None:
         return None
-    own = match.re is not _OWN_TAG and is_scoped(reference_name(match), scope)
+    own = match.re is not _OWN_TAG
     if quote == "'" and not own:
         raise Invalid(
             f'"{shorten(match[0])}" is in single quotes, where a shell does not expand '

@@ -223,7 +223,7 @@ steps:
         ("{command: [ls, '${a:=b}']}", "only a shell can expand it"),
         ("{command: [ls, '$(id)']}", "contains a command"),
         ("{command: 'echo ${A.b}'}", "is not a param, output or step"),
-        ("{command: \"echo '${HOST_PARAM.b}'\"}", "is in single quotes"),
+        ("{command: \"echo '{{ params.HOST_PARAM }}'\"}", "is in single quotes"),
         ("{command: python, script: 'print(\"${HOST_PARAM}\")'}", "is not replaced in a script"),
         ("{command: a, timeout_sec: soon}", 'timeout_sec "soon" is not a whole number'),
         ("{command: a, retry_policy: {interval_sec: 1}}", "retry_policy has no limit"),

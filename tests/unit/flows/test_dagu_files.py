@@ -420,3 +420,12 @@ def test_a_template_that_does_more_is_refused_at_its_line() -> None:
     (problem,) = build(text, "f.yaml", "f").problems
     assert (problem.line, problem.column) == (6, 9)
     assert '"{{ range .x }}" is not supported in a template' in problem.message
+
+
+def test_a_part_of_a_value_in_single_quotes_is_the_value_as_in_dagu() -> None:
+    flow = flow_of("steps: [{run: a, output: R}, {run: \"echo '${R.a.b} ${R} $HOME'\"}]")
+    step = rendered(flow, 1, **{"step-1": '{"a": {"b": "it is"}}'})
+    assert isinstance(step.target, CommandTarget)
+    text = step.target.argv[-1]
+    assert text == """echo ''"${R_a_b}"' ${R} $HOME'""".replace("R_a_b", "R__a__b")
+    assert dict(step.target.env)["R__a__b"] == "it is"

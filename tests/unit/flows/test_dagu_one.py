@@ -20,7 +20,14 @@ def test_a_run_with_params_calls_a_flow_and_says_so() -> None:
     )
 
 
-@pytest.mark.parametrize("run", ["./etl", "etl.sh", "python etl.py", "pipelines/etl"])
+@pytest.mark.parametrize("more", ['params: "A=1"', "parallel: [a, b]"])
+def test_the_flow_may_be_in_another_directory(more: str) -> None:
+    flow = flow_of(f"steps:\n  - run: pipelines/etl.yaml\n    {more}\n")
+    assert isinstance(flow.steps[0].target, FlowTarget)
+    assert flow.steps[0].target.name == "etl"
+
+
+@pytest.mark.parametrize("run", ["./etl", "etl.sh", "python etl.py", "../etl", "bin/etl.py"])
 def test_what_is_no_name_of_a_flow_is_not_called(run: str) -> None:
     (told,) = problems_of(f"steps: [{{run: {run}, params: A=1}}]")
     assert "params has no effect without call" in told
