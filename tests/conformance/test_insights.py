@@ -141,6 +141,30 @@ def test_what_waited_for_a_backfill_or_was_retried_is_not_late(
     assert book.insights.overview().late == []
 
 
+def test_the_lateness_of_an_hour_is_without_jitter_and_backfills(
+    store: Store, clock: VirtualClock
+) -> None:
+    begin(store, lease=3 * HOUR)
+    book = Book(store)
+    hourly = {"cron": "0 * * * *"}
+    for name in ("plain", "filled"):
+        add_schedule(store, name, trigger=hourly)
+    add_schedule(store, "jittered", trigger=hourly, jitter="20m")
+    add_schedule(store, "foreign", namespace="shop", trigger=hourly)
+    book.schedules.backfill("filled", start=BEGIN - HOUR, end=BEGIN)
+    (filled,) = claim(store)
+    clock.advance(HOUR + 20 * MINUTE)
+    settle(store, filled.token)
+    assert book.insights.hours(BEGIN, BEGIN + 2 * HOUR)[0].late == 0
+    tick(store)
+    for claimed in claim(store):
+        settle(store, claimed.token)
+    (load,) = book.insights.hours(BEGIN, BEGIN + 2 * HOUR)
+    assert (load.hour, load.runs, load.late) == (BEGIN + HOUR, 4, 1)
+    assert load.latest == 20 * MINUTE
+    assert book.insights.hours(BEGIN, BEGIN + HOUR) == []
+
+
 def test_hours_and_durations_add_up(store: Store, clock: VirtualClock) -> None:
     begin(store, lease=3 * HOUR)
     job = add_schedule(store)

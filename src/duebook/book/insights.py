@@ -235,8 +235,16 @@ class Insights:
         return self._store.read(lambda tx: tx.runs.measure_log(run_id))
 
     def hours(self, since: datetime, until: datetime) -> list[HourLoad]:
-        """The hours in which runs ended."""
-        return self._store.read(lambda tx: tx.insights.count_hours(self._namespace, since, until))
+        """The hours in which runs ended, and how late those had begun."""
+
+        def work(tx: Tx) -> list[HourLoad]:
+            late = tx.insights.list_late_hours(self._namespace, since, until, LATE)
+            loads = tx.insights.count_hours(self._namespace, since, until)
+            none = (0, timedelta())
+            by_hour = [(load, *late.get(load.hour, none)) for load in loads]
+            return [replace(load, late=count, latest=longest) for load, count, longest in by_hour]
+
+        return self._store.read(work)
 
     def durations(self) -> dict[str, timedelta]:
         """The mean duration of runs, by the id of their schedule."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from duebook.model.calendar import Calendar
     from duebook.model.held import HeldRange
@@ -31,6 +32,9 @@ __all__ = [
     "Summary",
     "fold_steps",
 ]
+
+
+NONE: Final = timedelta()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,11 @@ class HourLoad:
     runs: int
     failed: int
     busy: timedelta
-    """their total duration, actual or expected"""
+    """the time that they took together, or may take"""
+    late: int = 0
+    """how many of them began late"""
+    latest: timedelta = NONE
+    """how late the last of those began"""
 
 
 @dataclass(frozen=True, slots=True)

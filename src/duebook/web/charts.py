@@ -25,6 +25,7 @@ __all__ = [
     "CHART_WIDTH",
     "duration_chart",
     "framed",
+    "scale_top",
     "strip",
     "success_chart",
     "time_line",
@@ -92,7 +93,7 @@ def duration_chart(
     if len(ended) < 2:
         return Markup("")
     longest = max(_seconds(mark.took) for mark in ended)
-    top = next((step for step in SCALES if step >= longest), longest)
+    top = _seconds(scale_top(timedelta(seconds=longest)))
     wide = CHART_WIDTH / len(ended)
     bars = Markup("").join(
         _linked(
@@ -117,6 +118,12 @@ def duration_chart(
     scale = [length_text(timedelta(seconds=value)) for value in (top, top / 2)]
     ends = (clock.text(ended[0].at), f"mean {mean_text}", clock.text(ended[-1].at))
     return framed(bars + line, words, [*scale, "0"], ends, link is not None)
+
+
+def scale_top(longest: timedelta) -> timedelta:
+    """Where a scale ends that has room for a length: it and its half are easy to read."""
+    seconds = _seconds(longest)
+    return timedelta(seconds=next((step for step in SCALES if step >= seconds), seconds))
 
 
 def _linked(drawn: Markup, address: str) -> Markup:

@@ -1,4 +1,4 @@
-"""The last day as a chart: a bar for each hour, which links to its runs; pure."""
+"""The last day as charts: a bar for each hour, which links to its runs; pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from markupsafe import Markup
 
 from duebook.errors import counted
 from duebook.triggers.zones import local_datetime
-from duebook.web.charts import CHART_HEIGHT, CHART_WIDTH, framed
+from duebook.web.charts import CHART_HEIGHT, CHART_WIDTH, framed, scale_top
+from duebook.web.times import length_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     Link = Callable[..., str]
 
-__all__ = ["HOURS", "day_chart", "hour_range"]
+__all__ = ["HOURS", "day_chart", "hour_range", "lateness_chart"]
 
 HOURS: Final = 25
 """The one that has begun, and 24 before it."""
@@ -31,8 +32,7 @@ STEPS: Final = (1, 2, 4, 6, 8, 10, 20, 40, 60, 80)
 def day_chart(loads: Sequence[HourLoad], clock: Clock, link: Link) -> Markup:
     """Runs that ended in each hour of the last day, those that failed at the foot; nothing without
     any."""
-    last = clock.now.replace(minute=0, second=0, microsecond=0)
-    hours = [last - (HOURS - 1 - number) * HOUR for number in range(HOURS)]
+    hours = _hours(clock)
     known = {load.hour: load for load in loads}
     if not any(hour in known for hour in hours):
         return Markup("")
@@ -47,6 +47,35 @@ def day_chart(loads: Sequence[HourLoad], clock: Clock, link: Link) -> Markup:
     words = f"{counted(runs, 'run')} by hour in the last day, {failed:,} failed"
     ends = (clock.text(hours[0]), "now")
     return framed(bars, words, [f"{top:,}", f"{top / 2:,.0f}" if top > 1 else "", "0"], ends, True)
+
+
+def lateness_chart(loads: Sequence[HourLoad], clock: Clock, link: Link) -> Markup:
+    """How late runs began, by the hour in which they ended; nothing if none was late."""
+    hours = _hours(clock)
+    late = [load for load in loads if load.hour in hours and load.late]
+    if not late:
+        return Markup("")
+    worst = max(load.latest for load in late)
+    top = scale_top(worst)
+    bars = Markup("").join(
+        _linked(
+            hours.index(load.hour),
+            f"{clock.text(load.hour)}: {counted(load.late, 'run')} started late, "
+            f"at most {length_text(load.latest)}",
+            link("runs", **hour_range(load.hour, clock.zone)),
+            _part("queued", hours.index(load.hour), 0, load.latest / top, 1),
+        )
+        for load in late
+    )
+    runs = sum(load.late for load in late)
+    words = f"{counted(runs, 'run')} started late in the last day, at most {length_text(worst)}"
+    scale = [length_text(top), length_text(top / 2), "0"]
+    return framed(bars, words, scale, (clock.text(hours[0]), "now"), True)
+
+
+def _hours(clock: Clock) -> list[datetime]:
+    last = clock.now.replace(minute=0, second=0, microsecond=0)
+    return [last - (HOURS - 1 - number) * HOUR for number in range(HOURS)]
 
 
 def hour_range(hour: datetime, zone: str) -> dict[str, str]:
@@ -70,8 +99,13 @@ def _bar(number: int, load: HourLoad, top: int, clock: Clock, link: Link) -> Mar
         )
         if count
     )
+    return _linked(number, words, link("runs", **span), parts)
+
+
+def _linked(number: int, words: str, address: str, drawn: Markup) -> Markup:
+    """What is drawn of an hour, as a link."""
     return Markup('<a href="{}" aria-label="{}"><title>{}</title>{}{}</a>').format(
-        link("runs", **span), words, words, _room(number), parts
+        address, words, words, _room(number), drawn
     )
 
 
@@ -82,7 +116,7 @@ def _room(number: int) -> Markup:
     )
 
 
-def _part(status: str, number: int, foot: int, count: int, top: int) -> Markup:
+def _part(status: str, number: int, foot: int, count: float, top: int) -> Markup:
     low = round(CHART_HEIGHT * foot / top, 1)
     high = round(max(CHART_HEIGHT * count / top, 2), 1)
     return Markup('<rect class="run-{}" x="{}" y="{}" width="{:g}" height="{}"/>').format(

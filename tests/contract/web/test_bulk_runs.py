@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -29,7 +29,7 @@ def failed(book: Book) -> dict[str, list[str]]:
     begin(book.store, "node-2")
     ids: dict[str, list[str]] = {}
     for name, team, queue in (("mailing", "mail", "mails"), ("etl", "data", "default")):
-        settings = {"labels": {"team": team}, "queue": queue, "target": TRUE}
+        settings: dict[str, Any] = {"labels": {"team": team}, "queue": queue, "target": TRUE}
         book.schedules.create(name, trigger={"cron": "@yearly"}, **settings)
         ids[name] = [book.schedules.trigger(name).id for _ in range(2 if name == "mailing" else 1)]
     for node, queue in (("node-1", "mails"), ("node-2", "default")):

@@ -71,6 +71,23 @@ def test_what_is_due_in_a_stretch_is_listed_page_by_page(
     assert viewer.get("/due?from=2031-05-05T01:00&to=2032-05-04T01:00").status == 422
 
 
+def test_a_look_for_due_times_is_bounded_and_goes_on(
+    viewer: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        expression = "* * * * *" if name == "c" else "0 0 1 1 *"
+        book.schedules.create(name, trigger={"cron": expression}, target={"command": ["true"]})
+    for name in ("PORTION", "MOST_LOOKED"):
+        monkeypatch.setattr(f"duebook.web.routes.due.{name}", 2)
+    page = viewer.ok("/due?from=2031-05-05T01:00&to=2031-05-05T01:01")
+    assert "Nothing found so far" in page.text
+    (more,) = [link for link in page.links if link.startswith("/due?after=b")]
+    assert "/schedules/c" in viewer.ok(more).links
+    over = viewer.ok("/due?from=2021-05-05T01:00&to=2021-05-05T01:01")
+    assert "This period is over" in over.text
+    assert "/runs?from=2021-05-05T01%3A00&to=2021-05-05T01%3A01" in over.links
+
+
 def test_who_looks_for_due_times_too_long_goes_on_from_there(
     viewer: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from duebook.book import Book
+from duebook.model.insight import HourLoad
 from duebook.model.serving import ALL, Serving
 from duebook.store.values import SessionInfo
 from duebook.targets.task import Tasks
+from duebook.web.day_chart import lateness_chart
+from duebook.web.times import Clock
 from tests.support.builders import LEASE, begin, claim, settle
 from tests.support.pages import Browser
 
@@ -51,6 +54,34 @@ def test_all_is_well_until_something_fails(viewer: Browser, book: Book) -> None:
     assert "1 run failed" in page.text
     assert "<b>no</b>" not in page.source
     assert "<b>no</b> red" in page.text
+
+
+def test_busy_workers_are_counted_and_lateness_is_drawn(
+    viewer: Browser, book: Book, store: Store
+) -> None:
+    begin_scheduler(store)
+    begin(store)
+    begin(store, "node-2")
+    book.schedules.create("job", trigger={"every": "10m"}, target=TRUE)
+    assert "0 of 2 workers busy" in viewer.ok("/").text
+    run = book.schedules.trigger("job")
+    claim(store)
+    page = viewer.ok("/")
+    assert "1 of 2 workers busy" in page.text
+    assert "Lateness" not in page.text, "while no run has ended"
+    assert run.id in page.source
+
+
+def test_the_lateness_of_the_last_day_is_a_chart() -> None:
+    now = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
+    hour = now.replace(minute=0) - timedelta(hours=2)
+    late = HourLoad(hour, 9, 0, timedelta(), 3, timedelta(minutes=14))
+    clock = Clock(now, "UTC")
+    drawn = str(lateness_chart([late], clock, lambda *_, **query: str(query["from"])))
+    assert "3 runs started late in the last day, at most 14 min" in drawn
+    assert 'href="2026-03-01T10:00"' in drawn
+    assert "<span>20 min</span>" in drawn, "where its scale ends"
+    assert lateness_chart([HourLoad(hour, 9, 0, timedelta())], clock, str) == ""
 
 
 def test_work_that_nobody_is_there_for_is_not_well(

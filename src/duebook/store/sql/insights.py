@@ -171,6 +171,32 @@ class Insights(Part):
             for hour, runs, failed, busy in rows
         ]
 
+    def list_late_hours(
+        self, namespace: str, since: datetime, until: datetime, late: timedelta
+    ) -> dict[datetime, tuple[int, timedelta]]:
+        """Of the hours in which runs ended that had begun more than `late` after their due times,
+        how many did, and how late the latest; `late` counts from the end of the jitter. Of very
+        many late runs, only some are counted."""
+        rows = self._db.all(
+            "list_late_hours",
+            namespace=namespace,
+            since=since,
+            until=until,
+            seconds=late.total_seconds(),
+            looked=LOOKED,
+        )
+        known = self._definitions.read([(id_, version) for _, id_, version, _, _ in rows])
+        found: dict[datetime, tuple[int, timedelta]] = {}
+        for hour, id_, version, count, seconds in rows:
+            longest = timedelta(seconds=float(seconds))
+            if (definition := known.get((id_, version))) is not None:
+                longest -= definition.spec.jitter
+            if longest > late:
+                at = datetime.fromtimestamp(int(hour) * HOUR, UTC)
+                before, most = found.get(at, (0, longest))
+                found[at] = (before + count, max(most, longest))
+        return found
+
     def list_durations(self, namespace: str) -> dict[str, timedelta]:
         """The average duration of each schedule's runs, among the newest few thousand runs."""
         rows = self._db.all("list_durations", namespace=namespace, before=LAST_PLACE, looked=TIMED)

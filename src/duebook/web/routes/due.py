@@ -28,7 +28,9 @@ __all__ = ["operations"]
 
 operations = Operations("", "pages")
 
-PORTION: Final = 100
+PORTION: Final = 500
+MOST_LOOKED: Final = 1_000
+"""Schedules that are looked at for one page."""
 LISTED: Final = 100
 """Schedules of a page."""
 COUNTED: Final = 1_000
@@ -74,6 +76,7 @@ def get_due(
         rows=rows,
         left=left,
         first=not after,
+        over=end <= start and not wrong,
         start=start,
         end=end,
         wrong=wrong,
@@ -96,7 +99,8 @@ def _stretch(page: CurrentPage, since: str | None, to: str | None) -> tuple[date
 def _find(book: Book, start: datetime, end: datetime, after: str) -> tuple[list[Row], str | None]:
     """A page of them, and the name to go on after; None: these are all."""
     rows: list[Row] = []
-    place: str | None = after
+    place: str | None = after if end > start else None
+    left = MOST_LOOKED
     until = instant_before(end)
     known: dict[Hashable, tuple[datetime, ...]] = {}
     while place is not None:
@@ -110,7 +114,9 @@ def _find(book: Book, start: datetime, end: datetime, after: str) -> tuple[list[
             place = schedule.name
             if len(rows) == LISTED:
                 return rows, place
-        place = following
+        place, left = following, left - PORTION
+        if left <= 0:
+            return rows, place
     return rows, None
 
 

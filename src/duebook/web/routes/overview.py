@@ -15,7 +15,7 @@ from duebook.model.access import Role
 from duebook.model.insight import fold_steps
 from duebook.triggers.zones import local_datetime
 from duebook.web.charts import time_line
-from duebook.web.day_chart import day_chart
+from duebook.web.day_chart import day_chart, lateness_chart
 from duebook.web.page_request import CurrentPage
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def get_overview(page: CurrentPage) -> Response:
         "seen": seen,
         "line": line,
         "day": day_chart(day, clock, page.url),
+        "lateness": lateness_chart(day, clock, page.url),
+        "workers": [node for node in seen.nodes if node.serves(page.ask.namespace)],
         "well": not any(amiss),
         "cut": cut,
         "whole": whole,

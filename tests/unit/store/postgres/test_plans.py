@@ -132,6 +132,13 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_latest_runs": {"ids": IDS},
     "list_marks": {"ids": IDS, "each": 20},
     "list_running": {"namespace": "default", "limit": 20},
+    "list_late_hours": {
+        "namespace": "default",
+        "since": NOW,
+        "until": NOW + timedelta(hours=1),
+        "seconds": 60.0,
+        "looked": 50,
+    },
     "list_late": {
         "namespace": "default",
         "since": NOW,
