@@ -16,7 +16,7 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
     from duebook.model.run import Claim
 
@@ -115,6 +115,28 @@ def test_the_last_lines_open_at_their_end(shared: Site) -> None:
     plain.get_by_role("link", name="Last lines").click()
     plain.get_by_text("line 3000 of it").wait_for()
     shows_its_end(plain)
+
+
+def test_a_long_log_shows_its_end_while_it_is_read(shared: Site) -> None:
+    claimed = begun(shared)
+    printed(shared, claimed, numbered(1, 3_000))
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page = shared.visit("/runs")
+    page.route("**/lines*", hold)
+    page.goto(f"{shared.address}/runs/{claimed.run.id}")
+    eventually(lambda: page.title() and held)
+    shows_its_end(page)
+    assert page.get_by_text("line 3000 of it").is_visible()
+    for route in held:
+        route.continue_()
+    page.unroute("**/lines*")
+    page.locator(".log .log-window").wait_for(state="attached")
+    shows_its_end(page)
+    settle(shared.store, claimed.token)
 
 
 def test_what_was_left_out_of_a_log_is_said_where_it_is_left_out(shared: Site) -> None:

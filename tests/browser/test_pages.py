@@ -108,7 +108,7 @@ AXE = """async (options) => (await axe.run(
   {exclude: [["tbody tr:nth-child(n+8)"], ["option:nth-child(n+8)"]]}, options)).violations.map(
   (one) => [one.impact, one.id, ...one.nodes.map((node) => node.html.slice(0, 120))])"""
 """Of many rows that are alike, some tell of all."""
-LOOKS: dict[str, dict[str, Any]] = {"resultTypes": ["violations"], "preload": False}
+LOOKS: dict[str, Any] = {"resultTypes": ["violations"], "preload": False}
 EVERYTHING = LOOKS | {"rules": {"target-size": {"enabled": True}}}
 WHAT_DIFFERS = LOOKS | {"runOnly": ["color-contrast", "target-size", "scrollable-region-focusable"]}
 """Between light and dark, and between a desk and a phone."""

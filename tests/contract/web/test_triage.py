@@ -72,6 +72,7 @@ def test_a_cause_that_schedules_share_is_retried_for_all_of_them(
     (address,) = [link for link in page.links if "bulk-runs" in link and "cause=" in link][:1]
     asked = operator.ok(address)
     assert "Retry 2 runs?" in asked.text
+    assert "copy (1), load (1):" in asked.text
     assert all(f'name="run" value="{id_}"' in asked.source for id_ in same)
     operator.send(asked, "/bulk-runs", run=same)
     assert [book.runs.get(id_).status for id_ in same] == ["queued"] * 2

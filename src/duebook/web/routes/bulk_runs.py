@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from starlette.responses import Response
@@ -113,6 +114,7 @@ def _page(
         status,
         action=wanted.action,
         runs=runs,
+        subjects=Counter(run.schedule or run.flow or run.task or "" for run in runs).most_common(),
         whole=whole,
         back=page.url("failures" if "cause" in wanted.given else "runs", **_filters(wanted)),
         sent={"run": [run.id for run in runs]} if named else _common(wanted, len(runs)),

@@ -44,6 +44,7 @@ class Log {
   // -- what there is, then what comes
 
   async #load() {
+    if (this.set.follow) this.box.scrollTop = this.box.scrollHeight; // of what the server rendered
     try {
       for (let more = true; more;) {
         const address = new URL(this.section.dataset.lines, location.href);
@@ -148,9 +149,11 @@ class Log {
     const [first] = this.rows.at(Math.max(this.box.scrollTop / this.row - BESIDE, 0));
     const [final] = this.rows.at(this.box.scrollTop / this.row + seen + BESIDE);
     const top = this.rows.top(first);
-    const elements = [];
-    for (let place = first; place <= Math.min(final, this.rows.all.length - 1); place++) elements.push(this.#element(place));
+    const rows = this.rows.all.slice(first, final + 1);
+    const elements = rows.map((_, place) => this.#element(first + place));
     this.#put(elements);
+    for (const row of this.shown ?? []) if (!rows.includes(row)) { delete row.element; delete row.look; }
+    this.shown = rows;
     this.window.style.transform = `translateY(${top * this.row}px)`;
     if (this.set.wrap) this.#correct(first, elements);
     this.#tell(this.rows.summary);
