@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tests.chaos.flows import GRAPHS, HANDLERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from tests.chaos.books import Books, Row
     from tests.chaos.flows import Graph
@@ -26,19 +26,20 @@ SLACK: Final = timedelta(seconds=10)
 """The times of a transaction are those of its beginning, though it sees what ended since."""
 
 
-def check_flows(books: Books, seen: Witness) -> list[str]:
+def check_flows(
+    books: Books, seen: Witness, graphs: dict[str, Graph] = GRAPHS, slack: timedelta = SLACK
+) -> list[str]:
     """Every violation; none when all flows went by their rules."""
-    checks = (
-        every_flow_ends,
-        nothing_before_its_turn,
-        steps_run_by_the_rules,
-        one_attempt_at_a_time,
-        ends_follow_from_steps,
-        each_end_is_told_once,
+    looks = (
+        every_flow_ends(books, graphs, slack),
+        nothing_before_its_turn(books, seen, graphs, slack),
+        steps_run_by_the_rules(books, seen, graphs),
+        one_attempt_at_a_time(books, seen),
+        ends_follow_from_steps(books, graphs),
+        each_end_is_told_once(books, seen),
+        no_more_steps_at_once(books, seen, graphs),
     )
-    return [
-        f"F{number}: {text}" for number, look in enumerate(checks, 1) for text in look(books, seen)
-    ]
+    return [f"F{number}: {text}" for number, look in enumerate(looks, 1) for text in look]
 
 
 def _flows(books: Books) -> Iterator[tuple[Row, dict[str, Row]]]:
@@ -73,14 +74,14 @@ def _skipped(run: Row) -> bool:
 # ------------------------------------------------------------ F1
 
 
-def every_flow_ends(books: Books, _: Witness) -> Iterator[str]:
+def every_flow_ends(books: Books, graphs: dict[str, Graph], slack: timedelta) -> Iterator[str]:
     """And none of its steps after it; each step has one run, and no other is there."""
     names = Counter(
         (run["parent_run_id"], run["step"]) for run in books.runs if run["step"] is not None
     )
     yield from (f"{n} runs of step {step} of {id_}" for (id_, step), n in names.items() if n > 1)
     for run, steps in _flows(books):
-        graph, name = GRAPHS[run["flow"]], _name(run)
+        graph, name = graphs[run["flow"]], _name(run)
         if run["finished_at"] is None:
             yield f"{name} is {run['status']} and never ended"
             continue
@@ -90,18 +91,23 @@ def every_flow_ends(books: Books, _: Witness) -> Iterator[str]:
         if missing := graph.after.keys() - steps.keys():
             yield f"{name} ended without a word about {sorted(missing)}"
         for step in steps.values():
-            if step["finished_at"] is None or step["finished_at"] > run["finished_at"] + SLACK:
+            if step["finished_at"] is None or step["finished_at"] > run["finished_at"] + slack:
                 yield f"step {step['step']} of {name} ended after it, or never"
 
 
 # ------------------------------------------------------------ F2
 
 
-def nothing_before_its_turn(books: Books, seen: Witness) -> Iterator[str]:
-    """No step begins before those it depends on have ended: by the books, and in fact."""
+def nothing_before_its_turn(
+    books: Books, seen: Witness, graphs: dict[str, Graph], slack: timedelta
+) -> Iterator[str]:
+    """No step begins before those it depends on have ended: by the books, and in fact. Where
+    somebody had a flow repeat a failure that it had survived, others do not follow again."""
     said = _said(seen)
     for run, steps in _flows(books):
-        after = dict(GRAPHS[run["flow"]].after)
+        if run["id"] in seen.reopened:
+            continue
+        after = dict(graphs[run["flow"]].after)
         ordinary = tuple(after)
         after |= {name: ordinary for name in steps if name.startswith(HANDLER)}
         after[f"{HANDLER}exit"] = tuple(name for name in steps if name != f"{HANDLER}exit")
@@ -112,7 +118,7 @@ def nothing_before_its_turn(books: Books, seen: Witness) -> Iterator[str]:
                 where = f"{name} of {_name(run)} began before {other}"
                 before = steps[other]
                 ended_at = before["finished_at"]
-                if ended_at is None or step["created_at"] < ended_at - SLACK:
+                if ended_at is None or step["created_at"] < ended_at - slack:
                     yield f"{where} had ended"
                 first = min((line.at for line in said[step["id"]]), default=None)
                 last = max((line.at for line in said[before["id"]]), default=None)
@@ -130,18 +136,19 @@ def _said(seen: Witness) -> dict[str, list[Evidence]]:
 # ------------------------------------------------------------ F3
 
 
-def steps_run_by_the_rules(books: Books, seen: Witness) -> Iterator[str]:
+def steps_run_by_the_rules(books: Books, seen: Witness, graphs: dict[str, Graph]) -> Iterator[str]:
     """A step ran exactly when those before it let it; what never ran said nothing."""
     said = _said(seen)
     for run, steps in _flows(books):
-        graph = GRAPHS[run["flow"]]
+        graph = graphs[run["flow"]]
         for name, before in graph.after.items():
             if name not in steps or any(other not in steps for other in before):
                 continue
             step, where = steps[name], f"step {name} of {_name(run)}"
             lets = all(_lets_on(graph, steps[other]) for other in before)
             stopped = step["status"] == "cancelled" and step["reason"] in STOPPED
-            if stopped and run["cancel_requested_at"] is None:
+            is_late = graph.has_timeout and step["reason"] == "flow_timeout"
+            if stopped and run["cancel_requested_at"] is None and not is_late:
                 yield f"{where} was stopped, though nobody asked for it"
             if step["attempt"] and not lets:
                 yield f"{where} ran, though one before it did not let it"
@@ -190,17 +197,15 @@ def one_attempt_at_a_time(books: Books, seen: Witness) -> Iterator[str]:
 # ------------------------------------------------------------ F5
 
 
-def ends_follow_from_steps(books: Books, _: Witness) -> Iterator[str]:
+def ends_follow_from_steps(books: Books, graphs: dict[str, Graph]) -> Iterator[str]:
     """A flow ends as its steps say, and the handlers of that end have run, and no others."""
     for run, steps in _flows(books):
-        graph, name = GRAPHS[run["flow"]], _name(run)
+        graph, name = graphs[run["flow"]], _name(run)
         if run["finished_at"] is None or graph.after.keys() - steps.keys():
             continue
         own = [steps[step] for step in graph.after]
         handlers = {n.removeprefix(HANDLER): s for n, s in steps.items() if n.startswith(HANDLER)}
-        stopped = any(s["status"] == "cancelled" and s["reason"] in STOPPED for s in own)
-        failed = any(_failed(s) and s["step"] not in graph.survived for s in own)
-        expected = "cancelled" if stopped else "failed" if failed else _without_failure(own)
+        expected = _expected(graph, own)
         wanted = {event for event, ends in HANDLERS.items() if expected in ends} | {"exit"}
         if handlers.keys() != wanted & graph.handlers:
             yield f"{name} {expected}, and had the handlers {sorted(handlers)}"
@@ -208,6 +213,17 @@ def ends_follow_from_steps(books: Books, _: Witness) -> Iterator[str]:
             expected = "failed"
         if run["status"] != expected:
             yield f"{name} {run['status']}, and its steps say {expected}"
+
+
+def _expected(graph: Graph, own: list[Row]) -> str:
+    """How a flow ends by its steps, whatever its handlers do."""
+    stopped = {s["reason"] for s in own if s["status"] == "cancelled"}
+    if "flow_cancelled" in stopped:
+        return "cancelled"
+    if "flow_timeout" in stopped:
+        return "failed" if graph.has_timeout else "cancelled"
+    failed = any(_failed(s) and s["step"] not in graph.survived for s in own)
+    return "failed" if failed else _without_failure(own)
 
 
 def _without_failure(own: list[Row]) -> str:
@@ -232,3 +248,31 @@ def each_end_is_told_once(books: Books, seen: Witness) -> Iterator[str]:
         if times != expected and run["id"] not in seen.reopened:
             yield f"the end of {_name(run)} was told {times} times"
     yield from (f"{aggregate} was told to have ended, and is not a flow" for aggregate in told)
+
+
+# ------------------------------------------------------------ F7
+
+
+def no_more_steps_at_once(books: Books, seen: Witness, graphs: dict[str, Graph]) -> Iterator[str]:
+    """Of a flow that limits them no more steps are ever at work together."""
+    said = _said(seen)
+    for run, steps in _flows(books):
+        most = graphs[run["flow"]].most_active
+        if most is None:
+            continue
+        spans: dict[tuple[str, int], list[float]] = defaultdict(list)
+        for name, step in steps.items():
+            for line in said[step["id"]] if not name.startswith(HANDLER) else ():
+                spans[name, line.attempt].append(line.at)
+        if (busy := most_at_once((min(at), max(at)) for at in spans.values())) > most:
+            yield f"{busy} steps of {_name(run)} were at work at once"
+
+
+def most_at_once(spans: Iterable[tuple[float, float]]) -> int:
+    """How many of the stretches of time share a moment; an end makes room for a beginning."""
+    changes = [change for began, ended in spans for change in ((began, 1), (ended, -1))]
+    working = most = 0
+    for _, change in sorted(changes):
+        working += change
+        most = max(most, working)
+    return most

@@ -33,6 +33,9 @@ class Graph:
     unmet: frozenset[str] = frozenset()
     """steps whose condition never holds"""
     handlers: frozenset[str] = field(default_factory=frozenset)
+    most_active: int | None = None
+    """how many steps may be at work at once"""
+    has_timeout: bool = False
 
 
 GRAPHS: Final = {

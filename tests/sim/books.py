@@ -14,7 +14,16 @@ if TYPE_CHECKING:
 
     from tests.chaos.books import Row
 
-__all__ = ["closed_days", "ended_runs", "is_active", "read_books", "running_under"]
+__all__ = [
+    "closed_days",
+    "dead_letters",
+    "ended_runs",
+    "has_ended",
+    "is_active",
+    "read_books",
+    "running_under",
+    "waiting_events",
+]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 TIMES: Final = {"due_from", "due_to", "watermark", "valid_from", "at"}
@@ -57,10 +66,14 @@ def _value(name: str, value: Any) -> Any:
     return json.loads(value) if name == "spec" else value
 
 
-def ended_runs(connection: sqlite3.Connection) -> list[tuple[str, int, tuple[Any, ...]]]:
-    """Run, attempt and what must not change, of all that have ended."""
-    sql = f"SELECT {FACTS} FROM runs WHERE status IN {ENDED} ORDER BY rowid"  # noqa: S608
-    return [(row["id"], row["attempt"], _facts(row)) for row in map(_read, _rows(connection, sql))]
+def ended_runs(
+    connection: sqlite3.Connection, since: datetime
+) -> list[tuple[str, int, tuple[Any, ...]]]:
+    """Run, attempt and what must not change, of all that have ended since then."""
+    sql = f"SELECT {FACTS} FROM runs WHERE status IN {ENDED}"  # noqa: S608
+    sql += " AND finished_at >= ? ORDER BY rowid"
+    rows = _rows(connection, sql, (since - EPOCH) // timedelta(microseconds=1))
+    return [(row["id"], row["attempt"], _facts(row)) for row in map(_read, rows)]
 
 
 def _facts(row: Row) -> tuple[Any, ...]:
@@ -90,3 +103,20 @@ def is_active(connection: sqlite3.Connection) -> bool:
         " (SELECT 1 FROM schedule_state WHERE status <> 'completed')"
     )
     return bool(connection.execute(sql).fetchone()[0])
+
+
+def has_ended(connection: sqlite3.Connection, run_id: str) -> bool:
+    sql = f"SELECT status IN {ENDED} FROM runs WHERE id = ?"  # noqa: S608
+    row = connection.execute(sql, (run_id,)).fetchone()
+    return bool(row and row[0])
+
+
+def dead_letters(connection: sqlite3.Connection) -> list[str]:
+    """The events that somebody gave up."""
+    return [row["event_id"] for row in _rows(connection, "SELECT event_id FROM dead_letters")]
+
+
+def waiting_events(connection: sqlite3.Connection, topic: str, arrived: set[str]) -> bool:
+    """Whether events of a topic have neither arrived nor been given up."""
+    known = {row["id"] for row in _rows(connection, "SELECT id FROM events WHERE topic = ?", topic)}
+    return bool(known - arrived - set(dead_letters(connection)))

@@ -1,5 +1,5 @@
-"""A simulated node: the loops of engine.node with the real ticker, dispatcher, keeper and courier,
-each an actor; its clock is skewed, and it may die at any point."""
+"""A simulated node: the loops of engine.node with the real ticker, advancer, dispatcher, keeper and
+courier, each an actor; its clock is skewed, and it may die at any point."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from duebook.delivery.courier import Courier
+from duebook.engine.advancer import Advancer
 from duebook.engine.books_clock import BooksClock
 from duebook.engine.clock_watch import notice_since_last_seen
 from duebook.engine.dispatcher import Dispatcher
@@ -24,7 +25,7 @@ from duebook.testing.step_preparer import SimulatedPreparer
 from duebook.triggers import tzdata_version
 from duebook.version import __version__
 from tests.sim.places import SimPlaces
-from tests.sim.script import LIMITS
+from tests.sim.script import LIMITS, RATES
 from tests.sim.store import TurnStore
 from tests.sim.turns import Actor
 from tests.sim.work import Performance
@@ -40,8 +41,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 LEASE: Final = timedelta(seconds=12)
-SLOTS: Final = 6
-QUEUES: Final = ("default", *LIMITS)
+QUEUES: Final = ("default", *LIMITS, *RATES)
 LONGEST: Final = 3600.0
 SPAWNER_PART: Final = 0.9
 
@@ -67,7 +67,7 @@ class SimNode:
         )
         self.flow_cache = FlowCache()
         self.places = SimPlaces(
-            SLOTS,
+            world.script.slots,
             lambda: world.now,
             Performance(world.script, SimulatedPreparer(self.store, self.flow_cache)),
             self._say,
@@ -97,6 +97,7 @@ class SimNode:
         self._begin_session(None)
         loops: dict[str, Callable[[], float]] = {
             "ticker": self._tick,
+            "advancer": self._advance,
             "dispatcher": self._dispatch,
             "settler": self._settle,
             "keeper": self._keep,
@@ -104,6 +105,7 @@ class SimNode:
             "courier": self._publish,
         }
         self._ticker = Ticker(self.store, self.session_id, cursor=self.cursor, clock=self.clock)
+        self._advancer = Advancer(self.store, self.flow_cache)
         self._dispatcher = Dispatcher(
             self.store,
             self.places,  # type: ignore[arg-type]  # its lock is for turns
@@ -167,6 +169,13 @@ class SimNode:
         before = self._ticker.queued
         wake_at = self._ticker.step()
         if self._ticker.queued > before:
+            self.ring("dispatcher")
+        return self._seconds_until(wake_at)
+
+    def _advance(self) -> float:
+        before = self._advancer.begun
+        wake_at = self._advancer.step()
+        if self._advancer.begun > before:
             self.ring("dispatcher")
         return self._seconds_until(wake_at)
 

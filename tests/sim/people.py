@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book import Book
 from duebook.errors import DuebookError, Unavailable
+from duebook.model.consumer import Consumer
 from tests.chaos.witness import Answer
-from tests.sim.script import CATALOGUE, CLOSED, COMMAND, LIMITS, Action
+from tests.sim import graphs
+from tests.sim.script import CLOSED, LIMITS, RATES, Action, definition
 from tests.sim.turns import Actor
+from tests.support.flow_builders import put_flow
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -32,6 +35,8 @@ class People:
         self.is_done = False
         self.moved: set[tuple[str, float]] = set()
         """schedules, and the times that somebody wanted their next due time to be at"""
+        self.repeated: set[str] = set()
+        """the steps of flows that somebody wanted to go on where they failed"""
         self._world = world
         self._store = store
         self._book = Book(store)
@@ -44,9 +49,20 @@ class People:
         self._book.calendars.save("closed", dates=[CLOSED[1]])
         for queue, most in LIMITS.items():
             self._book.queues.limit(queue, concurrency=most)
+        for queue, (count, seconds) in RATES.items():
+            self._book.queues.limit(queue, rate=f"{count}/{seconds}s")
+        if not graphs.SCHEDULES.keys().isdisjoint(self._names):
+            self._put_flows()
         for name in self._names:
             self._create(name)
         self.actor.wake_at = self._actions[0].at if self._actions else self._world.script.seconds
+
+    def _put_flows(self) -> None:
+        """And let somebody listen to what is told of runs."""
+        for name in graphs.GRAPHS:
+            put_flow(self._store, graphs.text_of(name), name)
+        listener = Consumer("default", "listener", "group", ("duebook.runs",), 1, 1)
+        self._store.transact(lambda tx: tx.consumers.save_consumer(listener, 0))
 
     def _step(self) -> float:
         now, world = self._world.now, self._world
@@ -111,11 +127,17 @@ class People:
                 self._do_elsewhere(action)
 
     def _do_elsewhere(self, action: Action) -> None:
-        """To the calendar, the log of events, or a run."""
+        """To the calendar, the log of events, a flow, or a run."""
         if action.what == "close":
             self._book.calendars.save("closed", dates=[action.detail])
         elif action.what == "publish":
             self._book.events.publish("sim", {"n": action.at}, key=action.schedule)
+        elif action.what == "start":
+            run = self._book.flows.start(action.schedule)
+            self._world.seen.answers.append(Answer("triggered", run.id))
+        elif action.what == "stop":
+            stopped = self._book.flows.stop(action.schedule)
+            self._world.seen.answers += [Answer("cancelled", run.id) for run in stopped]
         else:
             self._reopen_or_cancel(action.what, action.schedule)
 
@@ -126,15 +148,22 @@ class People:
         run = runs[self._chance.randrange(len(runs))]
         if what == "retry":
             self._world.seen.reopened.add(run.id)
+            if run.flow is not None:
+                self._note_steps(run.id)
             self._book.runs.retry(run.id)
             self._world.seen.answers.append(Answer("retried", run.id, run.attempt))
         else:
             self._book.runs.cancel(run.id)
             self._world.seen.answers.append(Answer("cancelled", run.id))
 
+    def _note_steps(self, run_id: str) -> None:
+        for step in self._book.flows.steps(run_id):
+            self.repeated.add(step.id)
+            if step.queue == "@flow":
+                self._note_steps(step.id)
+
     def _create(self, name: str) -> None:
-        definition: dict[str, Any] = {"target": COMMAND, **CATALOGUE[name]}
-        self._answer("created", self._book.schedules.create(name, **definition))
+        self._answer("created", self._book.schedules.create(name, **definition(name)))
 
     def _answer(self, what: str, schedule: Any) -> None:
         self._world.seen.answers.append(Answer(what, schedule.id, schedule.version))

@@ -8,6 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
 
 from duebook.engine.places import Room
+from duebook.errors import Unavailable
 from duebook.model.run import Outcome
 from tests.sim.turns import TurnLock
 
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
     from duebook.model.run import Claim, Token
 
 
+DID: Final = {"succeeded": "end", "failed": "fail"}
 LOST: Final = Outcome("cancelled", "lost")
 
 
 class Performs(Protocol):
-    def begin(self, claim: Claim) -> tuple[float, Outcome]:
-        """How many seconds this attempt takes, and how it ends."""
+    def begin(self, claim: Claim) -> tuple[float | None, Outcome]:
+        """How many seconds this attempt takes, and how it ends; None when nothing is executed."""
 
 
 @dataclass(slots=True)
@@ -31,6 +33,7 @@ class Work:
     outcome: Outcome
     ends_at: float
     is_over: bool = False
+    has_begun: bool = False
 
 
 class SimPlaces:
@@ -47,8 +50,10 @@ class SimPlaces:
         self.work_waits = False
         self.may_begin: Callable[[], bool] = lambda: True
         """whether the node holds its lease, as the slots of a node ask before each start"""
-        self.kill_at = inf
-        """when the spawner ends all work, because nobody renewed the lease"""
+        self._kill_at = inf
+        self.has_ended = False
+        """whether something has ended that is not on the books yet"""
+        self.next_end = inf
         self._number = number
         self._now = now
         self._performs = performs
@@ -62,43 +67,66 @@ class SimPlaces:
         return set(self._work)
 
     @property
-    def next_end(self) -> float:
+    def kill_at(self) -> float:
+        """When the spawner ends all work, because nobody renewed the lease."""
+        return self._kill_at
+
+    @kill_at.setter
+    def kill_at(self, at: float) -> None:
+        self._kill_at = at
+        self._look()
+
+    def _look(self) -> None:
+        """At how things stand, after any change."""
         ends = [work.ends_at for work in self._work.values() if not work.is_over]
-        return min([self.kill_at, *ends]) if ends else inf
+        self.next_end = min(self._kill_at, *ends) if ends else inf
+        self.has_ended = len(ends) < len(self._work)
 
     def begin(self, claims: list[Claim]) -> None:
-        for claim in claims:
-            if self._now() >= self.kill_at or not self.may_begin():
-                self._work[claim.token] = Work(claim, LOST, self._now(), is_over=True)
-                continue
-            length, outcome = self._performs.begin(claim)
-            self._says("start", claim)
-            self._work[claim.token] = Work(claim, outcome, self._now() + length)
+        works = [Work(claim, LOST, inf) for claim in claims]
+        self._work |= {work.claim.token: work for work in works}
+        for work in works:
+            self._begin(work)
+            self._look()
+
+    def _begin(self, work: Work) -> None:
+        """A step of a flow may have to read, and while it does, time passes; what cannot be read is
+        handed back."""
+        try:
+            length, outcome = self._performs.begin(work.claim)
+        except Unavailable:
+            length, outcome = None, LOST
+        if self._now() >= self.kill_at or not self.may_begin():
+            length, outcome = None, LOST
+        if length is None or work.is_over:
+            work.outcome = work.outcome if work.is_over else outcome
+            work.is_over = True
+            return
+        work.outcome, work.ends_at, work.has_begun = outcome, self._now() + length, True
+        self._says("start", work.claim)
 
     def pass_time(self) -> None:
         """End what has ended by now, in the order of its end."""
         now = self._now()
         if now >= self.kill_at:
             self.stop_all("lost")
-        for work in sorted(self._work.values(), key=lambda work: work.ends_at):
-            if not work.is_over and work.ends_at <= now:
-                work.is_over = True
-                did = {"succeeded": "end", "failed": "fail"}
-                self._says(did.get(work.outcome.status, "beat"), work.claim)
+        ended = [w for w in self._work.values() if not w.is_over and w.ends_at <= now]
+        for work in sorted(ended, key=lambda work: work.ends_at):
+            work.is_over = True
+            self._says(DID.get(work.outcome.status, "beat"), work.claim)
+        self._look()
 
     def stop(self, token: Token, reason: str) -> None:
         work = self._work.get(token)
         if work is not None and not work.is_over:
             work.outcome, work.is_over = Outcome("cancelled", reason), True
-            self._says("beat", work.claim)
+            if work.has_begun:
+                self._says("beat", work.claim)
+            self._look()
 
     def stop_all(self, reason: str) -> None:
         for token in list(self._work):
             self.stop(token, reason)
-
-    @property
-    def has_ended(self) -> bool:
-        return any(work.is_over for work in self._work.values())
 
     def over(self) -> list[Work]:
         """What has ended, and is not on the books yet."""
@@ -107,10 +135,12 @@ class SimPlaces:
     def forget(self, works: list[Work]) -> None:
         for work in works:
             self._work.pop(work.claim.token, None)
+        self._look()
 
     def die(self) -> None:
         """With the node; its work ends where it is."""
         for work in self._work.values():
-            if not work.is_over:
+            if work.has_begun and not work.is_over:
                 self._says("beat", work.claim)
         self._work.clear()
+        self._look()

@@ -7,7 +7,20 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-__all__ = ["CATALOGUE", "CLOSED", "LIMITS", "LONGEST_STORM", "Action", "Fault", "Script", "draw"]
+from tests.sim import graphs
+
+__all__ = [
+    "CATALOGUE",
+    "CLOSED",
+    "LIMITS",
+    "LONGEST_STORM",
+    "RATES",
+    "Action",
+    "Fault",
+    "Script",
+    "definition",
+    "draw",
+]
 
 LONGEST_STORM: Final = 180.0
 COMMAND: Final = {"command": ["true"]}
@@ -40,14 +53,20 @@ CATALOGUE: Final[dict[str, dict[str, Any]]] = {
     "crowded": {"trigger": {"every": "5s"}, "overlap": "queue", "queue": "pair"},
     "crowding": {"trigger": {"every": "3s"}, "overlap": "allow", "queue": "pair"},
     "closed": {"trigger": {"every": "3s"}, "overlap": "queue", "calendar": {"except": "closed"}},
+    "paced": {"trigger": {"every": "2s"}, "overlap": "allow", "queue": "paced"},
     "event": {"trigger": {"every": "2s"}, "target": {"event": {"topic": "sim", "type": "due"}}},
 }
-"""Definitions by name; each is about one policy. A command unless it has a target."""
+"""Definitions by name; each is about one policy. A command unless it has a target. Those of flows
+are in graphs.py."""
 LIMITS: Final = {"narrow": 1, "pair": 2}
 """Queues, and how many of their runs may be under way at once."""
+RATES: Final = {"paced": (6, 10)}
+"""Queues, and how many of their runs may begin in how many seconds."""
 CLOSED: Final = ("2026-02-28", "2026-03-01", "2026-07-01")
 """Days that the calendar may close: before midnight, after it, and neither."""
 PERIODS: Final = ("2s", "3s", "5s", "7s")
+CROWDED: Final = ("skip", "queue", "latest", "allow", "all", "missed", "one", "jitter", "event")
+"""Of which a crowded world has many."""
 DOINGS: Final = (
     *("pause", "resume", "update", "update", "trigger", "trigger", "cancel", "retry"),
     *("close", "delete", "create", "skip_next", "reschedule", "publish", "publish", "publish"),
@@ -56,6 +75,12 @@ KINDS: Final = (
     *("crash", "crash", "crash", "crash", "fail", "fail", "fail", "stop", "stop", "deaf"),
     *("slow", "jump", "database_jump"),
 )
+
+
+def definition(name: str) -> dict[str, Any]:
+    """Of a schedule; `skip-3` is another one like `skip`."""
+    kind = name.partition("-")[0]
+    return {"target": COMMAND, **(CATALOGUE | graphs.SCHEDULES)[kind]}
 
 
 @dataclass(frozen=True)
@@ -85,6 +110,8 @@ class Script:
     seed: int
     nodes: int = 3
     seconds: float = 120.0
+    slots: int = 6
+    """how many runs a node has at work at once"""
     schedules: tuple[str, ...] = tuple(CATALOGUE)
     faults: tuple[Fault, ...] = ()
     actions: tuple[Action, ...] = ()
@@ -110,14 +137,35 @@ def draw(seed: int) -> Script:
     names = tuple(name for name in CATALOGUE if chance.random() < 0.6) or ("skip",)
     faults = [_fault(chance, seconds, nodes) for _ in range(int(seconds * chance.uniform(0, 0.25)))]
     actions = [_action(chance, seconds, names) for _ in range(chance.randrange(int(seconds / 4)))]
+    flows, their_actions = _flows(Random(f"flows {seed}"), seconds)
+    crowd = Random(f"crowd {seed}")
+    many = crowd.randrange(10, 40) if crowd.random() < 0.4 else 0
+    if crowd.random() < 0.4:  # a harder storm
+        faults += [_fault(crowd, seconds, nodes) for _ in range(int(seconds * crowd.random()))]
     return Script(
         seed,
         nodes,
         seconds,
-        names,
+        6 + 4 * many,
+        (*names, *flows, *(f"{name}-{number}" for number in range(many) for name in CROWDED)),
         tuple(sorted(faults, key=lambda fault: fault.at)),
-        tuple(sorted(actions, key=lambda action: action.at)),
+        tuple(sorted(actions + their_actions, key=lambda action: action.at)),
     )
+
+
+def _flows(chance: Random, seconds: float) -> tuple[tuple[str, ...], list[Action]]:
+    """Schedules that start flows, in half of the worlds, and what people do to them."""
+    if chance.random() < 0.5:
+        return (), []
+    names = tuple(name for name in graphs.SCHEDULES if chance.random() < 0.5) or ("diamond",)
+    return names, [
+        Action(
+            round(chance.uniform(1.0, seconds), 2),
+            chance.choice(graphs.DOINGS),
+            chance.choice(names),
+        )
+        for _ in range(chance.randrange(int(seconds / 6)))
+    ]
 
 
 def _fault(chance: Random, seconds: float, nodes: int) -> Fault:

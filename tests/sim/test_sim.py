@@ -8,24 +8,39 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from duebook.delivery import courier
 from duebook.delivery.courier import Courier
+from duebook.delivery.moves import judged
 from duebook.model.consumer import Report
+from duebook.model.queue import QueueLimiter
 from duebook.planner.open_days import OpenDays
 from duebook.store.sql.plans import Plans
 from duebook.store.sql.queues import Queues
+from tests.sim import world
 from tests.sim.play import as_test, play, shrink
-from tests.sim.script import Action, Fault, Script, draw
+from tests.sim.script import CROWDED, Action, Fault, Script, draw
 
 if TYPE_CHECKING:
-    from duebook.delivery.courier import Round
+    from collections.abc import Sequence
 
-SAMPLE = (6, 13, 34, 36)
+    from duebook.delivery.courier import Round
+    from duebook.model.consumer import Delivery
+
+SAMPLE = (6, 13, 36)
 """Seeds of small worlds."""
 
 
 @pytest.mark.parametrize("seed", SAMPLE)
 def test_no_invariant_breaks(seed: int) -> None:
     assert play(draw(seed)).problems == []
+
+
+def test_no_invariant_breaks_where_much_is_due_at_once() -> None:
+    names = tuple(f"{name}-{number}" for number in range(12) for name in CROWDED)
+    faults = (Fault(3.0, "crash", 0, 30), Fault(4.0, "database_jump", 0, 30.0))
+    played = play(Script(3, 2, 8.0, 40, schedules=names, faults=faults))
+    assert played.problems == []
+    assert played.due_times > 1_500
 
 
 def test_the_same_seed_gives_the_same_trace() -> None:
@@ -94,3 +109,25 @@ def test_a_closed_day_that_is_not_heeded_is_found(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(OpenDays, "closing", lambda *_: None)
     monkeypatch.setattr(OpenDays, "closed_between", lambda *_: iter(()))
     assert "I2" in play(script).violated
+
+
+def test_a_rate_that_is_not_counted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    actions = tuple(Action(3.0 + n * 0.2, "trigger", "paced") for n in range(12))
+    script = Script(27, 2, 16.0, schedules=("paced",), actions=actions)
+    assert play(script).problems == []
+    monkeypatch.setattr(QueueLimiter, "passed", lambda self, *_: self)
+    assert "I3" in play(script).violated
+
+
+def test_an_event_that_is_given_up_too_soon_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    actions = tuple(Action(2.0 + n * 0.3, "publish", "event") for n in range(40))
+    script = Script(28, 1, 16.0, schedules=("event",), actions=actions)
+    monkeypatch.setattr(world, "ATTEMPTS", 1)
+    assert play(script).problems == []
+
+    def judge(deliveries: Sequence[Delivery], report: Report) -> Report:
+        told = judged(deliveries, report)
+        return replace(told, rejected=told.rejected | told.undelivered, undelivered={})
+
+    monkeypatch.setattr(courier, "judged", judge)
+    assert "I5" in play(script).violated

@@ -29,28 +29,21 @@ class Actor:
 
     def __init__(self, name: str, step: Callable[[], float]) -> None:
         self.name = name
+        self.next_turn = AT_ONCE
+        """when it can go on: at once in the middle of a step"""
         self.wake_at = AT_ONCE
         self.not_before = AT_ONCE
-        """after a failure nobody hurries it"""
         self.failures = 0
         self.wait: float | None = None
         """what the last step returned; None in the middle of one"""
         self._step = step
         self._turn: greenlet.greenlet | None = None
 
-    @property
-    def next_turn(self) -> float:
-        """When it can go on: at once in the middle of a step."""
-        if self._turn is not None:
-            return AT_ONCE
-        return max(self.wake_at, self.not_before)
-
-    def is_ready(self, now: float) -> bool:
-        return self.next_turn <= now
-
-    @property
-    def is_under_way(self) -> bool:
-        return self._turn is not None
+    def rest(self, until: float) -> None:
+        """After a failure nobody hurries it."""
+        self.failures += 1
+        self.not_before = until
+        self.ring(until)
 
     def resume(self) -> None:
         """Go on until the next pause, or the end of the step; raises what the step raises."""
@@ -63,6 +56,9 @@ class Actor:
         finally:
             if turn.dead:
                 self._turn = None
+                self._plan()
+            else:
+                self.next_turn = AT_ONCE
 
     def _run(self) -> None:
         self.wait = self._step()
@@ -78,7 +74,13 @@ class Actor:
                     turn.throw(Crash())
 
     def ring(self, at: float) -> None:
-        self.wake_at = min(self.wake_at, at)
+        if at < self.wake_at:
+            self.wake_at = at
+            self._plan()
+
+    def _plan(self) -> None:
+        if self._turn is None:
+            self.next_turn = max(self.wake_at, self.not_before)
 
 
 def pause() -> None:

@@ -3,6 +3,7 @@ scheduler that picks whose turn it is. Everything follows from the script."""
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 from collections import Counter
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from duebook.model.consumer import Consumer, Report
 from duebook.store.sqlite.memory import Memory
 from tests.chaos.witness import Delivery as Seen
 from tests.chaos.witness import Glimpse, Witness
-from tests.sim.books import ended_runs, is_active, running_under
+from tests.sim.books import ended_runs, has_ended, is_active, running_under, waiting_events
 from tests.sim.node import LEASE, SimNode
 from tests.sim.people import People
 from tests.sim.store import TurnStore
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from duebook.model.consumer import Delivery
+    from duebook.model.event import Event
     from duebook.model.run import Claim
     from tests.sim.script import Fault, Script
     from tests.sim.turns import Actor
@@ -47,9 +49,13 @@ SECONDS: Final = LEASE.total_seconds()
 FOLLOWED: Final = SECONDS * 5 / 3 + 2.0
 """A lease and two looks, and what turns take."""
 MOST_TURNS: Final = 400_000
+ATTEMPTS: Final = 3
+"""After which an event that its receiver rejects is given up."""
+REJECTED: Final = 15
+"""One of so many published events is never taken."""
 HEARD_AFTER: Final = 0.25
 """Seconds in which news of a commit come together, as a look at the file would find them."""
-HINTED: Final = ("ticker", "dispatcher", "keeper", "courier")
+HINTED: Final = ("ticker", "advancer", "dispatcher", "keeper", "courier")
 
 
 class World:
@@ -62,11 +68,13 @@ class World:
         self.problems: list[str] = []
         self.trace: list[str] = []
         self.counts: Counter[str] = Counter()
+        self.rejected: set[str] = set()
+        """events that the receiver never takes"""
         self.points: set[str] = set()
         """where nodes crashed"""
         self.lease_ends: dict[str, float] = {}
         self.memory = Memory()
-        self.consumer = Consumer("default", "sim", "group", ("sim",), 4, 1_000)
+        self.consumer = Consumer("default", "sim", "group", ("sim",), 4, ATTEMPTS)
         self._breaks = breaks
         self._offset = 0.0
         self._latest = START
@@ -77,11 +85,24 @@ class World:
         self._ids = script.chance("ids")
         self._faults = list(script.faults)
         self._restarts: list[tuple[float, int, int]] = []
+        self._skipped = 0.0
+        """how much time the database's clock jumped over, whose due times are made up for"""
+        self._hindered_until = 0.0
+        """the end of the fault that lasts longest"""
         self._orphans: dict[str, float] = {}
         """sessions of dead nodes, and until when their runs must be followed"""
         self._glimpses_at = GLIMPSE_EVERY
+        self._glimpses: dict[Glimpse, None] = {}
+        self._seen_until = START - timedelta(days=1)
+        self._happens_at = -inf
+        """when something other than a turn or the end of work happens next"""
+        self._looked_at = -1
+        """how much had happened when it was last looked whether all is over"""
         self.nodes: list[SimNode] = []
         self.failing: int | None = None
+        """at how many points from now what people do fails"""
+        self._sweeps = False
+        """whether what is left of a transaction that was cut off has to be collected"""
 
     # -- clocks and chance
 
@@ -123,6 +144,7 @@ class World:
             self.people.begin()
             self.nodes = [SimNode(self, number, 0) for number in range(self.script.nodes)]
             self._live()
+            self.seen.glimpses = list(self._glimpses)
             for node in self.nodes:
                 if node.alive:
                     node.die()
@@ -142,30 +164,48 @@ class World:
         self.counts["turns"] += turns
 
     def _is_over(self) -> bool:
-        if self.now > self.script.seconds + CALM:
-            self.problems.append(f"I2: it did not come to rest within {CALM:.0f} s of calm")
+        calm = CALM + self._skipped
+        if self.now > self.script.seconds + calm:
+            self.problems.append(f"I2: it did not come to rest within {calm:.0f} s of calm")
             return True
-        return self.people.is_done and not is_active(self.memory.connection)
+        changes = self.memory.connection.total_changes
+        if not self.people.is_done or changes + self.counts["deliveries"] == self._looked_at:
+            return False
+        self._looked_at = changes + self.counts["deliveries"]
+        if is_active(self.memory.connection):
+            return False
+        arrived = {delivery.event for delivery in self.seen.deliveries}
+        return not waiting_events(self.memory.connection, "sim", arrived)
 
     def _pass_time(self) -> None:
         """What happens by itself up to now."""
         self._note_time()
+        for node in self.nodes:
+            if node.places.next_end <= self.now:
+                node.places.pass_time()
+            if node.places.has_ended:
+                node.ring("settler")
+        if self._happens_at <= self.now:
+            self._happen()
+            self._happens_at = self._next_happening()
+
+    def _happen(self) -> None:
+        """Faults, restarts, and looks at what has happened."""
         while self._faults and self._faults[0].at <= self.now:
             self._strike(self._faults.pop(0))
         for restart in [r for r in self._restarts if r[0] <= self.now]:
             self._restarts.remove(restart)
             _, number, life = restart
             self._current = number
+            if not any(node.alive for node in self.nodes):
+                self._hinder(0.0)
             self.nodes[number] = SimNode(self, number, life)
             self.say_line(f"node-{number}/{life} starts")
-        for node in self.nodes:
-            node.places.pass_time()
-            if node.places.has_ended:
-                node.ring("settler")
         if self.now >= self._glimpses_at:
             self._glimpses_at = self.now + GLIMPSE_EVERY
-            found = ended_runs(self.memory.connection)
-            self.seen.glimpses = list({*self.seen.glimpses, *(Glimpse(*run) for run in found)})
+            found = [Glimpse(*run) for run in ended_runs(self.memory.connection, self._seen_until)]
+            self._glimpses |= dict.fromkeys(found)
+            self._seen_until = max((g.facts[1] for g in found), default=self._seen_until)
         for session in [s for s, limit in self._orphans.items() if limit < self.now]:
             del self._orphans[session]
             if left := running_under(self.memory.connection, session):
@@ -178,17 +218,20 @@ class World:
             for node in self.nodes
             if node.alive and node.stopped_until <= now
             for actor in node.actors.values()
-            if actor.is_ready(now)
+            if actor.next_turn <= now
         ]
-        if self.people.actor.is_ready(now):
+        if self.people.actor.next_turn <= now:
             ready.append((None, self.people.actor))
         return ready
 
-    def _next_moment(self) -> float:
+    def _next_happening(self) -> float:
         moments = [self._glimpses_at, *(fault.at for fault in self._faults[:1])]
         moments += [at for at, _, _ in self._restarts]
         moments += [limit + 1e-6 for limit in self._orphans.values()]
-        moments.append(self.people.actor.next_turn)
+        return min(moments)
+
+    def _next_moment(self) -> float:
+        moments = [self._happens_at, self.people.actor.next_turn]
         for node in self.nodes:
             moments.append(node.places.next_end)
             if node.alive:
@@ -206,9 +249,11 @@ class World:
         except Crash:
             assert node is not None
             self._die(node)
+            self._sweeps = True
         except DuebookError as error:
             self.say_line(f"  {type(error).__name__}: {error}")
             self._fail(actor)
+            self._sweeps = True
         except Exception as error:
             self.problems.append(f"I2: {actor.name} raised {type(error).__name__}: {error}")
             self._fail(actor)
@@ -216,11 +261,12 @@ class World:
             if actor.wait is not None:
                 actor.failures = 0
                 actor.ring(self.now + actor.wait)
+        if self._sweeps:
+            self._sweeps = False
+            gc.collect()
 
     def _fail(self, actor: Actor) -> None:
-        actor.failures += 1
-        actor.not_before = self.now + backoff(actor.failures, self._chance.random())
-        actor.ring(actor.not_before)
+        actor.rest(self.now + backoff(actor.failures + 1, self._chance.random()))
 
     # -- faults
 
@@ -241,13 +287,19 @@ class World:
                 self._skews[node.number] += fault.size
             case "database_jump":
                 self._offset += fault.size
+                self._skipped += max(fault.size, 0.0)
         self._count(fault.kind, 0.0 if fault.kind == "jump" else abs(fault.size))
 
     def _count(self, kind: str, seconds: float) -> None:
-        """A fault happened; who would follow the dead may be kept from it until it is over."""
         self.counts[kind] += 1
-        until = self.now + seconds + FOLLOWED + SECONDS
+        self._hinder(seconds)
+
+    def _hinder(self, seconds: float) -> None:
+        """Who would follow the dead may be kept from it until that is over."""
+        self._hindered_until = max(self._hindered_until, self.now + seconds)
+        until = self._hindered_until + FOLLOWED + SECONDS
         self._orphans = {s: max(limit, until) for s, limit in self._orphans.items()}
+        self._happens_at = -inf
 
     def point(self, node: SimNode, name: str) -> None:
         """Of a node, before and after each statement and COMMIT."""
@@ -271,6 +323,7 @@ class World:
             self.failing -= 1
             if self.failing <= 0:
                 self.failing = None
+                self._sweeps = True
                 self.say_line(f"  people fail at {name}")
                 self.counts["fail"] += 1
                 raise _outage()
@@ -280,9 +333,10 @@ class World:
         session = None if node.keeper is None else node.session_id
         node.die()
         if session is not None:
-            self._orphans[session] = self.now + FOLLOWED + SECONDS
+            self._orphans[session] = max(self.now, self._hindered_until) + FOLLOWED + SECONDS
         away = round(self._chance.choice((0.5, 3.0, 20.0)) * (0.5 + self._chance.random()), 3)
         self._restarts.append((self.now + away, node.number, int(node.mark.split("/")[1]) + 1))
+        self._happens_at = -inf
         self.seen.pids[node.mark] = node.pid
 
     # -- what is seen
@@ -308,9 +362,13 @@ class World:
         )
         self.seen.evidence.append(line)
         self.counts[f"work {word}"] += 1
+        self.counts["steps"] += word == "start" and run.step is not None
         self.say_line(f"  {word} {line.schedule} {run.id} {run.attempt}")
         if word == "start" and run.due_at is not None and run.due_at > self._note_time():
             self.problems.append(f"I7: {run.schedule} began before {run.due_at}")
+        parent = run.parent_run_id
+        if word == "start" and parent and has_ended(self.memory.connection, parent):
+            self.problems.append(f"F8: step {run.step} of {parent} began after its flow had ended")
         if self.now > self.lease_ends.get(node.mark, inf):
             self.problems.append(f"I3: {run.schedule} {run.id} worked beyond the lease of its node")
 
@@ -320,6 +378,11 @@ class World:
         held: set[str] = set()
         for delivery in deliveries:
             event = delivery.event
+            if event.key not in held and self._is_rejected(event):
+                held.add(event.key)
+                self.rejected.add(event.id)
+                report.rejected[event.id] = "simulated: it is wrong"
+                continue
             if event.key in held or self._chance.random() < 0.05:
                 held.add(event.key)
                 report.undelivered[event.id] = "simulated: it is busy"
@@ -328,6 +391,10 @@ class World:
             self.counts["deliveries"] += 1
             self.seen.deliveries.append(Seen("sim", event.id))
         return report
+
+    def _is_rejected(self, event: Event) -> bool:
+        number = event.data.get("n") if isinstance(event.data, dict) else None
+        return number is not None and round(number * 100) % REJECTED == 0
 
 
 def _outage() -> sqlite3.OperationalError:
