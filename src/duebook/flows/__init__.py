@@ -1,1 +1,1 @@
-"""Flows: files of YAML become graphs of steps, and say what is wrong with them."""
+"""Flows: turns YAML files into graphs of steps, and reports what is wrong with them."""

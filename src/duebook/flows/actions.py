@@ -43,7 +43,7 @@ MEANINGS: Final = (
     *({"run"}, {"command"}, {"script"}, {"command", "script"}, {"exec"}, {"task"}, {"http"}),
     *({"event"}, {"call"}, {"action"}),
 )
-"""The keys that together say what a step runs."""
+"""The sets of keys that define what a step runs."""
 DAG_RUN: Final = "dag.run"
 """The action of Dagu 2 that runs another flow."""
 NOOP: Final = "noop"
@@ -57,10 +57,10 @@ ACTIONS: Final = {
     "mail.send": "`to`, `subject` and `message`",
     "template.render": "`template` and `data`",
 }
-"""The other actions, with what each needs below `with`."""
+"""The other actions, with the keys that each requires below `with`."""
 DOCKER: Final = frozenset({"docker", "docker.run", "container.run"})
 EXECUTORS: Final = {"jq": "jq.filter", "mail": "mail.send"}
-"""The executors of Dagu 1 that became actions."""
+"""The executors of Dagu 1 that are actions now."""
 _PLACEHOLDER: Final = TaskTarget("refused")
 _COMMANDS: Final = frozenset({"command", "exec", "run", "script"})
 _BESIDE: Final = {
@@ -71,12 +71,12 @@ _BESIDE: Final = {
     **dict.fromkeys(("container", "outputs"), _COMMANDS),
     **dict.fromkeys(("working_dir", "stdout", "stderr"), _COMMANDS | {"action"}),
 }
-"""Keys, and those of which one must be there as well."""
+"""Keys that need one of these other keys beside them."""
 _FOR_NO_PERSON: Final = (
     *("env", "worker_selector", "retry_policy", "retries", "output"),
     *("working_dir", "stdout", "stderr"),
 )
-"""Keys that mean nothing where a person is asked."""
+"""Keys that have no effect in a step that waits for a person."""
 _KINDS: Final = frozenset({"executor", "type", "action"})
 _CALLS: Final = "run is a command; to run a flow, write `call: NAME`"
 
@@ -84,9 +84,9 @@ _CALLS: Final = "run is a command; to run a flow, write `call: NAME`"
 def read_action(
     section: Section, scope: Scope, shell: tuple[str, ...], local: Callable[[str], str]
 ) -> tuple[StepTarget, dict[str, Any]]:
-    """The target of a step and its payload; `local` says which flow a name in the file means.
+    """The target of a step and its payload. `local` finds the flow that a name in the file means.
 
-    What is wrong is a problem of the section, and the target a placeholder.
+    Anything wrong becomes a problem of the section, and the target is then a placeholder.
     """
     kinds = [kind for kind in KINDS if kind in section]
     if "executor" in kinds and "type" in kinds:
@@ -95,7 +95,7 @@ def read_action(
     if len(kinds) > len(main):
         return _executor(section, scope, shell, main)
     if set(main) not in MEANINGS:
-        if main or section.is_whole:  # else it is misspelt, which is told already
+        if main or section.is_whole:  # else it is misspelt, which is already reported
             told = f"it has {' and '.join(main)}" if main else "it does not run anything"
             hint = "a step needs exactly one of run, command, script, exec, task, http, event, call"
             section.problem(section.node, "", told, hint)
@@ -138,9 +138,9 @@ def _read_main(
 def _action(
     section: Section, scope: Scope, local: Callable[[str], str]
 ) -> tuple[StepTarget, dict[str, Any]]:
-    """One of the actions of Dagu 2, with what is below `with`."""
+    """Read one of the actions of Dagu 2, with the keys below `with`."""
     node, config = section.get("action"), section.get("config")
-    assert node is not None  # noqa: S101 - the caller has looked
+    assert node is not None  # noqa: S101 - the caller has checked
     name = plain(node)
     if name == NOOP:
         return Script(":", SHELL), {}
@@ -169,7 +169,7 @@ def read_in_docker(section: Section, scope: Scope) -> tuple[Inside, StepTarget] 
     if not section.has_any(_KINDS):
         return None
     node = section.get("executor") or section.get("type") or section.get("action")
-    assert node is not None  # noqa: S101 - one of them is there
+    assert node is not None  # noqa: S101 - the section has one of them
     kind, config = node.value, section.get("config")
     if isinstance(kind, dict):
         config, kind = kind.get("config"), plain(kind["type"]) if "type" in kind else None
@@ -224,7 +224,7 @@ def likely_flow(section: Section, local: Callable[[str], str]) -> str | None:
 
 
 def written_action(section: Section, target: StepTarget) -> str:
-    """What a step runs in the words of its file, for people."""
+    """What a step runs, in the words of its file, for display."""
     if isinstance(target, Script):
         if (run := section.get("run")) is not None:
             return "; ".join(commands_of(run))
@@ -239,7 +239,7 @@ def written_action(section: Section, target: StepTarget) -> str:
 
 
 def _refuse_strays(section: Section, main: list[str]) -> None:
-    """Keys that mean something only beside another."""
+    """Report keys that have an effect only beside another key."""
     for key, beside, node in section.among(_BESIDE):
         if beside.isdisjoint(main):
             told = f"{key} has no effect without {' or '.join(sorted(beside))}"
@@ -270,9 +270,9 @@ def _human_task(section: Section, config: Node, scope: Scope) -> HumanTask:
 
 
 def _event(form: Any, scope: Scope) -> EventTarget:
-    """An event whose texts are templates, but for its topic."""
+    """An event whose strings are templates, except its topic."""
     target = load_target({"event": walk(form, scope)})
-    assert isinstance(target, EventTarget)  # noqa: S101 - of such a form
+    assert isinstance(target, EventTarget)  # noqa: S101 - because of its form
     check_value(target.topic, scope, "event topic")
     return target
 

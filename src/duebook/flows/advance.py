@@ -1,8 +1,8 @@
-"""advance(flow, standing, now): which steps begin, which never will, and how a flow ends; pure.
+"""advance(flow, standing, now): which steps start, which never will, and how a flow ends; pure.
 
 A flow goes through four phases: its preconditions, its `init` handler, its steps, and the handlers
-of its end. Attempts and their delays are the run's own business: a step that waits for its next
-attempt is active.
+that run at its end. Attempts and their delays are handled within a run: a step that waits for its
+next attempt is active.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _INIT: Final = handler_name("init")
 
 
 def advance(flow: Flow, standing: Standing, now: datetime) -> Advance:
-    """What is to be done now; the same question after it was done answers nothing new."""
+    """What to do now. Once that is done, calling this again returns nothing new."""
     states, begins_at = standing.states, standing.begun_at + flow.delay
     deadline = None if flow.policies.timeout is None else begins_at + flow.policies.timeout
     is_late = deadline is not None and now >= deadline
@@ -89,7 +89,7 @@ def _working(flow: Flow, states: Mapping[str, StepState]) -> dict[str, StepState
 def _work(
     flow: Flow, states: Mapping[str, StepState], stop: StopReason | None
 ) -> tuple[Advance, dict[str, StepState]]:
-    """What becomes of the steps, and all states once it is done."""
+    """What to do with the steps, and every state once it is done."""
     known, skips, ready = dict(states), list[Skip](), list[str]()
     steps = {step.name: step for step in flow.steps}
     reason = stop or _opening_failed(flow, states)
@@ -125,9 +125,10 @@ def _opening_failed(flow: Flow, states: Mapping[str, StepState]) -> SkipReason |
 def _permission(
     steps: Mapping[str, Step], step: Step, known: Mapping[str, StepState]
 ) -> _Permission:
-    """Whether those before a step let it run.
+    """Whether the steps before this one let it run.
 
-    Whatever the order in which they end: a failure outweighs a skip, and may still come.
+    The result does not depend on the order in which they end: a failure outweighs a skip, so a skip
+    waits for steps that may still fail.
     """
     verdicts = [_verdict(steps[name], known.get(name)) for name in step.depends]
     if "upstream_failed" in verdicts:
@@ -138,7 +139,7 @@ def _permission(
 
 
 def blocked_by(flow: Flow, name: str, states: Mapping[str, StepState]) -> str | None:
-    """The earliest step because of which a step will be skipped; None when it may still run."""
+    """The earliest step that will cause this one to be skipped; None when it may still run."""
     steps = {step.name: step for step in flow.steps}
     _, known = _work(flow, states, None)
     obstacle, at = None, steps[name]
@@ -153,7 +154,7 @@ def blocked_by(flow: Flow, name: str, states: Mapping[str, StepState]) -> str | 
 
 
 def _verdict(step: Step, state: StepState | None) -> str:
-    """What an earlier step means for one after it."""
+    """What the state of an earlier step means for a step after it."""
     if state is None or state.is_active:
         return "wait"
     if state.status in DONE:
@@ -166,13 +167,13 @@ def _verdict(step: Step, state: StepState | None) -> str:
 
 
 def is_continued(step: Step, state: StepState) -> bool:
-    """Whether those after a failed step run all the same."""
+    """Whether the steps after a failed step run anyway."""
     on = step.continue_on
     return on.failure or state.exit_code in on.exit_codes or (bool(on.output) and state.matched)
 
 
 def flow_status(flow: Flow, states: Mapping[str, StepState]) -> FlowEnd:
-    """How the steps ended, all of which have; handlers are not asked."""
+    """How a flow ends, once all of its steps have ended; ignores the handlers at the end."""
     stopped = {
         states[step.name].reason
         for step in flow.steps
@@ -203,7 +204,7 @@ def flow_status(flow: Flow, states: Mapping[str, StepState]) -> FlowEnd:
 
 
 def is_warning(step: Step, state: StepState) -> bool:
-    """Whether a step did not do all of its work, and those after it run all the same."""
+    """Whether a step did not do all of its work, but the steps after it run anyway."""
     if state.status == "partial":
         return True
     return _is_failed(state) and is_continued(step, state) and not step.continue_on.mark_success
@@ -214,12 +215,12 @@ def _did_its_work(step: Step, state: StepState) -> bool:
 
 
 def _is_failed(state: StepState) -> bool:
-    """A step that somebody cancelled by itself did not do its work either."""
+    """A step that was cancelled on its own did not do its work either."""
     return state.status in ("failed", "cancelled")
 
 
 def _ending(flow: Flow, states: Mapping[str, StepState]) -> Advance:
-    """The handlers of the end, one after the other, then the end itself."""
+    """Run the handlers at the end one after the other, then end the flow."""
     end = flow_status(flow, states)
     names: list[str] = []
     if end.reason != "precondition":

@@ -1,4 +1,4 @@
-"""Knows what bash understands and other shells do not, so that a text without a shell gets bash."""
+"""Knows the syntax that only bash understands, so that text without a named shell can get bash."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 __all__ = ["BASH", "SHELL", "condition_for", "notes_on_bash", "shell_for", "sign_of_bash"]
 
 SHELL: Final = ("/bin/sh", "-e", "-c")
-"""With -e a script ends at its first failure, instead of hiding it."""
+"""With -e a script stops at its first failure, instead of hiding it."""
 BASH: Final = ("bash", "-e", "-c")
 
 _MAYBE: Final = re.compile(
     r"[\[{(<&|=]|\$['A-Z]|-[neE]*[eE]|\b(?:source|declare|typeset|shopt|mapfile|readarray|pushd|popd"
     r"|let|pipefail|ERR)\b"
 )
-"""What most texts do not have, and every sign of bash has."""
+"""A quick filter: every sign of bash matches it, and most text does not."""
 _WORD: Final = r"(?:^|[;&|({!`]|\b(?:if|elif|then|else|while|until|do)\b)[ \t]*"
-"""Where a command begins."""
+"""Where a command starts."""
 _QUOTED: Final = re.compile(
     r"\\.|(?<!\$)'[^']*'|\"(?:\\.|[^\"\\])*\"|(?:^|(?<=\s))#[^\n]*", re.DOTALL
 )
-"""What a shell takes for text, and comments."""
+"""What a shell reads as a quoted string or a comment."""
 _SIGNS: Final = re.compile(
     rf"{_WORD}(?P<word>\[\[(?=\s)|\(\((?!\()"
     r"|(?:source|function|declare|typeset|shopt|mapfile|readarray|pushd|popd|let)(?=\s))"
@@ -48,7 +48,7 @@ _VALUES: Final = re.compile(
 
 
 def sign_of_bash(text: str) -> str | None:
-    """The first thing in a text that only bash does; another shell might go on and do less."""
+    """The first thing in a text that only bash does; another shell might run on and do less."""
     if _MAYBE.search(text) is None:
         return None
     without = _QUOTED.sub(_blank, text)
@@ -63,17 +63,17 @@ def sign_of_bash(text: str) -> str | None:
 
 
 def shell_for(text: str, shell: Sequence[str]) -> tuple[str, ...]:
-    """The shell of a text: bash if it needs that, and the file names no shell."""
+    """The shell for a text: bash if the text needs it and the file names no shell."""
     return BASH if tuple(shell) == SHELL and sign_of_bash(text) is not None else tuple(shell)
 
 
 def condition_for(text: str) -> str:
-    """A condition that /bin/sh executes, with bash if it needs that."""
+    """A condition for /bin/sh to execute; it starts bash if the condition needs that."""
     return text if sign_of_bash(text) is None else f"bash -c {shlex.quote(text)}"
 
 
 def notes_on_bash(flow: str, steps: Sequence[Step]) -> tuple[str, ...]:
-    """About steps that run with bash though the file does not say so."""
+    """Notes on steps that run with bash although the file does not ask for it."""
     notes = []
     for step in steps:
         if not isinstance(step.target, Script) or step.target.interpreter != BASH:
@@ -89,5 +89,5 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _blank_literal(match: re.Match[str]) -> str:
-    """Double quotes hide no values."""
+    """Blank a quoted string, unless its quotes are double: those do not hide values."""
     return match[0] if match[0].startswith('"') else "_"

@@ -1,4 +1,4 @@
-"""Builds flows from the text of a file, or says everything that is wrong with it; pure."""
+"""Builds flows from the text of a file, or reports everything that is wrong with it; pure."""
 
 from __future__ import annotations
 
@@ -72,19 +72,19 @@ __all__ = ["Built", "build", "calls_in_circle"]
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """The flows of a file; with problems there are none."""
+    """The flows of a file; empty if the file has problems."""
 
     flows: tuple[Flow, ...]
     names: tuple[str, ...]
-    """as far as they could be read, also when something else is wrong"""
+    """as far as they could be read, even if something else is wrong"""
     problems: tuple[Problem, ...]
 
 
 def build(text: str, file: str, default_name: str, seconds: float | None = None) -> Built:
-    """The flows of a text: the first document, and those after it that only it can run.
+    """The flows of a text: the first document, and later ones that only this file can run.
 
-    `file` is how problems name it, `default_name` what the first flow is called without a name,
-    and `seconds` is how long the processor may work on it.
+    `file` is its name in problems, `default_name` the name of the first flow if it has none, and
+    `seconds` the processor time that may be spent on it.
     """
     built = _build(text, Problems(file, seconds, text), default_name)
     return replace(built, problems=with_lines(built.problems, text)) if built.problems else built
@@ -130,7 +130,7 @@ def _flows(documents: list[Node], names: list[str], problems: Problems) -> list[
 
 
 def _names(documents: list[Node], default_name: str, problems: Problems) -> list[str]:
-    """A later document is `first.name`, so that files cannot take each other's."""
+    """A later document is named `first.name`, so that files cannot take each other's names."""
     names: list[str] = []
     for place, node in enumerate(documents):
         found = node.value.get("name") if isinstance(node.value, dict) else None
@@ -165,14 +165,14 @@ def _name_hint(given: Any, in_file: bool) -> str:
 
 
 def _local(names: list[str]) -> Callable[[str], str]:
-    """Which flow a step of the file means by a name."""
+    """A function that finds the flow that a step of the file means by a name."""
     first, *rest = names
     own = {name.removeprefix(f"{first}."): name for name in rest}
     return lambda name: own.get(name, name)
 
 
 def calls_in_circle(flows: Iterable[Flow]) -> list[str]:
-    """Flows that would run each other for ever, as a circle; empty when there are none."""
+    """Flows that would call each other endlessly, as a circle; empty when there is no circle."""
     calls: dict[str, list[str]] = {flow.name: [] for flow in flows}
     for flow in flows:
         for step in flow.all_steps():
@@ -182,7 +182,7 @@ def calls_in_circle(flows: Iterable[Flow]) -> list[str]:
 
 
 class _Builder:
-    """One document."""
+    """Builds the flow of one document."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class _Builder:
         local: Callable[[str], str],
         given: Sequence[str] = (),
     ) -> None:
-        """`given`: params that other flows of the file give it by name."""
+        """`given`: params that other flows of the file pass to it by name."""
         self._name = name
         self._problems = problems
         self._local = local
@@ -202,7 +202,7 @@ class _Builder:
         self._computed: list[Computed] = []
 
     def flow(self) -> Flow | None:
-        """None when it has no steps; whatever else is wrong is a problem."""
+        """None when it has no steps; anything else that is wrong becomes a problem."""
         section = self._section
         params, scope = self._params()
         env, scope = self._env(scope)
@@ -283,8 +283,8 @@ class _Builder:
         return tuple(params), Scope(params=names, places=places)
 
     def _listed_names(self, params: list[Param]) -> list[str]:
-        """What a list of plain words may also name: with `params: [ITEM]`, a value can be given as
-        ITEM, and the texts of the flow find it as $ITEM."""
+        """Names from a list of plain words: with `params: [ITEM]`, a value can be given as ITEM,
+        and the strings of the flow can refer to it as $ITEM."""
         taken = {param.name for param in params}
         words = [param.default for param in params if param.name.isdigit()]
         source = self._problems.source
@@ -308,7 +308,7 @@ class _Builder:
             self._section.problem(self._section.node, "secrets", told, hint)
 
     def _refuse_required(self, params: tuple[Param, ...]) -> None:
-        """Nobody gives params to what begins by itself."""
+        """A scheduled run gets no params, so each needs a default."""
         node = self._section.get("schedule") or self._section.node
         for param in params:
             if param.default is None:
@@ -316,7 +316,7 @@ class _Builder:
                 self._section.problem(node, "schedule", told, "give it a default")
 
     def _handler_outputs(self) -> frozenset[str]:
-        """The variables in which handlers keep what they print; all that runs later has them."""
+        """The variables that keep the output of handlers; whatever runs later has them."""
         node, found = self._section.get("handler_on"), set[str]()
         for item in node.value.values() if node and isinstance(node.value, dict) else ():
             output = item.value.get("output") if isinstance(item.value, dict) else None
@@ -331,7 +331,7 @@ class _Builder:
         return found, _unshadowed(scope)
 
     def _steps(self, scope: Scope, defaults: Defaults) -> tuple[tuple[Step, ...], Scope]:
-        """The steps in their order, and what a handler may name."""
+        """The steps in their order, and the names that a handler may use."""
         node = self._section.get("steps")
         if node is None:
             if self._section.is_whole:
@@ -350,7 +350,7 @@ class _Builder:
         if "${steps." in self._problems.source:
             for name, others in inferred(drafts, named).items():
                 graph[name] = tuple(dict.fromkeys((*graph[name], *others)))
-        if len(graph) < len(drafts):  # two of one name, which is told already
+        if len(graph) < len(drafts):  # two share a name, which is already reported
             graph = dict.fromkeys(graph, ())
         elif found := circle(graph):
             told = f"steps depend on each other in a circle: {' → '.join(found)}"
@@ -367,7 +367,7 @@ class _Builder:
         return tuple(steps), scope
 
     def _named(self, drafts: list[Draft]) -> dict[str, str]:
-        """name or id -> step; those given twice are problems."""
+        """name or id -> step; duplicates are problems."""
         named: dict[str, str] = {}
         reserved = {CHECK, COMPUTE, *(handler_name(event) for event in HANDLED)}
         for draft in drafts:
@@ -388,7 +388,7 @@ class _Builder:
     def _graph(
         self, drafts: list[Draft], named: dict[str, str], is_list: bool
     ) -> dict[str, tuple[str, ...]]:
-        """What each step depends on; unknown names are problems and left out."""
+        """What each step depends on; unknown names are reported and dropped."""
         ordered = self._is_ordered(drafts, is_list)
         graph: dict[str, tuple[str, ...]] = {}
         row, former, current = -1, list[str](), list[str]()
@@ -452,8 +452,8 @@ class _Builder:
     def _with_removal(
         self, handlers: tuple[tuple[Event, Step], ...], defaults: Defaults
     ) -> tuple[tuple[Event, Step], ...]:
-        """The exit handler removes the container of a run; one that does only that if there is
-        none."""
+        """Let the exit handler remove the container of a run; a flow without one gets one that only
+        does that."""
         inside = defaults.container
         if inside is None or not inside.container.shared or inside.container.keeps:
             return handlers
@@ -470,7 +470,7 @@ class _Builder:
 
 
 def _unshadowed(scope: Scope) -> Scope:
-    """Params and outputs win over the variables of the flow."""
+    """Params and outputs hide variables of the flow with the same name."""
     return replace(scope, shadowed=frozenset())
 
 

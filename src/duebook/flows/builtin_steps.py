@@ -1,4 +1,4 @@
-"""Reads steps that Duebook itself performs, as a program of its own: jq, mail and templates."""
+"""Reads steps that Duebook itself runs, as a separate program: jq, mail and templates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _VALUE: Final = re.compile(r"\$\{")
 def read_builtin(
     name: str, section: Section, config: Node | None, scope: Scope
 ) -> tuple[CommandTarget, dict[str, Any]]:
-    """The program of such a step, and the payload that says what it does; raises Invalid."""
+    """The program of such a step, and the payload that defines its work; raises Invalid."""
     readers = {"jq.filter": _jq, "mail.send": _mail, "template.render": _template}
     kind = name.partition(".")[0]
     scope = replace(scope, secrets=True)
@@ -43,7 +43,7 @@ def is_mail(target: object) -> bool:
 
 
 def _jq(section: Section, config: Node | None, scope: Scope) -> dict[str, Any]:
-    """As an action it has filter and data below `with`; as an executor command and script."""
+    """An action has filter and data below `with`; an executor has command and script."""
     inner = _inner(section, config, JQ)
     command, script = section.get("command"), section.get("script")
     node = inner.get("filter") or command
@@ -111,7 +111,7 @@ def _inner(section: Section, config: Node | None, table: Any) -> Section:
 
 
 def read_smtp(section: Section, scope: Scope) -> dict[str, Any] | None:
-    """The mail server of a flow, for its mail steps."""
+    """The mail server for the mail steps of a flow."""
     node = section.get("smtp")
     if node is None:
         return None

@@ -1,4 +1,4 @@
-"""Looks at flow files together: each by itself, and what they say about each other."""
+"""Checks flow files together: each by itself, and how they fit together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Checked", "check_files", "unknown_calls"]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A file, the flows in it, and what is wrong with it."""
+    """A file, its flows, and what is wrong with it."""
 
     file: str
     flows: tuple[Flow, ...]
@@ -32,7 +32,7 @@ class Checked:
 
 
 def check_files(paths: Iterable[Path]) -> list[Checked]:
-    """Each file, and those of directories; names that two of them take are problems too."""
+    """Check each file, and those in directories; a name that two files use is also a problem."""
     files: dict[Path, Path | None] = {}
     for path in paths:
         root = path if path.is_dir() else None
@@ -41,7 +41,7 @@ def check_files(paths: Iterable[Path]) -> list[Checked]:
 
 
 def _check(path: Path, root: Path | None) -> Checked:
-    """One file; as a part of a directory it is held to what a node allows there."""
+    """Check one file; in a directory, the rules that a node applies there hold too."""
     name = called(str(path))
     try:
         content = read(path, str(path), root)
@@ -78,7 +78,7 @@ def _together(checked: list[Checked]) -> list[Checked]:
 
 
 def unknown_calls(checked: Iterable[Checked]) -> list[tuple[str, str]]:
-    """(flow, name) of steps that run a flow which is in none of the files."""
+    """(flow, name) for each step that calls a flow that none of the files defines."""
     flows = {flow.name: flow for each in checked for flow in each.flows}
     return [
         (flow.name, step.target.name)

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 LONGEST_SCRIPT: Final = 100_000
-"""Characters; the kernel takes no longer arguments."""
+"""Characters; the kernel accepts no longer arguments."""
 
 _OPTIONS: Final = {
     **dict.fromkeys(SHELLS, "-c"),
@@ -53,29 +53,29 @@ _OPTIONS: Final = {
 }
 _PYTHON: Final = re.compile(r"python[0-9.]*|pypy[0-9.]*")
 _LAUNCHERS: Final = frozenset({"uv", "poetry", "pipenv", "hatch"})
-"""Programs whose `run` starts the interpreter that comes last."""
+"""Programs whose `run` starts the interpreter named last."""
 _ALONE: Final = frozenset(
     {"pwd", "date", "ls", "whoami", "hostname", "id", "true", "env", "uptime", "df", "ps", "sync"}
 )
-"""Programs that are often called without arguments."""
+"""Programs that often run without arguments."""
 _COMMON: Final = frozenset(
     {"echo", "printf", "cd", "cat", "cp", "mv", "rm", "mkdir", "touch", "grep", "sed", "awk"}
     | {"sleep", "test", "exit", "curl", "wget", "tar", "git", "make", "docker", "kubectl", "ssh"}
     | {"python", "python3", "pip", "uv", "node", "npm", "npx", "yarn", "pnpm", "go", "cargo"}
     | {"bash", "sh", "psql", "mysql", "aws", "gcloud", "terraform", "pytest", "ruby", "php"}
 )
-"""Programs that the lines of a list of commands often begin with."""
+"""Programs that often start the lines of a list of commands."""
 _EACH: Final = "(\n{}\n)\ncase $? in 0) ;; *) exit ;; esac"
-"""A command in a shell of its own; a failure ends the list, whether or not the shell has -e."""
+"""A command in its own shell; a failure ends the list, whether or not the shell has -e."""
 
 
 def read_shell(section: Section, default: tuple[str, ...]) -> tuple[str, ...]:
-    """How a shell, or another interpreter, is started, its option for text included."""
+    """The command that starts a shell or another interpreter, including its option for text."""
     node, args = section.get("shell"), section.get("shell_args")
     if node is None and args is None:
         return default
     found = args if node is None else node
-    assert found is not None  # noqa: S101 - one of them is there
+    assert found is not None  # noqa: S101 - the section has one of them
     return section.judge(found, "shell", default, _shell, node, args, default)
 
 
@@ -86,7 +86,7 @@ def _shell(node: Node | None, args: Node | None, default: tuple[str, ...]) -> tu
 
 
 def container_shell(node: Node) -> tuple[str, ...]:
-    """How a shell within a container is started; raises Invalid."""
+    """The command that starts a shell within a container; raises Invalid."""
     return _interpreter(words_of("shell", node))
 
 
@@ -97,7 +97,7 @@ def words_of(key: str, node: Node) -> list[str]:
 
 
 def _interpreter(words: list[str]) -> tuple[str, ...]:
-    """A program with its option for text; raises Invalid for those that have none."""
+    """A program with its option for text; raises Invalid for programs without one."""
     if any("$" in word or "{{" in word for word in words):
         told = f'"{shorten(" ".join(words))}" contains a value; the interpreter must be fixed'
         raise Invalid(f"{told}; write the program literally")
@@ -113,7 +113,7 @@ def _interpreter(words: list[str]) -> tuple[str, ...]:
 
 
 def _program_of(words: list[str]) -> str:
-    """The interpreter that a line starts: of `uv run --python 3.13 python` it is the last word."""
+    """The interpreter that a line starts; in `uv run --python 3.13 python` the last word."""
     rest = list(words)
     if program_names(rest)[:1] == ["env"]:
         rest = rest[2:] if rest[1:2] == ["-S"] else rest[1:]
@@ -124,7 +124,7 @@ def _program_of(words: list[str]) -> str:
 
 
 def read_command(section: Section, scope: Scope, shell: tuple[str, ...]) -> StepTarget:
-    """Of `command`, `script`, or a script beside the command that interprets it."""
+    """Read `command`, `script`, or a script beside the command that interprets it."""
     command, script = section.get("command"), section.get("script")
     if script is not None:
         text = text_of("script", plain(script))
@@ -132,7 +132,7 @@ def read_command(section: Section, scope: Scope, shell: tuple[str, ...]) -> Step
             return _text(section, script, text, shell, scope)
         interpreter = _interpreter(words_of("command", command))
         return read_script(section, script, text, interpreter, scope)
-    assert command is not None  # noqa: S101 - one of them is there
+    assert command is not None  # noqa: S101 - the section has one of them
     if not isinstance(command.value, list):
         text = text_of("command", plain(command))
         return _text(section, command, text, shell, scope)
@@ -143,14 +143,14 @@ def read_command(section: Section, scope: Scope, shell: tuple[str, ...]) -> Step
 
 
 def _list_item(node: Node) -> str:
-    """A text; `- echo a: b` is one, too, though YAML takes it for a mapping."""
+    """The string of an item, even of `- echo a: b`, which YAML reads as a mapping."""
     is_line = isinstance(node.value, dict) and any(" " in key for key in node.value)
     return _command_text(node) if is_line else text_of("command", plain(node))
 
 
 def _are_commands(words: list[str]) -> bool:
     """Whether the items of a list are commands, rather than a program and its arguments; raises
-    Invalid where they may be either."""
+    Invalid where both are possible."""
     lines = [word for word in words if re.search(r"\s", word.strip()) and "{{" not in word]
     first = words[0].strip() if words else ""
     if first and words[0] in lines:
@@ -174,7 +174,7 @@ def _begins_with_program(line: str) -> bool:
 
 
 def read_run(section: Section, node: Node, scope: Scope, shell: tuple[str, ...]) -> StepTarget:
-    """Text for the shell, or several commands of which each runs if the one before succeeded."""
+    """Read text for the shell, or commands that each run only if the one before succeeded."""
     if (config := section.get("config")) is not None:
         inner = Section(config, section.at("config"), section.problems, RUN)
         shell = read_shell(inner, shell)
@@ -197,7 +197,7 @@ def _one_by_one(
 
 
 def commands_of(node: Node) -> list[str]:
-    """The commands of `run`; `- echo a: b` is one as well, though YAML takes it for a mapping."""
+    """The commands of `run`, including `- echo a: b`, which YAML reads as a mapping."""
     if isinstance(node.value, dict):
         raise Invalid("run is a mapping; write a command, or a list of commands")
     found = [_command_text(item) for item in items(node)]
@@ -215,7 +215,7 @@ def _command_text(node: Node) -> str:
 def _text(
     section: Section, node: Node, text: str, shell: tuple[str, ...], scope: Scope
 ) -> StepTarget:
-    """Text for the shell, or for the interpreter of its #! line."""
+    """Text for the shell, or for the interpreter named by its #! line."""
     first, _, rest = text.partition("\n")
     if not shell and "\n" not in text.strip():
         return _direct(section, text, scope)
@@ -226,7 +226,7 @@ def _text(
 
 
 def _shell_of(text: str, shell: tuple[str, ...]) -> tuple[str, ...]:
-    """A container may not have bash; elsewhere it is used where nothing else can be meant."""
+    """Bash where the text needs it, except in containers, which may not have bash."""
     return shell_for(text, shell) if shell else SHELL
 
 
@@ -247,7 +247,7 @@ def _direct(section: Section, text: str, scope: Scope) -> StepTarget:
 def read_script(
     section: Section, node: Node, text: str, interpreter: tuple[str, ...], scope: Scope
 ) -> StepTarget:
-    """`node` is where the text stands, for what is wrong within it."""
+    """`node` is where the text is in the file, for reporting problems within it."""
     if not text.strip():
         raise Invalid("its command is empty")
     if len(text) > LONGEST_SCRIPT:
@@ -278,7 +278,7 @@ def read_program(section: Section, words: list[str], scope: Scope) -> StepTarget
     given = [_word(*pair, scope) for pair in zip(words, rendered, strict=True)]
     refuse_words(given, partial(_refuse_text, scope))
     target = load_target({"command": rendered})
-    assert isinstance(target, CommandTarget)  # noqa: S101 - of such a form
+    assert isinstance(target, CommandTarget)  # noqa: S101 - because of its form
     return CommandTarget(target.argv, cwd=directory_of(section, scope))
 
 
@@ -292,7 +292,7 @@ def _refuse_text(scope: Scope, text: str, has_values: bool) -> None:
 
 
 def read_exec(section: Section, node: Node, scope: Scope) -> StepTarget:
-    """A program without a shell, as `command` and `args`."""
+    """A program started without a shell, from `command` and `args`."""
     return read_program(section, _exec_words(section, node), scope)
 
 

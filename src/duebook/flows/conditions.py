@@ -1,4 +1,4 @@
-"""Judges conditions whose values are put in, and says which of them does not hold; pure."""
+"""Checks conditions that have their values filled in, and reports one that does not hold; pure."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["unmet"]
 
 LONGEST: Final = 100
-"""Characters of a condition, or of a value, in what is told."""
+"""Characters of a condition, or of a value, in a message."""
 
 
 def unmet(written: Sequence[Condition], filled: Sequence[Condition], ask: Ask) -> str | None:
-    """Why the first condition that does not hold does not; None when all do.
+    """Why the first unmet condition does not hold; None when all hold.
 
-    They are given as the file has them, and with their values. Raises Invalid for a value that is
-    too long for a pattern.
+    `written` has the conditions as in the file, `filled` the same ones with their values. Raises
+    Invalid for a value that is too long for a pattern.
     """
     for as_written, condition in zip(written, filled, strict=True):
         code, value = 0, condition.text

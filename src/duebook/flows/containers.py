@@ -1,4 +1,4 @@
-"""Reads where commands run: in a container of their own, in that of the run, or in a named one."""
+"""Reads where commands run: in their own container, in that of the run, or in a named one."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["Inside", "read_container", "read_docker"]
 PULLS: Final = {True: "always", False: "never"} | {p: p for p in ("always", "missing", "never")}
 _ONE_OPTION: Final = {"platform": "--platform", "network": "--network"}
 _CREATING: Final = ("pull_policy", "volumes", "ports", "platform", "network", "keep_container")
-"""What only a container that is created can have."""
+"""Keys that only a newly created container can have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """A container, and how it starts text: without a shell where that is empty."""
+    """A container, and the shell that it starts text with; none if that is empty."""
 
     container: Container
     shell: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Inside:
 def read_container(
     section: Section, scope: Scope, default: Inside | None = None, shared: bool = False
 ) -> Inside | None:
-    """The one of a step, or of its flow, which all of its steps share."""
+    """The container of a step, or the one of its flow, which its steps share."""
     node = section.get("container")
     if node is None:
         return default
@@ -61,7 +61,7 @@ def _container(section: Section, node: Node, scope: Scope, shared: bool) -> Insi
 
 
 def read_docker(section: Section, config: Node, scope: Scope) -> tuple[Inside, Node | None]:
-    """Of `type: docker` or `action: docker.run`, with the command that stands there, if any."""
+    """Read `type: docker` or `action: docker.run`, with its command, if any."""
     inner = Section(config, section.at("config"), section.problems, CONTAINER)
     options = inner.get("exec")
     if options is not None and isinstance(options.value, str):
@@ -90,7 +90,7 @@ def _read(inner: Section, scope: Scope, entered: Node | None) -> Container:
                 told = f"{key} has no effect for a container that is running"
                 inner.problem(found, key, told, "use image")
         named = entered or name
-        assert named is not None  # noqa: S101 - one of them is there
+        assert named is not None  # noqa: S101 - the config has one of them
         return Container(
             name=_fixed("exec", named, scope),
             env=_env(inner, scope),
@@ -128,7 +128,8 @@ def _items(inner: Section, key: str) -> list[Node]:
 
 
 def _fixed(key: str, node: Node, scope: Scope) -> str:
-    """A text that nobody who starts the flow can change, and that is no option of the engine."""
+    """A string that callers of the flow cannot change, and that is not an option of the
+    engine."""
     text: str = walk(text_of(key, plain(node)), scope)
     check_value(text, scope, key, "write it literally, or as a variable of env")
     if not text or text.startswith("-"):

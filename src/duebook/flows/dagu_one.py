@@ -1,5 +1,5 @@
-"""Reads what Dagu 1 leaves unsaid: a `run` that can only be a call, and the params of a called flow
-that declares none; pure."""
+"""Reads what Dagu 1 leaves implicit: a `run` that can only be a call, and the params of a called
+flow that declares none; pure."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def calls_of_dagu_one(document: Node, own: Collection[str]) -> list[str]:
 
 
 def given_to(name: str, documents: Iterable[Node]) -> list[str]:
-    """The params that steps of the file give by name to its flow `name`."""
+    """The params that steps of the file pass by name to its flow `name`."""
     found: dict[str, None] = {}
     for step in (step for document in documents for step in _steps(document)):
         called, params = step.value.get("call"), step.value.get("params")

@@ -1,7 +1,7 @@
-"""Looks after directories of flows for a node: watches them, and keeps the registry equal to them.
+"""Keeps the registry equal to the directories of flows that a node watches.
 
-Of the nodes with the same directory one at a time does so, under a lease: with different
-checkouts they would undo each other's work.
+Of the nodes with the same directory, only one at a time does so, under a lease: with different
+checkouts they would undo each other's changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["FlowKeeper", "LeasedRegistry", "scan_once"]
 
 RENEW: Final = 20.0
-"""Seconds between two renewals of the lease; it lasts three times as long."""
+"""Seconds between two renewals of the lease, which is valid for three times as long."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -33,17 +33,17 @@ class LeasedRegistry(Registry, Protocol):
     """A registry that several nodes share."""
 
     def owned_by(self, session_id: str) -> None:
-        """Whose the leases are from now on; they end when that node does."""
+        """Set the session that holds the leases from now on; they end when the session does."""
 
     def hold(self, roots: Collection[str]) -> tuple[set[str], float]:
-        """Which of these directories this node may look after, for a minute from now on; and in
-        how many seconds the others might be free."""
+        """The directories that this node may manage for the next minute, and the seconds until the
+        others might be free."""
 
     def release(self) -> None:
-        """Let others do so."""
+        """Let other nodes manage the directories."""
 
     def queues(self, roots: Collection[str]) -> set[str]:
-        """The queues of the flows of these directories that are in force."""
+        """The queues of the flows currently defined in these directories."""
 
 
 class FlowKeeper:
@@ -60,15 +60,15 @@ class FlowKeeper:
         self._held_at = float("-inf")
         self._held: set[str] = set()
         self._others_wait = RENEW
-        """seconds until those of others might be free"""
+        """seconds until directories of other nodes might be free"""
         self._others: set[str] = set()
-        """directories that another node looks after"""
+        """directories that another node manages"""
         self._told: set[Problem] = set()
         self._ring: Callable[[], None] = lambda: None
         self._serve: Callable[[Collection[str], str], None] = lambda _queues, _why: None
 
     def owned_by(self, session_id: str) -> None:
-        """A new session attends nothing yet."""
+        """Start a new session, which manages no directory yet."""
         self._registry.owned_by(session_id)
         self._held_at = float("-inf")
         self._ring()
@@ -78,7 +78,7 @@ class FlowKeeper:
         ring: Callable[[], None],
         serve: Callable[[Collection[str], str], None] = lambda _queues, _why: None,
     ) -> None:
-        """Begin to watch; the queues that the flows name are served."""
+        """Start watching; the queues that the flows name are served."""
         self._ring, self._serve = ring, serve
         self._watcher = Watcher(self._roots, ring)
         self._watcher.start()
@@ -107,7 +107,8 @@ class FlowKeeper:
         return min(synced.wait, longest)
 
     def _serve_queues(self) -> None:
-        """Also those of directories that other nodes read, and of flows whose files are broken."""
+        """Serve the queues of all flows, even in directories that other nodes read or in broken
+        files."""
         queues = self._sync.queues
         if self._others or self._sync.has_problems:
             queues |= self._registry.queues(self._names)
@@ -136,8 +137,8 @@ def scan_once(
     session_id: str,
     pause: Callable[[float], object] = time.sleep,
 ) -> set[str]:
-    """Read directories until nothing moves, for a process that leaves again; those that it
-    attends now, for other nodes attend the rest."""
+    """Read directories until no file changes, for a process that then exits. Returns those that it
+    manages now; other nodes manage the rest."""
     registry.owned_by(session_id)
     sync, began = FlowSync(roots, registry), time.monotonic()
     held, _ = registry.hold([root.resolve().name for root in roots])

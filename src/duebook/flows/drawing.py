@@ -15,7 +15,7 @@ __all__ = ["draw_lines", "draw_svg", "step_words"]
 
 
 def draw_lines(flow: Flow) -> list[str]:
-    """One line for each step, with the ways between them on the left."""
+    """One line for each step, with the connections between them on the left."""
     graph = {step.name: step.depends for step in flow.steps}
     following: dict[str, list[str]] = {name: [] for name in graph}
     for name in in_order(graph):
@@ -31,13 +31,13 @@ def draw_lines(flow: Flow) -> list[str]:
 
 
 class _Lanes:
-    """Columns of ways that lead down; each knows the step it leads to."""
+    """Columns of lines that lead down; each column knows the step that it leads to."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._lanes: list[str | None] = []
         self._ended: int | None = None
-        """where the latest step stands, if nothing comes after it"""
+        """the column of the latest step, if nothing comes after it"""
 
     def draw(self, name: str, following: list[str], words: str) -> None:
         coming = [place for place, lane in enumerate(self._lanes) if lane == name]
@@ -60,7 +60,8 @@ class _Lanes:
             self._lanes.pop()
 
     def _apart(self) -> int:
-        """Where a step stands that comes after no other: not as if it came after the latest."""
+        """A column for a step without predecessors, which must not seem to follow the latest
+        step."""
         if not self._lanes:
             self.lines += [""] if self.lines else []
             return self._free(0)
@@ -81,7 +82,7 @@ class _Lanes:
         )
 
     def _joined(self, place: int, others: list[int], middle: str, last: str) -> str:
-        """A line that joins one lane with others to the right of it."""
+        """A line that joins one column with others to the right of it."""
         special = {place: "├", **dict.fromkeys(others, middle), max(others): last}
         for between in range(place + 1, max(others)):
             if between not in special:
@@ -102,12 +103,12 @@ def step_words(step: Step, named: bool = True) -> str:
 
 
 _WIDTH: Final = 8
-"""Of a character, about."""
+"""The approximate width of a character."""
 _HEIGHT, _GAP, _DROP, _EDGE = 36, 24, 48, 16
 
 
 def draw_svg(flow: Flow) -> str:
-    """The graph from top to bottom, its handlers in a last row with dashes."""
+    """The graph from top to bottom, with its handlers in a last row with dashed outlines."""
     graph = {step.name: step.depends for step in flow.steps}
     handlers = [step.name for _, step in flow.handlers]
     table = [*rows(graph), *([handlers] if handlers else [])]

@@ -1,4 +1,4 @@
-"""What a flow would run, with made-up values where only a run knows them; runs nothing."""
+"""What a flow would run, with made-up values where only a run has them; runs nothing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _PATHS: Final = re.compile(
     rf"""\b(data|steps){_STEP}(?:\.output)?((?:\.\w+|\[[0-9]+\]|\["[^"]*"\])*)"""
 )
 _UNKNOWN: Final = re.compile(r"<(?:output|file|exit code|status) of ")
-"""How stand-ins begin."""
+"""How stand-ins start."""
 _MORE: Final = re.compile(r"`|\$\(|<<")
 _KEY: Final = re.compile(r"""\.(\w+)|\[([0-9]+)\]|\["([^"]*)"\]""")
 
@@ -60,13 +60,13 @@ class DryStep:
     depends: tuple[str, ...]
     target: Target | FlowTarget | HumanTask
     script: str | None
-    """the text of its file that an interpreter gets, where it has one"""
+    """the text of the file that an interpreter gets, if there is one"""
     filled: str | None
-    """that text with the values that a shell will find, where they are the whole of the matter"""
+    """that text with its values inserted; None if it has none, or if a shell does more with it"""
     payload: dict[str, Any]
     conditions: tuple[Condition, ...]
     variables: tuple[tuple[str, str], ...]
-    """those of the file; a worker has more"""
+    """the variables of the file; a worker has more"""
 
     def to_json(self) -> dict[str, Any]:
         form: dict[str, Any] = {
@@ -113,7 +113,7 @@ def _end(step: Step, templates: Iterable[str]) -> StepEnd:
 
 
 def _parts(flow: Flow) -> Iterator[Any]:
-    """All that may have templates in it."""
+    """Everything that may contain templates."""
     yield [param.default for param in flow.params]
     yield dict(flow.env)
     for step in flow.all_steps():
@@ -121,7 +121,7 @@ def _parts(flow: Flow) -> Iterator[Any]:
 
 
 def _output(step: Step, templates: Iterable[str]) -> Any:
-    """A stand-in for what a step will print, with the parts that others name."""
+    """A stand-in for the output of a step, with the parts that other steps refer to."""
     whole = f"<output of {step.name}>"
     names = {step.name, step.id or step.name, identifier(step.name)}
     found: Any = whole
@@ -134,7 +134,7 @@ def _output(step: Step, templates: Iterable[str]) -> Any:
 
 
 def _with_part(value: Any, path: list[str], whole: str) -> Any:
-    """The value with something at a path; what stood there already stays."""
+    """The value with a stand-in at a path; a list or mapping already there is kept."""
     if not path:
         return value if isinstance(value, dict | list) else whole
     first, *rest = path
@@ -150,7 +150,7 @@ def _with_part(value: Any, path: list[str], whole: str) -> Any:
 def _dry(flow: Flow, step: Step, values: Values, worker: Mapping[str, str]) -> DryStep:
     secrets = references_to(step_secrets(flow, step, values.params))
     parallel = step.parallel
-    if parallel is not None and isinstance(parallel.items, str):  # only a run knows how many
+    if parallel is not None and isinstance(parallel.items, str):  # only a run has their number
         parallel = replace(parallel, items=[f"<each of {readable(parallel.items)}>"])
     rendered = render_step(
         flow, replace(step, parallel=parallel), replace(values, secrets=secrets), worker
@@ -190,7 +190,7 @@ def _dry(flow: Flow, step: Step, values: Values, worker: Mapping[str, str]) -> D
 def _shown(
     target: Target | FlowTarget | HumanTask, hide: Callable[[str], str]
 ) -> Target | FlowTarget | HumanTask:
-    """Without secrets; variables are told apart."""
+    """The target without secrets; variables are listed separately."""
     if not isinstance(target, CommandTarget):
         return target.masked()
     env = show_payload(dict(target.env))
@@ -199,8 +199,8 @@ def _shown(
 
 
 def _filled(text: str, values: Mapping[str, str], worker: Iterable[str]) -> str | None:
-    """A line for a shell as it acts with these values: each stays one word, or the words that the
-    shell makes of it; None where nothing is to be seen, or a shell does more than that."""
+    """A line for a shell as it acts with these values, each one word or the words that the shell
+    splits it into; None where nothing would change, or where a shell does more than that."""
     line = text.strip()
     if "\n" in line or _MORE.search(line):
         return None
@@ -221,7 +221,7 @@ def _references(text: str) -> list[str]:
 
 def _inserted(value: str, quote: str, worker: tuple[str, ...]) -> str:
     if _UNKNOWN.search(value) or any(text in value for text in worker):
-        return value  # only a run knows it
+        return value  # only a run has it
     if quote:
         return re.sub(r'(["\\$`])', r"\\\1", value)
     return " ".join(map(shlex.quote, value.split()))

@@ -1,8 +1,9 @@
-"""A step that calls a flow for each of some items: the flow that does so, and its output; pure.
+"""A step that calls a flow for each of several items: the flow that makes the calls, and its
+output; pure.
 
-The step becomes a run of a flow that is made up for it, with one step for each item. So items are
-limited, stopped, retried and explained as all steps are. The items are params of that flow: data,
-and never part of its text.
+The step becomes a run of a generated flow with one step for each item. So items are limited,
+stopped, retried and explained in the same way as all steps. The items are params of that flow:
+data, and never part of its text.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["ITEM", "each_target", "is_each", "is_made_up", "results_of", "with_item"]
 
 ITEM: Final = "ITEM"
-"""The variable that has the item."""
+"""The variable that holds the item."""
 _MARK: Final = "made by Duebook: a step for each item of `parallel`"
 _PREFIX: Final = "each."
 _NAME: Final = re.compile(r"each\..+-[0-9a-f]{8}")
@@ -36,7 +37,7 @@ _NAME: Final = re.compile(r"each\..+-[0-9a-f]{8}")
 def each_target(
     target: FlowTarget, items: Any, limit: int, params_of: Callable[[Any], dict[str, Any]]
 ) -> FlowTarget:
-    """The made-up flow for these items, with what each call gets; raises TemplateFailed."""
+    """The generated flow for these items, with the params of each call; raises TemplateFailed."""
     given = [params_of(item) or _as_params(item) for item in _listed(items)]
     if not given:
         raise TemplateFailed("parallel has no items")
@@ -48,13 +49,13 @@ def each_target(
 
 
 def with_item(context: Mapping[str, Any], item: Any, text: str, parsed: Any) -> dict[str, Any]:
-    """What templates of a step can name, with an item."""
+    """The names that templates of a step can use, including an item."""
     own = {"params": item, "vars": text, "data": parsed}
     return {**context, **{part: {**context[part], ITEM: value} for part, value in own.items()}}
 
 
 def _listed(items: Any) -> list[Any]:
-    """A list, or text that is one: as JSON, or of words."""
+    """Items from a list, or from text: a JSON list, or words."""
     if isinstance(items, list):
         return items
     if not isinstance(items, str):
@@ -67,7 +68,7 @@ def _listed(items: Any) -> list[Any]:
 
 
 def _as_params(item: Any) -> dict[str, Any]:
-    """An item is itself what the flow gets, if the step says nothing else."""
+    """The item itself becomes the params of the flow, if the step declares none."""
     if isinstance(item, dict):
         return item
     if not isinstance(item, str):
@@ -87,7 +88,7 @@ def _as_params(item: Any) -> dict[str, Any]:
 
 
 def _made_up(called: str, names: Sequence[Sequence[str]], limit: int) -> tuple[str, str]:
-    """Its name and text; the same for any items that are given in the same way."""
+    """Its name and text, which are the same for all items given in the same way."""
     flow = {
         "description": _MARK,
         "type": "graph",
@@ -112,19 +113,19 @@ def _made_up(called: str, names: Sequence[Sequence[str]], limit: int) -> tuple[s
 
 
 def is_each(flow: Flow) -> bool:
-    """Whether a flow was made up so."""
+    """Whether a flow was generated for items."""
     return flow.name.startswith(_PREFIX) and flow.policies.description == _MARK
 
 
 def is_made_up(name: str) -> bool:
-    """Whether a name is that of a flow made up so, which has no file and no page of its own."""
+    """Whether a name is that of a generated flow, which has no file and no page."""
     return _NAME.fullmatch(name) is not None
 
 
 def results_of(
     flow: Flow, rows: Sequence[StepRow], params: Mapping[str, Any], outputs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What such a flow returns, in Dagu's words: a summary, and what became of each item."""
+    """What such a flow returns, in Dagu's format: a summary, and the result of each item."""
     ended = {row.step: row for row in rows}
     results = [
         {

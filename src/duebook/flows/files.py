@@ -1,4 +1,4 @@
-"""Finds and reads flow files: whole ones only, and none outside of its directory."""
+"""Finds and reads flow files: only as a whole, and none outside of its directory."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ __all__ = ["Content", "called", "default_name", "find", "read"]
 SUFFIXES: Final = (".yaml", ".yml")
 MOST_FILES: Final = 50_000
 TRIES: Final = 5
-"""How often a file is read again that changed meanwhile."""
+"""How often a file that changes while it is read is read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a file says, with the digest by which it is known to be the same."""
+    """The text of a file, with the digest by which Duebook detects changes."""
 
     text: str
     digest: str
 
 
 def default_name(path: PurePath) -> str:
-    """What a flow is called that has no name of its own."""
+    """The name of a flow that does not set one."""
     return path.name.removesuffix(path.suffix)
 
 
 def called(path: str) -> str:
-    """A path as a text, in which bytes that are none are replaced."""
+    """A path as a string, in which undecodable bytes are replaced."""
     return os.fsencode(path).decode("utf-8", "replace")
 
 
 def find(root: Path) -> Iterator[Path]:
-    """All flow files below a directory, in order; hidden ones and links to directories are not.
+    """All flow files below a directory, in order, without hidden files and links to directories.
 
     Raises OSError when the directory itself cannot be listed.
     """
@@ -56,7 +56,7 @@ def find(root: Path) -> Iterator[Path]:
         except OSError:
             if here == root:
                 raise
-            continue  # it went away, or is not ours to look at
+            continue  # it is gone, or not readable for us
         for entry in found:
             if entry.name.startswith("."):
                 continue
@@ -70,10 +70,10 @@ def find(root: Path) -> Iterator[Path]:
 
 
 def read(path: Path, name: str, root: Path | None = None) -> Content | None:
-    """A file as a whole, at one instant; None when it is gone.
+    """Read a whole file as it is at one instant; None when it is gone.
 
-    `name` is how problems call it. Raises Refused for links that leave `root`, and for what is
-    no file, too large, no text, or never still.
+    `name` is its name in problems. Raises Refused for links that leave `root`, and for files that
+    are not regular, too large, not text, or always changing.
     """
     if name != called(name):
         raise _refused(called(name), "its name is not valid UTF-8", "rename it")
@@ -96,7 +96,7 @@ def read(path: Path, name: str, root: Path | None = None) -> Content | None:
 
 
 def _read_once(real: Path, name: str) -> bytes | None:
-    """The bytes; None when the file changed under the reader's hands."""
+    """The bytes; None when the file changed while it was read."""
     handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         first = os.fstat(handle)

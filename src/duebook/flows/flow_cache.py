@@ -1,4 +1,4 @@
-"""The flows that a node has read, by the revision of each; builds one from its file once."""
+"""The flows that a node has read, by revision; builds each revision from its file once."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MOST_KEPT: Final = 2_000
 
 
 class NoFlow(Exception):
-    """Why a flow cannot be had: it does not exist, or this node cannot read it."""
+    """Why a flow is not available: it does not exist, or this node cannot read it."""
 
 
 class Revisions(Protocol):
-    """Where the files of flows are kept as they once were."""
+    """Where old and new texts of flow files are stored."""
 
     def flow_revisions(
         self, namespace: str, wanted: Sequence[tuple[str, str]]
@@ -40,7 +40,7 @@ class FlowCache:
         self._lock = threading.Lock()
 
     def peek(self, namespace: str, name: str, digest: str | None) -> Flow | None:
-        """One that was read before; None when somebody has to find it first."""
+        """A flow that was read before; None when it must be loaded first."""
         return self._flows.get((namespace, name, digest or ""))
 
     def find(self, kept: Revisions, namespace: str, name: str, digest: str | None) -> Flow:
@@ -55,7 +55,7 @@ class FlowCache:
     def find_all(
         self, kept: Revisions, namespace: str, wanted: Sequence[tuple[str, str]]
     ) -> list[Flow | NoFlow]:
-        """Flows by name and digest, or why one cannot be had; asks at most once."""
+        """Flows by name and digest, or why one is not available; queries at most once."""
         known = {pair: self.peek(namespace, *pair) for pair in wanted}
         missing = [pair for pair, flow in known.items() if flow is None]
         revisions = kept.flow_revisions(namespace, missing) if missing else {}

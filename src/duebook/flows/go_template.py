@@ -1,6 +1,7 @@
-"""Reads the templates of Go that `template.render` has: texts, and the values between them; pure.
+"""Reads the Go templates that `template.render` has: strings, and the values between them; pure.
 
-Only what names a value is read. A tag that does more, such as a loop, is refused by its text.
+Only tags that name a value are supported. A tag that does more, such as a loop, is refused, and the
+error quotes it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _COMMENT: Final = re.compile(r"/\*.*\*/", re.DOTALL)
 
 
 def parse_go_template(text: str) -> list[Any]:
-    """Its parts in order: a text, or {"path": names, "filters": names}; raises Misplaced."""
+    """Its parts in order: a string, or {"path": names, "filters": names}; raises Misplaced."""
     parts: list[Any] = []
     place, trims = 0, False
     for tag in _TAG.finditer(text):
@@ -53,5 +54,5 @@ def _value(tag: re.Match[str]) -> dict[str, list[str]]:
 
 
 def _pieces(text: str) -> list[str]:
-    """Texts that no other template language takes for its own."""
+    """Strings that no other template language takes for its own."""
     return [piece for piece in re.split(r"(?<=\{)", text) if piece]

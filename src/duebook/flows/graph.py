@@ -1,4 +1,4 @@
-"""The order of steps: what comes before what, in which rows they stand, and circles; pure."""
+"""The order of steps: what comes before what, their rows in a drawing, and circles; pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     Graph = Mapping[str, Sequence[str]]
-    """name -> those it depends on, all of which are names too"""
+    """name -> the names that it depends on, each of which is also a key"""
 
 __all__ = ["after", "before", "circle", "in_order", "rows"]
 
 
 def in_order(graph: Graph) -> list[str]:
-    """Each after those it depends on, else as given; those of circles are left out."""
+    """Each name after those it depends on, otherwise in the given order; omits those in circles."""
     waiting = {name: len(set(depends)) for name, depends in graph.items()}
     following, names = _following(graph), list(graph)
     places = {name: place for place, name in enumerate(names)}
@@ -31,7 +31,7 @@ def in_order(graph: Graph) -> list[str]:
 
 
 def circle(graph: Graph) -> list[str]:
-    """One circle, its first name again at the end; empty when there is none."""
+    """One circle, with its first name repeated at the end; empty when there is no circle."""
     left = set(graph) - set(in_order(graph))
     if not left:
         return []
@@ -44,7 +44,7 @@ def circle(graph: Graph) -> list[str]:
 
 
 def before(graph: Graph) -> dict[str, frozenset[str]]:
-    """All that come before each, however far."""
+    """For each step all steps before it, directly or not."""
     found: dict[str, frozenset[str]] = {}
     for name in in_order(graph):
         direct = frozenset(graph[name])
@@ -53,7 +53,7 @@ def before(graph: Graph) -> dict[str, frozenset[str]]:
 
 
 def after(graph: Graph, names: Sequence[str]) -> frozenset[str]:
-    """All that come after any of these, however far."""
+    """All steps after any of these, directly or not."""
     following, found, todo = _following(graph), set[str](), list(names)
     while todo:
         for other in following[todo.pop()]:
@@ -64,7 +64,7 @@ def after(graph: Graph, names: Sequence[str]) -> frozenset[str]:
 
 
 def rows(graph: Graph) -> list[list[str]]:
-    """Steps by how long the longest way to them is: what stands in a row may run at once."""
+    """Rows of steps, by the longest way to each; steps of one row may run at the same time."""
     depth: dict[str, int] = {}
     for name in in_order(graph):
         depth[name] = 1 + max((depth[other] for other in graph[name]), default=-1)

@@ -1,8 +1,8 @@
-"""What values may do in each key of a flow file: the one list, which docs/security.md shows.
+"""What values may influence in each key of a flow file; docs/security.md shows this list.
 
-Values are what whoever starts a flow gives or chooses, and what comes of that: params, outputs of
-steps, variables made of these, and the name of the schedule. They never choose which program runs,
-which flow or task, or where a request goes.
+Values are what the caller of a flow gives or chooses, and what results from that: params, outputs
+of steps, variables built from these, and the name of the schedule. They never choose which program
+runs, which flow or task, or where a request goes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["INFLUENCE", "Influence"]
 Influence = Literal["refused", "checked", "data", "none"]
 """refused: a value in it is a problem of the file. checked: values are arguments or variables, and
 a problem where one would choose what runs. data: values reach what runs, or are compared, as data.
-none: no value is ever put in; the text counts as it stands."""
+none: no value is ever filled in; the text is used as written."""
 
 _FLOW: Final[dict[str, Influence]] = {
     **{key: "refused" if f.kind.shape == "name" else "none" for key, f in POLICY_KEYS.items()},

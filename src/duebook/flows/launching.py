@@ -1,5 +1,5 @@
-"""Makes of a step with its values the command that a node starts: in its directory, perhaps in a
-container, perhaps with files for what it prints; starts nothing."""
+"""Turns a step with its values into the command that a node starts: in its directory, perhaps in a
+container, perhaps with files for its output; starts nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["OUTPUT_FILE", "Surroundings", "launched"]
 
 OUTPUT_FILE: Final = "DAGU_OUTPUT_FILE"
-"""The variable that names the file for the named outputs of a step."""
+"""The variable with the path of the file for the named outputs of a step."""
 _SHELL: Final = ("/bin/sh", "-c")
 _ENGINE: Final = (
     "engine=$(command -v docker || command -v podman) || {\n"
@@ -32,7 +32,7 @@ _TEE: Final = (
     'code=$({{ {{ "$@" {swap} 3>&- 4>&-; echo $? >&3; }} | tee -a -- {file} >&4; }} 3>&1)\n'
     'exit "${{code:-1}}"'
 )
-"""What is printed to one stream goes on to it, and is added to a file."""
+"""Passes on what is printed to one stream, and appends it to a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +40,19 @@ class Surroundings:
     """Where a command is started."""
 
     directory: str | None = None
-    """of the flow's file, where this node has it"""
+    """the directory of the flow's file, if this node has it"""
     home: str | None = None
     run_id: str = ""
-    """of the run of the flow"""
+    """the id of the run of the flow"""
     python: str = "python3"
     outputs: str | None = None
     """the file for the named outputs of the step"""
 
 
 def launched(name: str, rendered: Rendered, around: Surroundings) -> CommandTarget:
-    """The command of the step of that name, complete."""
+    """The complete command of a step."""
     target = rendered.target
-    assert isinstance(target, CommandTarget)  # noqa: S101 - the caller has looked
+    assert isinstance(target, CommandTarget)  # noqa: S101 - the caller has checked
     cwd = _within(target.cwd, around)
     argv = target.argv
     if argv and argv[0] in BUILTINS:
@@ -69,7 +69,7 @@ def launched(name: str, rendered: Rendered, around: Surroundings) -> CommandTarg
 
 
 def _within(path: str | None, around: Surroundings) -> str | None:
-    """A path as the file means it: from its own directory, or from the home."""
+    """Resolve a path of the file: relative to its directory, or to the home directory."""
     if path is None:
         return around.directory
     if path == "~" or path.startswith("~/"):
@@ -87,7 +87,7 @@ def _teed(stream: str, file: str) -> str:
         number=2 if stream == "stderr" else 1,
         swap=swap,
     )
-    if stream == "stderr":  # its stdout goes around the pipe
+    if stream == "stderr":  # its stdout bypasses the pipe
         made = made.replace("exec 4>&2\n", "exec 4>&2 5>&1\n").replace("1>&4", "1>&5")
     return made
 
@@ -96,7 +96,7 @@ def _in_container(
     name: str, rendered: Rendered, argv: tuple[str, ...], around: Surroundings, cwd: str | None
 ) -> tuple[str, ...]:
     container = rendered.container
-    assert container is not None  # noqa: S101 - the caller has looked
+    assert container is not None  # noqa: S101 - the caller has checked
     inside = _options(container, rendered, around)
     if container.shared:
         text = _shared(name, container, inside, argv, around, cwd)
@@ -137,7 +137,7 @@ def _shared(
 
 
 def _options(container: Container, rendered: Rendered, around: Surroundings) -> list[str]:
-    """Variables go by their names, so that no value is in a command line."""
+    """Pass variables by name only, so that no value appears on a command line."""
     own = {name for name, _ in container.env}
     names = [n for n, _ in rendered.variables if n in own or not steers(n) or n.startswith("DAG_")]
     found = _user_and_cwd(container)
@@ -154,7 +154,7 @@ def _user_and_cwd(container: Container) -> list[str]:
 
 
 def _volumes(container: Container, around: Surroundings, cwd: str | None) -> list[str]:
-    """Those that are paths are relative to the working directory."""
+    """Volumes that are paths are relative to the working directory."""
     found: list[str] = []
     for volume in container.volumes:
         source, _, rest = volume.partition(":")

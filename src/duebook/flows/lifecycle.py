@@ -1,4 +1,4 @@
-"""What people and schedules do to runs of flows: retry, run again, stop, restart; pure."""
+"""What users and schedules do to runs of flows: retry, run again, stop, restart; pure."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _OF_THE_FLOW: Final = ("init_failed", "values_failed", "flow_cancelled", "flow_t
 
 
 def retried(flow: Flow, states: Mapping[str, StepState]) -> frozenset[str]:
-    """The steps that begin again when a run is retried from where it failed.
+    """The steps to start again when a run is retried from where it failed.
 
-    Those that succeeded, were continued over, or did not meet their conditions stay as they are.
-    If nothing else failed, those that were continued over begin again. Raises Conflict while any is
-    active, or when nothing failed.
+    Steps that succeeded, failed but let the flow continue, or did not meet their conditions keep
+    their state. If nothing else failed, the steps that let the flow continue are started again.
+    Raises Conflict while any step is active, or when nothing failed.
     """
     _refuse_active(states)
     dropped = _lost_openings(states) | _without_their_turn(flow, states)
@@ -52,11 +52,11 @@ def retried(flow: Flow, states: Mapping[str, StepState]) -> frozenset[str]:
 
 
 def again(flow: Flow, states: Mapping[str, StepState], step: str) -> frozenset[str]:
-    """The steps that begin again when a run is repeated from one step on: it, all after it, and
-    those that never had their turn, with what should have come before them.
+    """The steps to start again when a run is repeated from one step on: that step, all steps after
+    it, and the steps that never had their turn, with those that should have come before them.
 
-    Raises NotFound for a step that the flow does not have, and Conflict while any is active, or
-    when it could not run.
+    Raises NotFound for a step that the flow does not have, and Conflict while any step is active,
+    or when the given step could not run.
     """
     repeated = from_step(flow, step)
     _refuse_active(states)
@@ -75,7 +75,7 @@ def again(flow: Flow, states: Mapping[str, StepState], step: str) -> frozenset[s
 
 
 def from_step(flow: Flow, step: str) -> frozenset[str]:
-    """A step and all after it; raises NotFound for one that the flow does not have."""
+    """A step and all steps after it; raises NotFound for a step that the flow does not have."""
     graph = {each.name: each.depends for each in flow.steps}
     if step not in graph:
         hint = did_you_mean(step, graph) or f"it has {shorten(', '.join(graph), 200)}"
@@ -89,7 +89,7 @@ def _lost_openings(states: Mapping[str, StepState]) -> set[str]:
 
 
 def _without_their_turn(flow: Flow, states: Mapping[str, StepState]) -> set[str]:
-    """Steps that ended for what became of the whole flow, and not of those before them."""
+    """Steps that ended because of the whole flow, and not because of the steps before them."""
     if CHECK in states and _failed(states[CHECK]):
         return {step.name for step in flow.steps}
     return {
@@ -100,7 +100,8 @@ def _without_their_turn(flow: Flow, states: Mapping[str, StepState]) -> set[str]
 
 
 def _continued_over(flow: Flow, states: Mapping[str, StepState]) -> set[str]:
-    """What a run that ended partial, or failed without a success, did not do."""
+    """Steps whose work a run did not do, but that let it continue; it ended partial, or failed
+    because no step did its work."""
     return {step.name for step in flow.steps if is_warning(step, states[step.name])}
 
 
@@ -123,7 +124,7 @@ def _refuse_active(states: Mapping[str, StepState]) -> None:
 
 
 def starts_at(flow: Flow, moment: datetime) -> bool:
-    """Whether its schedule starts it at an instant."""
+    """Whether the flow's schedule starts it at this instant."""
     before = moment - timedelta(microseconds=1)
     return any(trigger.next_after(before) == moment for trigger in flow.start)
 
@@ -134,9 +135,9 @@ RestartStep = Literal["stop", "wait", "start"]
 def restart_step(
     flow: Flow, is_active: bool, ended_at: datetime | None, now: datetime
 ) -> tuple[RestartStep, datetime | None]:
-    """What a restart does next, and until when it waits.
+    """The next action of a restart, and until when it waits.
 
-    `ended_at` is when the run that it stopped ended; None when there was none to stop.
+    `ended_at` is the end of the run that the restart stopped; None when no run had to stop.
     """
     if is_active:
         return "stop", None

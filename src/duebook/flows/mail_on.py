@@ -1,4 +1,4 @@
-"""Reads `mail_on`: the mails about how a run ended, as steps after all handlers; pure."""
+"""Reads `mail_on`: mails about how a run ended, as steps that follow all handlers; pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAILS: Final[tuple[tuple[Mail, str, str, str], ...]] = (
 
 
 def read_mail_on(section: Section, name: str) -> tuple[dict[Event, Node], tuple[str, ...]]:
-    """The steps that send a mail when flow `name` has ended, and what to say about them."""
+    """The steps that send mail when flow `name` has ended, and notes about them."""
     found: dict[Event, Node] = {}
     notes: list[str] = []
     about = section.get("mail_on")
@@ -42,7 +42,7 @@ def read_mail_on(section: Section, name: str) -> tuple[dict[Event, Node], tuple[
 
 
 def _step(mail: Section, name: str, told: str) -> Node:
-    """A step in Dagu's words, which stands where its addresses do."""
+    """A step in Dagu's words, placed at the line of its addresses."""
     prefix = mail.read("prefix", text_of, "").strip()
     run, at = "${DAG_RUN_ID}", mail.node
     made = {

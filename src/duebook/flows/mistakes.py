@@ -1,4 +1,4 @@
-"""Says what a text that is no YAML probably has wrong, where it begins, and what to do; pure."""
+"""Explains invalid YAML: the likely mistake, where it starts, and how to fix it; pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BEGINS: Final = {
     "flow sequence": ("a list in brackets starts here and is not closed", "add the `]`, or a `,`"),
     "flow mapping": ("a mapping in braces starts here and is not closed", "add the `}`, or a `,`"),
 }
-"""What is told at its beginning rather than where the reader gave up."""
+"""Mistakes that are reported at their start, rather than where the parser stopped."""
 
 
 class Mistake(NamedTuple):
@@ -35,7 +35,7 @@ class Mistake(NamedTuple):
 
 
 def mistake_of(error: yaml.YAMLError | UnicodeEncodeError, lines: list[str]) -> Mistake:
-    """In the words of people who write such files; what is not known is told as YAML tells it."""
+    """Explain an error in the words of the file's author; an unknown one keeps YAML's words."""
     if not isinstance(error, yaml.MarkedYAMLError):
         return _character(error, lines)
     mark = error.problem_mark or error.context_mark
@@ -66,7 +66,7 @@ def _unended(error: yaml.MarkedYAMLError, told: str, context: str) -> Mistake | 
 
 
 def _without_an_end(lines: list[str], line: int, told: str, context: str) -> Mistake | None:
-    """Brackets or braces after which nothing comes; where they begin YAML does not say."""
+    """Brackets or braces that are never closed; YAML does not report where they start."""
     is_it = "node content" in told and "flow node" in context
     if not is_it or any(text.strip() for text in lines[line - 1 :]):
         return None
@@ -76,7 +76,7 @@ def _without_an_end(lines: list[str], line: int, told: str, context: str) -> Mis
 
 
 def _glued(lines: list[str]) -> Mistake | None:
-    """A key without a space after its colon, in the last line that says something."""
+    """A key without a space after its colon, in the last line that is not blank."""
     for line in range(len(lines), 0, -1):
         text = lines[line - 1]
         if found := _GLUED.match(text):
@@ -88,7 +88,7 @@ def _glued(lines: list[str]) -> Mistake | None:
 
 
 def _told(told: str, here: str, column: int) -> tuple[str, str]:
-    """A message and what to do; an empty message where YAML's own is as good."""
+    """A message and a hint; an empty message where YAML's own is good enough."""
     first = here[column - 1 : column]
     if "\t" in here[: max(column, len(here) - len(here.lstrip()))] and "token" in told:
         return "the line is indented with a tab", "indent with spaces"
@@ -105,7 +105,7 @@ def _told(told: str, here: str, column: int) -> tuple[str, str]:
 
 
 def _character(error: Exception, lines: list[str]) -> Mistake:
-    """A character that no YAML may have."""
+    """A character that is not allowed in YAML."""
     for number, text in enumerate(lines, 1):
         if (found := _CONTROL.search(text)) is not None:
             told = f"invalid YAML: character U+{ord(found[0]):04X} is not allowed"

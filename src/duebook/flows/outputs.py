@@ -1,4 +1,4 @@
-"""Reads what a step leaves behind: named values, and files for what it prints."""
+"""Reads what a step returns: named values, and files for its output."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _output(inner: Section) -> NamedOutput:
 
 
 def read_file(section: Section, key: str, scope: Scope) -> str | None:
-    """The file for what a step prints, as a template."""
+    """The file for the output of a step, as a template."""
     node = section.get(key)
     return None if node is None else section.judge(node, key, None, _file, key, node, scope)
 

@@ -1,4 +1,4 @@
-"""Judges the values that a flow is started with, by the types that it says; pure."""
+"""Checks the values that a flow is started with against the types that it declares; pure."""
 
 from __future__ import annotations
 
@@ -70,19 +70,19 @@ def typed(param: Param, value: Any) -> Any:
 
 
 def _told(param: Param, value: Any) -> Any:
-    """A value of a param as a message may repeat it."""
+    """The value of a param, safe to repeat in a message."""
     return show_payload({param.name: value})[param.name]
 
 
 def _is_number(value: Any) -> bool:
-    """JSON has no infinite ones, although Python reads them."""
+    """JSON has no infinite numbers, although Python reads them."""
     if isinstance(value, float):
         return isfinite(value)
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def text_of_value(value: Any) -> str:
-    """As a variable has it: JSON for what is not a text."""
+    """A value as a variable has it: JSON for anything but a string."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

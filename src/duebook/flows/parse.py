@@ -1,8 +1,8 @@
 """Reads YAML into nodes that know their line and column; knows nothing about flows.
 
-Scalars are those of YAML 1.2. Tags, keys given twice, keys that are no text and merge keys are
-refused; aliases share what they name, and count as if it were written out. Events of PyYAML are
-read one by one: its own composer recurses, and a file of brackets would end the process.
+Scalars follow YAML 1.2. Tags, duplicate keys, keys that are not strings and merge keys are refused;
+aliases share what they refer to, but count as if it were written out. Events of PyYAML are read one
+by one: its own composer recurses, and a file full of brackets would crash the process.
 """
 
 from __future__ import annotations
@@ -50,22 +50,22 @@ _WORDS: Final[dict[str, bool | None]] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""That of libyaml, where PyYAML has it, is ten times as fast."""
+"""The loader of libyaml, where PyYAML has it, is ten times as fast."""
 
 
 @dataclass(slots=True)
 class Node:
-    """A scalar, a list of nodes, or nodes by their keys, and where it stands."""
+    """A scalar, a list of nodes, or nodes by their keys, with their place in the file."""
 
     value: Any
     line: int
     column: int
     size: int = 1
-    """how many nodes it is, written out"""
+    """how many nodes it has when aliases are written out"""
     keys: dict[str, Node] = field(default_factory=dict)
-    """of a mapping: where each key stands"""
+    """for a mapping: the place of each key"""
     is_block: bool = False
-    """whether it is a text on the lines below its key, after `|`"""
+    """whether it is text on the lines below its key, after `|`"""
 
 
 def parse(
@@ -75,7 +75,7 @@ def parse(
     most_nodes: int = MOST_NODES,
     most_documents: int = MOST_DOCUMENTS,
 ) -> list[Node]:
-    """The documents of a text; raises Refused at the first thing that makes no sense."""
+    """The documents of a text; raises Refused at the first error."""
     if len(text) > most_bytes:
         told = f"it has {len(text):,} characters; at most {most_bytes:,} are allowed"
         raise Refused(Problem(file, 0, 0, "", told, SMALLER))
@@ -83,7 +83,7 @@ def parse(
 
 
 def plain(node: Node) -> Any:
-    """The value as JSON has it, without places."""
+    """The value as in JSON, without places."""
     match node.value:
         case list():
             return [plain(item) for item in node.value]
@@ -93,7 +93,7 @@ def plain(node: Node) -> Any:
 
 
 class _Reader:
-    """One file; keeps what is open, so that nothing recurses."""
+    """Reads one file; keeps open nodes in a list instead of recursing."""
 
     def __init__(
         self, file: str, most_nodes: int = MOST_NODES, most_documents: int = MOST_DOCUMENTS
@@ -103,9 +103,9 @@ class _Reader:
         self._most_documents = most_documents
         self._count = 0
         self._open: list[tuple[Node, str | None]] = []
-        """what is not yet closed, with its anchor"""
+        """the nodes that are not yet closed, with their anchors"""
         self._key: list[Node | None] = []
-        """of each that is open: the key whose value comes next"""
+        """for each open node: the key whose value comes next"""
         self._anchors: dict[str, Node] = {}
         self._done: list[Node] = []
 
@@ -113,7 +113,7 @@ class _Reader:
         try:
             for event in events_of(text):
                 self._read(event)
-        # half a character, as JSON may have it, cannot be encoded
+        # half a surrogate pair, as JSON may have it, cannot be encoded
         except (yaml.YAMLError, UnicodeEncodeError) as error:
             raise self._refusal(*mistake_of(error, lines_of(text))) from None
         return self._done
@@ -233,7 +233,7 @@ def events_of(text: str) -> Iterator[Any]:
 
 
 def read_scalar(text: str) -> Any:
-    """A plain scalar by the core schema of YAML 1.2: `no` and `2026-01-01` are texts."""
+    """A plain scalar by the core schema of YAML 1.2: `no` and `2026-01-01` are strings."""
     if text in _WORDS:
         return _WORDS[text]
     if not (text[0].isdigit() or text[0] in "+-.") or len(text) > LONGEST_NUMBER:

@@ -1,4 +1,4 @@
-"""Texts that are expected: as they stand, or patterns after `re:`, bounded in what they take."""
+"""Expected strings: literal, or patterns after `re:`, limited in the work that they may take."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _MARK: Final = "re:"
 LONGEST_PATTERN: Final = 500
 MOST_REPEATS: Final = 5
 MOST_WAYS: Final = 1_000
-"""In how many ways its choices may be taken together."""
+"""The largest number of ways to combine the choices of a pattern."""
 MOST_TRIED: Final = 50_000_000
-"""Beginnings and ends of repetitions that a search may try: half a second's work."""
+"""Starts and ends of repetitions that a search may try: half a second of work."""
 LONGEST: Final = 65_536
-"""Characters of a value that a pattern looks at."""
+"""Characters of a value that a pattern searches."""
 _TOKEN: Final = re.compile(
     r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<open>\(\??)|(?P<close>\))|(?P<choice>\|)"
     r"|(?P<times>\{(?P<count>[0-9]+)\})|(?P<repeat>[*+]|\{[0-9]*,[0-9]*\})[?+]?|(?P<maybe>\?)[?+]?",
@@ -30,15 +30,15 @@ _TOKEN: Final = re.compile(
 
 @dataclass(slots=True)
 class _Group:
-    """What is in parentheses, or the whole pattern."""
+    """A group in parentheses, or the whole pattern."""
 
     choices: int = 1
     varies: bool = False
-    """whether a text may be taken by it in several ways"""
+    """whether it may match the same text in several ways"""
 
 
 def check_pattern(text: str) -> str:
-    """The text; raises Invalid for a pattern that cannot be read, or may take for ever."""
+    """The text; raises Invalid for a pattern that is malformed, or whose search may never end."""
     if not text.startswith(_MARK):
         return text
     pattern = text.removeprefix(_MARK)
@@ -65,9 +65,9 @@ def _repeats(pattern: str) -> int:
 
 
 def _ways(pattern: str) -> float:
-    """In how many ways a text could be gone through, but for repetitions of one character.
+    """In how many ways a text could be matched, not counting repetitions of one character.
 
-    Without an end where a group is repeated that may itself be taken in several ways.
+    Infinite if a group is repeated that itself may match in several ways.
     """
     ways, groups = 1.0, [_Group()]
     closed, ended = groups[0], -1
@@ -92,8 +92,8 @@ def _ways(pattern: str) -> float:
 
 
 def is_as_expected(value: str, expected: str) -> bool:
-    """Whether a value is a text, or has what a pattern looks for; raises Invalid for a value that
-    is too long for that."""
+    """Whether a value equals a string, or contains a match of a pattern; raises Invalid for a value
+    that is too long to search."""
     if not expected.startswith(_MARK):
         return value == expected
     pattern, most = _compiled(expected)
@@ -106,7 +106,7 @@ def is_as_expected(value: str, expected: str) -> bool:
 
 
 def is_in_output(printed: str, wanted: tuple[str, ...]) -> bool:
-    """Whether any line has one of these in it; one that is too long for a pattern has not."""
+    """Whether any line contains one of these; a line that is too long for a pattern does not."""
     return any(
         _is_found(line, text) if text.startswith(_MARK) else text in line
         for line in printed.splitlines()
@@ -121,7 +121,7 @@ def _is_found(line: str, expected: str) -> bool:
 
 @lru_cache(maxsize=200)
 def _compiled(expected: str) -> tuple[re.Pattern[str], int]:
-    """A pattern, and how many characters it can look at in time."""
+    """A pattern, and how many characters it can search in time."""
     pattern = expected.removeprefix(_MARK)
     power = _repeats(pattern) + 1
     most = (MOST_TRIED * factorial(power) / _ways(pattern)) ** (1 / power)

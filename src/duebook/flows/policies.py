@@ -1,4 +1,4 @@
-"""Reads the fields of a flow file that every definition has, by their kinds."""
+"""Reads the fields of a flow file that every definition has, by kind."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["read_fixed_params", "read_policies"]
 
 
 def read_policies(section: Section, flow: str) -> ScheduleSpec:
-    """What a flow has of a definition. Without a window, missed due times are skipped."""
+    """Read the policies of a flow. Without a window, missed due times are skipped."""
     start, stop, restart = read_times(section, flow)
     said = {
         known.name: _read(section, key, known)
@@ -44,7 +44,7 @@ def read_policies(section: Section, flow: str) -> ScheduleSpec:
 
 
 def _days(section: Section, is_twice: bool) -> timedelta | None:
-    """Dagu's word for `keep`."""
+    """Read Dagu's form of `keep`."""
     node = section.get("hist_retention_days")
     if is_twice and node is not None:
         told = "keep and hist_retention_days mean the same"
@@ -68,7 +68,7 @@ def _labels(section: Section, key: str) -> tuple[tuple[str, str], ...]:
 
 
 def _reader(key: str, known: DefinitionField) -> Reader:
-    """Files are read more leniently than JSON: numbers may be in quotes, texts may be numbers."""
+    """Files are read more leniently than JSON: numbers may be quoted, strings may be numbers."""
     kind, flow = known.kind, known.flow
     if flow is not None and flow.words is not None:
         return _one_of(flow.words)
@@ -86,7 +86,7 @@ def _one_of(words: Mapping[str, str]) -> Reader:
     def read(key: str, value: Any) -> str:
         if isinstance(value, str) and value in words:
             return words[value]
-        first = dict.fromkeys(words.values())  # of two words for the same, one is told
+        first = dict.fromkeys(words.values())  # if two words mean the same, the message names one
         told = [next(word for word in words if words[word] == meant) for meant in first]
         raise Invalid(f"{key} {shorten(value)} is not one of {', '.join(told)}")
 

@@ -1,4 +1,4 @@
-"""What is wrong with a file, and where: values that a person can act on."""
+"""What is wrong with a file, and where: values that its author can act on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong; lines and columns count from 1, and 0 is the file as a whole."""
+    """One thing that is wrong; lines and columns count from 1, and line 0 means the whole file."""
 
     file: str
     line: int
@@ -46,7 +46,7 @@ class Problem:
         return f"{place}: {self.message}" + (f"; {self.hint}" if self.hint else "")
 
     def excerpt(self, width: int = 80) -> list[str]:
-        """The line with a mark below its column; nothing for a file as a whole."""
+        """The line with a mark below its column; empty if the problem is with the whole file."""
         if not self.line or not self.text.strip():
             return []
         gutter = len(str(self.line)) + 5
@@ -63,7 +63,7 @@ class Problem:
 
 
 class Refused(Exception):
-    """A file, or its text, of which nothing can be taken; has its Problem."""
+    """A file, or its text, that cannot be used at all; has its Problem."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -71,7 +71,7 @@ class Refused(Exception):
 
 
 class Misplaced(Invalid):
-    """Something wrong within a text: at which character, and where that text stands."""
+    """Something wrong within a string: at which character, and the node of that string."""
 
     def __init__(
         self, message: str, offset: int, node: Scalar | None = None, text: str = ""
@@ -83,14 +83,14 @@ class Misplaced(Invalid):
 
 
 class Placed(Protocol):
-    """Anything that knows where it stands."""
+    """Anything with a place in the file."""
 
     line: int
     column: int
 
 
 class Scalar(Placed, Protocol):
-    """A text, and whether the lines below its key are its own, as after `|`."""
+    """A string, and whether it is a block on the lines below its key, as after `|`."""
 
     is_block: bool
 
@@ -102,26 +102,26 @@ class _Place:
 
 
 LONGEST_LINE: Final = 500
-"""Characters that are kept of a line."""
+"""Characters of a line that are kept."""
 _BREAK: Final = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")
 MOST: Final = 200
-"""Problems of a file that are told; whoever has more has one cause."""
+"""Problems of one file that are reported; a larger number has one cause."""
 
 
 MOST_GUESSED: Final = 20
-"""Unknown words of a file for which what was meant is looked for."""
+"""Unknown words of a file for which similar words are looked for."""
 MOST_KNOWN: Final = 200
-"""Words among which it is looked for."""
+"""Words that an unknown word is compared with."""
 LONGEST_WORD: Final = 60
 
 
 class Enough(Exception):
-    """The rest of a file need not be looked at: so much is wrong with it, or it takes too long."""
+    """Stop checking a file: too much is wrong with it, or it takes too long."""
 
 
 class Problems:
-    """Collects what is wrong with one file, so that all of it can be told at once. `seconds` is
-    how long the processor may work on it."""
+    """Collects what is wrong with one file, so that all of it is reported at once. `seconds` is the
+    processor time that may be spent on it."""
 
     def __init__(self, file: str, seconds: float | None = None, source: str = "") -> None:
         self.file = file
@@ -131,13 +131,14 @@ class Problems:
         self._until = inf if seconds is None else time.thread_time() + seconds
 
     def add(self, node: Placed, key: str, message: str, hint: str = "") -> None:
-        """Raises Enough when there are too many."""
+        """Raises Enough when there are too many problems."""
         if len(self._found) >= MOST:
             raise Enough
         self._found.append(Problem(self.file, node.line, node.column, key, message, hint))
 
     def within(self, node: Scalar, text: str, offset: int) -> Placed:
-        """Where a character of a text stands in the file; its node where that cannot be told."""
+        """The place in the file of a character of a string; the node if that cannot be
+        determined."""
         number = text.count("\n", 0, offset)
         start = text.rfind("\n", 0, offset) + 1
         written = text[start:].partition("\n")[0]
@@ -150,7 +151,7 @@ class Problems:
         return node if found < 0 else _Place(line, found + 1 + offset - start)
 
     def go_on(self) -> None:
-        """Raises Enough when the processor has worked for too long."""
+        """Raises Enough when too much processor time has been spent."""
         if time.thread_time() > self._until:
             told = f"checking takes more than {self._seconds:g} s; the rest was not checked"
             self._found.append(Problem(self.file, 0, 0, "", told, "split it into several files"))
@@ -158,14 +159,14 @@ class Problems:
 
     @property
     def may_guess(self) -> bool:
-        """Whether to look for what an unknown word probably means."""
+        """Whether to look for the likely meaning of an unknown word."""
         return len(self._found) < MOST_GUESSED
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
     def sorted(self) -> tuple[Problem, ...]:
-        """In the order of the file, each once."""
+        """In the order of the file, without duplicates."""
         return tuple(sorted(dict.fromkeys(self._found), key=lambda p: (p.line, p.column)))
 
 
@@ -175,7 +176,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint that names what was probably meant; empty when nothing is close."""
+    """A hint with the likely meaning of a word; empty when nothing is close."""
     if len(word) > LONGEST_WORD:
         return ""
     likely = [name for name in islice(known, MOST_KNOWN) if len(name) <= LONGEST_WORD]

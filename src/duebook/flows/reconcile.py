@@ -1,4 +1,4 @@
-"""Compares the files of directories with the flows that are known, and says what changes; pure."""
+"""Compares the files of directories with the registered flows, and returns the changes; pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Change", "Found", "Kept", "Reconciled", "Registry", "notes_about", "
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file as it is; with problems it has no flows."""
+    """A file as it is now; it has no flows if it has problems."""
 
     place: str
     """the directory's name and the path in it"""
@@ -26,66 +26,66 @@ class Found:
     source: str
     flows: tuple[Flow, ...]
     names: tuple[str, ...]
-    """of its flows, as far as they could be read"""
+    """the names of its flows, as far as they could be read"""
     problems: tuple[Problem, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A flow as it is known: by its newest good revision."""
+    """A flow in the registry, by its newest good revision."""
 
     name: str
     place: str
     digest: str
     has_schedule: bool = True
-    """whether there is a schedule of its name, whoever made it"""
+    """whether a schedule of its name exists, no matter what created it"""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What becomes of one flow.
+    """A change to one flow.
 
-    add: it is new. change: another revision is in force, its schedule and watermark stay. move:
-    its file has another name. delete: nothing runs it any more; what is running ends by itself.
-    schedule: what starts it is gone, and made again.
+    add: the flow is new. change: another revision is used from now on; its schedule and watermark
+    stay. move: its file has another name. delete: nothing starts the flow any more; active runs end
+    by themselves. schedule: the schedule that starts the flow is missing, and is created again.
     """
 
     kind: Literal["add", "change", "move", "delete", "schedule"]
     name: str
     place: str
     was: str | None
-    """the digest that this change is based on; None: there was no such flow"""
+    """the digest that this change is based on; None: the flow did not exist"""
     revision: Revision | None = None
     flow: Flow | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """All that changes, deletions first, and what is wrong with which file."""
+    """All changes, deletions first, and what is wrong with which file."""
 
     changes: tuple[Change, ...]
     problems: Mapping[str, tuple[Problem, ...]]
-    """by place, complete for the directories that were looked at"""
+    """by place, complete for the directories that were read"""
     broken: Mapping[str, Found]
-    """the files that these are about"""
+    """the files with these problems"""
 
 
 class Registry(Protocol):
-    """Where flows are kept, with their schedules."""
+    """Where flows are stored, with their schedules."""
 
     def kept(self) -> Sequence[Kept]:
         """All flows of the namespace that came from files."""
 
     def apply(self, found: Reconciled, roots: Collection[str]) -> None:
-        """Do all changes at once, and keep the problems of these directories in place of others.
+        """Make all changes at once, and replace the stored problems of these directories.
 
-        Raises Conflict when a flow is no longer what a change is based on; nothing is done then.
+        Raises Conflict, and changes nothing, when a flow is no longer what a change is based on.
         """
 
     def scanned(self, roots: Collection[str]) -> None:
-        """The flows of these directories are equal to their files now.
+        """Record that the flows of these directories equal their files now.
 
-        Raises Conflict when another node has taken one over since it was looked at.
+        Raises Conflict when another node has taken over a directory since it was read.
         """
 
 
@@ -95,11 +95,11 @@ def reconcile(
     roots: Collection[str],
     unknown: Collection[str] = (),
 ) -> Reconciled:
-    """What has to change so that the flows are those of the files.
+    """What has to change so that the flows equal the files.
 
-    `roots` are the directories that could be looked at: nothing is said about others. A broken
-    file leaves the last good revision of its flows in force, and so does a place that is
-    `unknown`, for somebody is writing there.
+    `roots` are the directories that could be read; flows of others do not change. The last good
+    revision of a flow stays in use if its file is broken, or if its place is `unknown` because the
+    file is still being written.
     """
     known = {flow.name: flow for flow in kept}
     ours = {name: flow for name, flow in known.items() if root_of(flow.place) in roots}
@@ -121,9 +121,9 @@ def reconcile(
 def _accept(
     found: Mapping[str, Found], ours: Mapping[str, Kept], taken: Mapping[str, str]
 ) -> tuple[dict[str, tuple[Flow, Found]], dict[str, tuple[Problem, ...]]]:
-    """The flows of all files in order, and what is wrong with the others.
+    """The flows of all files in order, and what is wrong with the other files.
 
-    Who has a name keeps it; of new files with the same name, the first in order gets it.
+    A file keeps the names that it has; of new files with the same name, the first in order gets it.
     """
     owners, accepted = dict(taken), dict[str, tuple["Flow", Found]]()
     problems = {place: file.problems for place, file in found.items() if file.problems}
@@ -174,17 +174,17 @@ def _changed(name: str, flow: Flow, file: Found, kept: Kept | None) -> Change | 
 def _left(
     kept: Kept, found: Mapping[str, Found], problems: Mapping[str, tuple[Problem, ...]]
 ) -> Change:
-    """A flow whose file is gone, or does not have it any more."""
+    """The change to a flow whose file is gone or no longer defines it."""
     for place in sorted(problems):
         file = found.get(place)
         if kept.place not in found and file is not None and kept.name in file.names:
-            return Change("move", kept.name, place, kept.digest)  # renamed, and broken meanwhile
+            return Change("move", kept.name, place, kept.digest)  # renamed, and now broken
     return Change("delete", kept.name, kept.place, kept.digest)
 
 
 def notes_about(flows: Collection[Flow], names: Collection[str]) -> list[str]:
-    """What to say about flows that may do something else than was meant; a `run` that is the name
-    of a flow called that flow in Dagu 1."""
+    """Notes on flows that may not do what was meant: in Dagu 1, a `run` with the name of a flow
+    called that flow."""
     notes = [note for flow in flows for note in flow.notes]
     return notes + [
         f'step "{step.name}" of flow {flow.name} runs the command {step.written.strip()}; '

@@ -1,6 +1,6 @@
-"""A text of YAML as it may be shown: secrets are found in its nodes, and hidden in its lines; pure.
+"""YAML text as it may be shown: secrets are found in its nodes, and hidden in its lines; pure.
 
-A text that cannot be read to its end is shown by its lines alone from there on, and hides more.
+Where the text stops being readable as YAML, the rest is checked line by line, which hides more.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 __all__ = ["show_source", "with_lines"]
 
 SHORTEST: Final = 8
-"""Characters of a secret that is hidden also where else it stands in the text."""
+"""A secret with this many characters is hidden everywhere else in the text, too."""
 MOST_KNOWN: Final = 100
-"""Secrets of a text that are looked for in all of it."""
+"""Secrets of a text that are searched for in all of it."""
 _VALUES: Final = frozenset({"default", "value", "enum", "const", "example", "examples"})
-"""Keys beside a `name` that say what it may be."""
+"""Keys beside a `name` that give its possible values."""
 _ASSIGNED: Final = re.compile(r"(?<![\w.])([A-Za-z_]\w*)=")
 _NOTHING: Final = frozenset({"", "~", "null", "true", "false"})
 
@@ -47,22 +47,22 @@ class _Scalar(NamedTuple):
     text: str
     first: tuple[int, int]
     end: tuple[int, int]
-    """line and column where it begins and ends"""
+    """line and column where it starts and ends"""
 
 
 @dataclass(slots=True)
 class _Group:
-    """A list or a mapping that is or was open, with all that stands in it."""
+    """A list or a mapping that is or was open, with everything in it."""
 
     is_mapping: bool
     anchor: str | None
     items: list[Any] = field(default_factory=list)
     key: str | None = None
-    """whose value comes next"""
+    """the key whose value comes next"""
     name: str = ""
-    """what stands under `name`"""
+    """the value of its key `name`"""
     values: list[Any] = field(default_factory=list)
-    """what stands under keys such as `default`"""
+    """the values of keys such as `default`"""
     is_marked: bool = False
 
 
@@ -72,12 +72,12 @@ class _Finder:
     def __init__(self) -> None:
         self.secrets: list[_Scalar] = []
         self.line = 0
-        """up to which the text is understood"""
+        """the line up to which the text could be read"""
         self._open: list[_Group] = []
         self._anchors: dict[str, Any] = {}
 
     def look(self, text: str) -> bool:
-        """Whether all of it could be read."""
+        """Whether all of the text could be read."""
         try:
             for event in events_of(text):
                 self._read(event)
@@ -87,7 +87,7 @@ class _Finder:
         return True
 
     def _break_off(self) -> None:
-        """What is open ends here."""
+        """End all groups that are open."""
         hidden = False
         for group in self._open:
             if hidden:
@@ -122,7 +122,7 @@ class _Finder:
         self._add(scalar, event.anchor)
 
     def _add(self, item: Any, anchor: str | None) -> None:
-        """A key, or a value that is complete."""
+        """Add a key, or a complete value."""
         if anchor is not None:
             self._anchors[anchor] = item
         if not self._open:
@@ -145,7 +145,8 @@ class _Finder:
             self._mark(group.values)
 
     def _mark(self, items: Iterable[Any]) -> None:
-        """All scalars below these, each once, however often aliases name them."""
+        """Mark all scalars below these as secret, each once, however often aliases refer to
+        them."""
         left = list(items)
         while left:
             item = left.pop()
@@ -161,7 +162,7 @@ def _assigns(text: str) -> bool:
 
 
 def _found(text: str, only: Collection[int] | None = None) -> tuple[list[str], list[str]]:
-    """The lines without their secrets, and these."""
+    """The lines without their secrets, and the secrets."""
     finder = _Finder()
     is_whole = finder.look(text)
     secrets = {s for s in finder.secrets if not (s.text in _NOTHING or is_reference(s.text))}
@@ -182,7 +183,7 @@ def _replaced(text: str, secrets: Iterable[str]) -> str:
 
 
 def _spans(lines: list[str], secrets: Iterable[_Scalar]) -> dict[int, list[tuple[int, int]]]:
-    """Where secrets stand, by line: from which column to which."""
+    """Where secrets are in each line: from which column to which."""
     found: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for (first, start), (last, end) in ((secret.first, secret.end) for secret in secrets):
         for number in range(first, min(last + 1, len(lines))):
@@ -209,7 +210,7 @@ def show_source(text: str) -> list[str]:
 
 
 def with_lines(problems: Iterable[Problem], text: str) -> tuple[Problem, ...]:
-    """The problems of a text, each with the line where it is; secrets are hidden."""
+    """The problems of a text, each with its line, in which secrets are hidden."""
     told = list(problems)
     lines, secrets = _found(text, {problem.line - 1 for problem in told})
     found = []

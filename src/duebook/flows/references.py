@@ -58,40 +58,40 @@ _CONTEXT: Final = {
     "run.status": "flow.status",
     "step.name": "step.name",
 }
-"""What Dagu 2 calls ${context.…}, as templates have it."""
+"""Dagu 2's ${context.…}, with the names that templates use."""
 NAMESPACES: Final = frozenset(
     {"params", "env", "context", "dag", "run", "step"}
     | {"attempt", "trigger", "paths", "profile", "pushback", "consts", "foreach"}
 )
-"""What may stand before the first dot of a reference that does not name a value."""
+"""First parts of references that do not name a value by themselves."""
 _ENDS: Final = ("output", "exit_code", "status")
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What the texts of one step may name."""
+    """The names that the strings of one step may use."""
 
     params: frozenset[str] = frozenset()
     derived: frozenset[str] = frozenset()
-    """variables of `env` that have params or outputs in them"""
+    """variables of `env` that contain params or outputs"""
     shadowed: frozenset[str] = frozenset()
-    """variables of the step's own `env` that have none, and hide params and outputs"""
+    """variables of the step's own `env` that contain none, and hide params and outputs"""
     outputs: Mapping[str, str] = field(default_factory=dict)
-    """variable -> the step that keeps it, the last of several"""
+    """variable -> the step that sets it; of several the last"""
     holders: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """variable -> all steps that keep it"""
+    """variable -> all steps that set it"""
     steps: Mapping[str, str] = field(default_factory=dict)
     """name, id or identifier -> step"""
     before: frozenset[str] = frozenset()
-    """the steps that have ended when this one begins"""
+    """the steps that have ended when this one starts"""
     keeping: frozenset[str] = frozenset()
     """the steps that have an output"""
     publishing: frozenset[str] = frozenset()
     """the steps whose output is a mapping of named values"""
     declared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """the names of these values, where the step declares them"""
+    """the names of these values, for steps that declare them"""
     places: int = 0
-    """the last place of a param that has no name; 0: all have one"""
+    """the highest position of a param without a name; 0: all have names"""
     secrets: bool = False
     """whether they may name secrets: they are executed, and neither stored nor logged"""
 
@@ -103,7 +103,7 @@ class Scope:
 
 
 def identifier(name: str) -> str:
-    """A step's name as templates may write it."""
+    """The name of a step in the form that templates can use."""
     return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
@@ -112,7 +112,7 @@ def exit_code_variable(step: str) -> str:
 
 
 def expression_of(reference: str, scope: Scope) -> str:
-    """What stands in the tag of a template for a reference; raises Invalid."""
+    """The expression for a reference within a template tag; raises Invalid."""
     if (found := _with_default(reference, scope)) is not None:
         return found
     match = BRACED.fullmatch(reference)
@@ -126,7 +126,7 @@ def expression_of(reference: str, scope: Scope) -> str:
         return f'vars["{head}"]'
     if head == "steps":
         first = _PATH.match(path)
-        assert first is not None  # noqa: S101 - BRACED has it
+        assert first is not None  # noqa: S101 - BRACED requires it
         return _step_part(first[1] or "", path[first.end() :], reference, scope)
     if head in scope.outputs and path == ".file":
         return f'files["{head}"]'
@@ -142,14 +142,14 @@ def expression_of(reference: str, scope: Scope) -> str:
 
 
 def is_scoped(reference: str, scope: Scope) -> bool:
-    """Whether it has a namespace of Dagu 2, whose values are also filled in in single quotes."""
+    """Whether it has a namespace of Dagu 2, whose values are filled in even in single quotes."""
     head = reference.partition(".")[0]
     own = head in scope.outputs or head in scope.params or head in scope.steps
     return "." in reference and (head == "steps" or (head in NAMESPACES and not own))
 
 
 def _with_default(reference: str, scope: Scope) -> str | None:
-    """`${NAME:-text}`, as a shell expands it: the text where the variable is empty or not set."""
+    """`${NAME:-text}`, as a shell expands it: the text if the variable is empty or not set."""
     match = _DEFAULT.fullmatch(reference)
     if match is None:
         return None
@@ -163,14 +163,14 @@ def _with_default(reference: str, scope: Scope) -> str | None:
 
 
 def _of_called(output: str, path: str, scope: Scope) -> str:
-    """`.outputs.X` of a variable that has what a flow returned is its X."""
+    """For a variable with what a called flow returned, `.outputs.X` means X."""
     if scope.outputs.get(output) in scope.publishing:
         return re.sub(r"^\.outputs(?=[.\[])", "", path)
     return path
 
 
 def _scoped(head: str, path: str, reference: str, scope: Scope) -> str:
-    """A reference with the namespace of Dagu 2: params, env, or context and its short forms."""
+    """A reference with a namespace of Dagu 2: params, env, or context and its short forms."""
     names = path.lstrip(".").split(".")
     if head == "params":
         if len(names) == 1 and names[0] in scope.params:
@@ -217,14 +217,14 @@ def _step_part(name: str, path: str, reference: str, scope: Scope) -> str:
 
 
 def literal(name: str) -> str:
-    """The name of a step as a text of a template, which knows no backslashes."""
+    """The name of a step as a string literal in a template, where backslashes have no meaning."""
     if '"' not in name:
         return f'"{name}"'
     return f"'{name}'" if "'" not in name else f'"{identifier(name)}"'
 
 
 def _published(step: str, path: str, reference: str, scope: Scope) -> str:
-    """A named output of a step, among those it is known to have."""
+    """A named output of a step; if its names are known, it must be one of them."""
     names = [match[1] or match[2] for match in _PATH.finditer(path)]
     if step in scope.steps.values() and step not in scope.publishing:
         raise Invalid(

@@ -1,6 +1,6 @@
-"""Puts the values of a run into a step: templates, variables and arguments; starts nothing.
+"""Fills the values of a run into a step: templates, variables and arguments; starts nothing.
 
-Values reach a command as its environment or as whole arguments. No value is read again, by a
+Values reach a command as its environment or as whole arguments. No value is parsed again, by a
 shell or as a template.
 """
 
@@ -62,27 +62,27 @@ __all__ = [
 ]
 
 MOST_VARIABLES: Final = 1_000_000
-"""Bytes of all that a flow gives to a program: the kernel takes two million with the node's own."""
+"""Bytes that a flow may pass to a program; the kernel allows two million with the node's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A step as it is executed; its target has no templates any more."""
+    """A step as it is executed; its target has no templates left."""
 
     target: Target | FlowTarget | HumanTask
     payload: dict[str, Any]
     conditions: tuple[Condition, ...]
     variables: tuple[tuple[str, str], ...]
-    """all that the flow gives the command and its conditions, beside what the node has"""
+    """all that the flow gives the command and its conditions, in addition to what the node has"""
     container: Container | None = None
     stdout: str | None = None
     stderr: str | None = None
 
 
 def render_step(flow: Flow, step: Step, values: Values, inherited: Mapping[str, str]) -> Rendered:
-    """The step with its values; `inherited` are the variables of the node that performs it.
+    """The step with its values; `inherited` are the variables of the node that runs it.
 
-    Raises TemplateFailed that names the part.
+    Raises TemplateFailed, which names the part.
     """
     made = _render_step(flow, step, values, inherited)
     if values.secrets:
@@ -93,8 +93,9 @@ def render_step(flow: Flow, step: Step, values: Values, inherited: Mapping[str, 
 
 
 def _refuse_exposed(made: Rendered, shown: Rendered) -> None:
-    """Raises TemplateFailed when a secret has got, through a variable or a param, into what others
-    can read or what chooses what runs: `shown` is the same step with other values for secrets."""
+    """Raises TemplateFailed when a secret has got, through a variable or a param, into a part that
+    others can read or that chooses what runs. `shown` is the same step with other values for
+    secrets."""
     if not isinstance(made.target, HumanTask) and not isinstance(shown.target, HumanTask):
         refuse_in_arguments(made.target, shown.target)
     exposed = {
@@ -136,7 +137,8 @@ def keeps_secrets(step: Step) -> bool:
 
 
 def step_secrets(flow: Flow, step: Step, given: Mapping[str, Any]) -> set[str]:
-    """The secrets that a step gets: those of its flow, unless a param is given, and its own."""
+    """The secrets that a step gets: its own, and those of its flow unless a param is given
+    instead."""
     defaults = [param.default for param in flow.params if param.name not in given]
     target = None if isinstance(step.target, Script) else step.target.to_json()
     inside = {} if step.container is None else dict(step.container.env)
@@ -198,7 +200,7 @@ def _container(container: Container, context: dict[str, Any]) -> Container:
 
 
 def _endings(flow: Flow, step: Step, values: Values) -> dict[str, str]:
-    """The outputs and exit codes of other steps, and what Dagu's scripts look for."""
+    """The outputs and exit codes of other steps, and the variables that Dagu's scripts expect."""
     found: dict[str, str] = {}
     for other in flow.all_steps():
         end = values.ends.get(other.name)
@@ -244,13 +246,13 @@ def _context(
 
 
 def _has_output(step: Step, values: Values) -> bool:
-    """Of steps that share a variable, those that were skipped come first, and do not count."""
+    """Sorts steps that share a variable: those that were skipped come first, and do not count."""
     end = values.ends.get(step.name)
     return end is not None and end.output is not None
 
 
 def _file(name: str, output: Any, files: Mapping[str, str]) -> Any:
-    """What ${NAME.file} is: that part of an output which has one, else a file with the output."""
+    """The value of ${NAME.file}: the `file` part of an output, or else a file with the output."""
     if isinstance(output, dict) and "file" in output:
         return output["file"]
     return files.get(name, "")
@@ -318,20 +320,20 @@ def _for_each(
 
 
 def _arguments(flow: Flow, script: Script, params: Mapping[str, Any]) -> list[str]:
-    """The params that are given by their place; a shell takes its own name first, and others read
-    options behind a text, too: `perl -e TEXT -e MORE`."""
+    """The params that are given by position. A shell takes its own name first; other interpreters
+    read options even after the text: `perl -e TEXT -e MORE`."""
     places = {int(param.name): param.name for param in flow.params if param.name.isdigit()}
     if not places:
         return []
     first = ["duebook"] if is_shell(script.interpreter) else []
     if script.interpreter[-1] in ("-e", "-r"):
         first = ["--"]
-    numbers = range(1, max(places) + 1)  # one that has a name leaves its place empty
+    numbers = range(1, max(places) + 1)  # a param with a name leaves its position empty
     return [*first, *(text_of_value(params.get(str(number))) for number in numbers)]
 
 
 def _that_fit(own: dict[str, str], text: str, flow: Flow, step: Step) -> dict[str, str]:
-    """As many variables as a program can be given: those that the step names, then short ones.
+    """As many variables as can be passed to a program: those that the step names, then short ones.
 
     Raises TemplateFailed when those that it names are too large.
     """
@@ -358,7 +360,7 @@ def _check_arguments(argv: Iterable[str], own: Mapping[str, str], flow: Flow) ->
 
 
 def _instead(name: str | None, value: str, own: Mapping[str, str], flow: Flow) -> str:
-    """How a value that is too large can be had: an output as the file that has it."""
+    """How to get a value that is too large: an output as the file that contains it."""
     outputs = {step.output for step in flow.all_steps() if step.output is not None}
     if name in outputs:
         return f"use ${{{name}.file}}, the name of a file that contains it"
@@ -383,7 +385,7 @@ def _condition(condition: Condition, context: dict[str, Any]) -> Condition:
 
 
 def templates_of(step: Step) -> list[str]:
-    """All texts of a step that may have templates in them."""
+    """All strings of a step that may contain templates."""
     target = step.target
     if isinstance(target, Script):
         form: Any = [target.cwd, dict(target.values)]
@@ -402,7 +404,7 @@ def wanted_files(step: Step) -> set[str]:
 
 
 def names_output(step: Step, other: Step) -> bool:
-    """Whether a step may name what another returned; a mention of it anywhere counts."""
+    """Whether a step may use the output of another; a mention of it anywhere counts."""
     texts = templates_of(step)
     if isinstance(step.target, Script):
         texts.append(step.target.text)

@@ -1,4 +1,4 @@
-"""Reads the requests of steps: what they send, and where they go, which no value may choose."""
+"""Reads the requests of steps: what they send, and where they go, which values cannot choose."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = ["read_http", "read_request", "request_timeout"]
 
 
 def read_request(form: Any, scope: Scope) -> HttpTarget:
-    """A request whose texts are templates, but for where it goes."""
+    """A request whose strings are templates, except for its destination."""
     if isinstance(form, dict) and not form.get("url"):
         raise Invalid("http has no url; add `url: https://example.com`")
     try:
         target = load_target({"http": walk(form, replace(scope, secrets=True))})
     except Invalid as error:
         raise Invalid(readable(str(error))) from None
-    assert isinstance(target, HttpTarget)  # noqa: S101 - of such a form
+    assert isinstance(target, HttpTarget)  # noqa: S101 - because of its form
     check_value(origin_of(target.url), scope, "http url, before its path,")
     if names_in(origin_of(target.url)):
         raise Invalid("http url, before its path, names a secret; write the host literally")
@@ -42,7 +42,7 @@ def read_request(form: Any, scope: Scope) -> HttpTarget:
 
 
 def read_http(section: Section, config: Node | None, scope: Scope) -> HttpTarget:
-    """A request in Dagu's words: in the config, or as `command: GET https://…`."""
+    """A request in Dagu's form: in the config, or as `command: GET https://…`."""
     form: dict[str, Any] = {}
     if (command := section.get("command")) is not None:
         words = words_of("command", command)
@@ -69,7 +69,7 @@ def read_http(section: Section, config: Node | None, scope: Scope) -> HttpTarget
 
 
 def _with_query(url: str, query: Any) -> str:
-    """The URL with parameters; what they contain is encoded when they are filled in."""
+    """The URL with query parameters; their values are encoded when they are filled in."""
     if not isinstance(query, dict):
         raise Invalid(f"query {shorten(query)} is not a mapping of names and values")
     texts = [f"{quote_plus(name)}={_encoded(name, value)}" for name, value in query.items()]
@@ -86,7 +86,7 @@ def _encoded(name: str, value: Any) -> str:
 
 
 def request_timeout(section: Section) -> timedelta | None:
-    """What the config of a request says about its time."""
+    """The timeout in the config of a request."""
     node = section.get("executor")
     config = section.get("config")
     if node is not None and isinstance(node.value, dict):

@@ -1,4 +1,4 @@
-"""What the texts of a flow's steps may name, and what that says about the order of steps; pure."""
+"""Which names a flow's steps may use, and what that implies for the order of steps; pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def scope_of(
     named: Mapping[str, str],
     earlier: Mapping[str, frozenset[str]],
 ) -> Scope:
-    """Of a handler, which may name all steps."""
+    """The scope of a handler, which may name all steps."""
     holders = _holders(drafts, earlier)
     identifiers: dict[str, list[str]] = {}
     for name, step in named.items():
@@ -53,8 +53,8 @@ def _calls(draft: Draft) -> bool:
 
 
 def _holders(drafts: list[Draft], earlier: Mapping[str, frozenset[str]]) -> dict[str, list[Draft]]:
-    """variable -> the steps that keep it, the last one last. Several may, if they come one after
-    the other, or if each runs under conditions of its own."""
+    """variable -> the steps that set it, the last one last. Several may set it if they run one
+    after the other, or if each has its own conditions."""
     found: dict[str, list[Draft]] = {}
     for draft in drafts:
         if draft.output is None:
@@ -75,7 +75,7 @@ def _holders(drafts: list[Draft], earlier: Mapping[str, frozenset[str]]) -> dict
 
 
 def inferred(drafts: list[Draft], named: Mapping[str, str]) -> dict[str, list[str]]:
-    """step -> the steps whose named outputs its texts name: Dagu runs these before it."""
+    """step -> the steps whose named outputs it uses: Dagu runs those before it."""
     found: dict[str, list[str]] = {}
     for draft in drafts:
         ids = {name for text in _texts(draft.section.node) for name in _OUTPUTS.findall(text)}
@@ -98,7 +98,7 @@ def _texts(node: Node) -> Iterator[str]:
 
 
 def at_once(flow: str, drafts: list[Draft], kind: str) -> tuple[str, ...]:
-    """A note about a list in which some steps have `depends`, and several have not."""
+    """A note on a list in which some steps have `depends`, and several do not."""
     loose = [draft.name for draft in drafts if draft.depends is None]
     if kind or len(loose) < 2 or len(loose) == len(drafts):
         return ()

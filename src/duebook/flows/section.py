@@ -1,4 +1,4 @@
-"""Reads the keys of one mapping of a flow file; each complaint has its place and what is right."""
+"""Reads the keys of one mapping of a flow file; each problem has its place and a correction."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 __all__ = ["Section", "items", "read_description", "split_words", "text_of", "whole_of"]
 
 FEW: Final = 12
-"""Keys that a hint names, if there are no more."""
+"""A hint lists the keys if there are no more than this."""
 LONGEST_LINE: Final = 10_000
-"""Characters that are split into words."""
+"""Characters that may be split into words."""
 T = TypeVar("T")
 V = TypeVar("V")
 D = TypeVar("D")
 
 
 class Section:
-    """A mapping whose keys are those of a table; unknown and refused ones are problems at once."""
+    """A mapping whose keys are in a table; unknown and refused keys become problems at once."""
 
     def __init__(self, node: Node, path: str, problems: Problems, table: Table) -> None:
         self.node = node
@@ -40,7 +40,7 @@ class Section:
         self._said: dict[str, str] = {}
         problems.go_on()
         self.is_whole = True
-        """whether all of its keys are taken, so that what is missing is not told twice"""
+        """whether all of its keys were accepted; if not, a missing key may already be reported"""
         if not isinstance(node.value, dict):
             self.is_whole = False
             name, first = path.rpartition(".")[2] or "a flow", next(iter(table.words))
@@ -59,7 +59,7 @@ class Section:
             hint = _meant(key, table) if self.problems.may_guess else ""
             self.problems.add(place, self.at(key), f"unknown key `{shorten(key)}`", hint)
         elif word.instead is not None:
-            if value.value is False:  # it says no to what there is not
+            if value.value is False:  # it turns off a feature that does not exist
                 return
             self.is_whole = False
             told = f"key `{key}` is not supported"
@@ -72,7 +72,7 @@ class Section:
             self._said[name] = key
 
     def at(self, key: str) -> str:
-        """The path to a key, or to a part of it."""
+        """The path to a key, or to a part of its value."""
         first = re.split(r"[.\[]", key)[0]
         said = self.said(first) + key[len(first) :]
         return f"{self.path}.{said}" if self.path and said else self.path or said
@@ -85,7 +85,7 @@ class Section:
         return not keys.isdisjoint(self._values)
 
     def among(self, keys: Mapping[str, V]) -> list[tuple[str, V, Node]]:
-        """Those of its keys that are also in a mapping, with both values."""
+        """Its keys that are also in the given mapping, with both values."""
         return [(key, keys[key], node) for key, node in self._values.items() if key in keys]
 
     def __contains__(self, key: str) -> bool:
@@ -95,15 +95,15 @@ class Section:
         return self._values.get(key)
 
     def inherit(self, key: str, node: Node) -> None:
-        """As if it stood here."""
+        """Use this node for the key unless the section has its own."""
         self._values.setdefault(key, node)
 
     def replace(self, key: str, node: Node) -> None:
-        """As if that stood here instead."""
+        """Use this node for the key instead of the section's own."""
         self._values[key] = node
 
     def read(self, key: str, reader: Callable[[str, Any], T], default: D) -> T | D:
-        """What a reader makes of the value; its complaint is a problem, and `default` holds."""
+        """The value as a reader converts it; an error becomes a problem, and `default` is used."""
         node = self._values.get(key)
         if node is None:
             return default
@@ -112,7 +112,7 @@ class Section:
     def judge(
         self, node: Node, key: str, default: D, work: Callable[..., T], *arguments: Any
     ) -> T | D:
-        """What `work` makes; what it raises as Invalid is a problem at `node`."""
+        """The result of `work`; if it raises Invalid, that becomes a problem at `node`."""
         try:
             return work(*arguments)
         except Misplaced as error:
@@ -129,7 +129,7 @@ class Section:
 
 
 def _meant(key: str, table: Table) -> str:
-    """What was probably meant by a key that is none."""
+    """What an unknown key probably means."""
     if hint := did_you_mean(key, table.likely(key)):
         return hint
     for other in TABLES:
@@ -146,12 +146,12 @@ def _kind(node: Node) -> str:
 
 
 def items(node: Node) -> list[Node]:
-    """Those of a list; anything else stands for a list of itself."""
+    """The items of a list; any other node counts as a list of one."""
     return node.value if isinstance(node.value, list) else [node]
 
 
 def text_of(key: str, value: Any) -> str:
-    """A scalar as text, numbers as they would be written; raises Invalid."""
+    """A scalar as a string, numbers as they would be written; raises Invalid."""
     if isinstance(value, str):
         if "\0" in value:
             raise Invalid(f"{key} contains NUL")
@@ -164,7 +164,7 @@ def text_of(key: str, value: Any) -> str:
 
 
 def split_words(key: str, value: Any) -> list[str]:
-    """The words of a line as a shell makes them; raises Invalid."""
+    """The words of a line, split as in a shell; raises Invalid."""
     text = text_of(key, value)
     if len(text) > LONGEST_LINE:
         raise Invalid(f"{key} has more than {LONGEST_LINE:,} characters")
@@ -175,12 +175,12 @@ def split_words(key: str, value: Any) -> list[str]:
 
 
 def read_description(key: str, value: Any) -> str:
-    """Text for people, which may be a number."""
+    """A description, which may be a number."""
     return read_text(key, text_of(key, value))
 
 
 def whole_of(low: int, high: int) -> Callable[[str, Any], int]:
-    """A reader of whole numbers, also of those in quotes."""
+    """A reader of whole numbers, which may be in quotes."""
 
     def read(key: str, value: Any) -> int:
         if isinstance(value, str) and value.strip().lstrip("-").isdecimal():

@@ -1,4 +1,4 @@
-"""Reads the steps of a flow: first their names and order, then, knowing these, the rest."""
+"""Reads the steps of a flow: first all names and their order, then the rest of each step."""
 
 from __future__ import annotations
 
@@ -67,26 +67,26 @@ _WHOLE_COMMAND: Final = re.compile(r"`([^`]+)`|\$\(([^()]+)\)")
 
 @dataclass(slots=True)
 class Draft:
-    """A step of which name, dependencies and output are known, and the rest is not read yet."""
+    """A step whose name, dependencies and output are known; the rest is not read yet."""
 
     section: Section
     name: str
     id: str | None
     depends: list[tuple[str, Node]] | None
-    """None: it says nothing about that"""
+    """None: the step does not declare any"""
     output: str | None
     outputs: tuple[NamedOutput, ...]
     row: int
-    """steps of a list within the list stand in one row"""
+    """steps of a list within the list share one row"""
     kind: str = ""
-    """what Dagu begins the name with that it gives to a step without one"""
+    """the start of the name that Dagu gives to a step without one"""
     title: str = ""
-    """what it is called for people, where its name is another"""
+    """the name to display, if it differs from the real one"""
 
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What a flow says for all of its steps."""
+    """What a flow sets for all of its steps."""
 
     shell: tuple[str, ...]
     working_dir: Node | None
@@ -95,7 +95,7 @@ class Defaults:
     container: Inside | None = None
     smtp: Mapping[str, Any] | None = None
     values: Section | None = None
-    """of its `defaults`"""
+    """the section of its `defaults`"""
 
 
 def draft_steps(node: Node, problems: Problems) -> list[Draft]:
@@ -119,7 +119,7 @@ def draft_steps(node: Node, problems: Problems) -> list[Draft]:
 
 
 def draft_step(node: Node, path: str, problems: Problems, name: str, row: int = 0) -> Draft:
-    """One step; text alone is its command."""
+    """One step; a string by itself is its command."""
     if isinstance(node.value, str):
         key = Node("command", node.line, node.column)
         node = Node({"command": node}, node.line, node.column, keys={"command": key})
@@ -181,7 +181,7 @@ def _output_name(value: Any) -> str:
 
 
 def finish(draft: Draft, depends: tuple[str, ...], scope: Scope, defaults: Defaults) -> Step:
-    """The whole step; what is wrong is a problem of its section."""
+    """The whole step; anything wrong becomes a problem of its section."""
     section = draft.section
     says_signal = "signal_on_stop" in section
     if defaults.working_dir is not None and _takes_directory(draft):
@@ -238,8 +238,9 @@ def finish(draft: Draft, depends: tuple[str, ...], scope: Scope, defaults: Defau
 
 
 def _inherit(section: Section, defaults: Section) -> None:
-    """What the flow says for all steps: a step replaces it, but for variables and conditions,
-    which come before its own. A step that runs a flow takes nothing that is for processes."""
+    """Apply the flow's settings for all steps. Those of a step replace them, but variables and
+    conditions of the flow come before the step's own. A step that calls a flow takes no settings
+    for processes."""
     calls = "call" in section or plain(section.get("action") or Node("", 0, 0)) == DAG_RUN
     for key in ("retry_policy", "continue_on", "timeout_sec", "signal_on_stop"):
         node = defaults.get(key)
@@ -272,7 +273,7 @@ def _retry(section: Section) -> Retry | None:
 
 
 def _repeat(section: Section, target: StepTarget, scope: Scope, step: str) -> Repeat | None:
-    """Its condition may name what the step itself printed."""
+    """The condition of a repetition may name what the step itself printed."""
     if "repeat_policy" not in section:
         return None
     scope = replace(scope, before=scope.before | {step})
@@ -315,7 +316,7 @@ def _takes_directory(draft: Draft) -> bool:
 
 def _inner(section: Section, key: str, table: Any) -> Section:
     node = section.get(key)
-    assert node is not None  # noqa: S101 - the caller has looked
+    assert node is not None  # noqa: S101 - the caller has checked
     return Section(node, section.at(key), section.problems, table)
 
 
@@ -345,14 +346,14 @@ def read_variables(
 
 
 def _with_variable(scope: Scope, name: str, template: str) -> Scope:
-    """A scope that knows one more variable, and whether others can change it."""
+    """A scope with one more variable, which records whether others can change it."""
     if loose_in(template, scope) is not None:
         return replace(scope, derived=scope.derived | {name})
     return replace(scope, derived=scope.derived - {name}, shadowed=scope.shadowed | {name})
 
 
 def _stop_signal(section: Section, target: StepTarget, says_so: bool) -> str | None:
-    """Only processes get one; what the flow says for all steps does not concern the others."""
+    """Only processes get a signal; the flow's setting for all steps ignores other steps."""
     if "signal_on_stop" not in section:
         return None
     found = section.read("signal_on_stop", read_stop_signal, DEFAULT_SIGNAL)
@@ -368,7 +369,7 @@ def _stop_signal(section: Section, target: StepTarget, says_so: bool) -> str | N
 
 
 def _check_call(section: Section, conditions: tuple[Condition, ...]) -> None:
-    """No process belongs to such a step, so nothing of one can be asked for it."""
+    """Such a step has no process, so settings for one are refused."""
     for key in ("env", "timeout_sec", "worker_selector"):
         if (node := section.get(key)) is not None:
             told = f"{key} has no effect for a step that runs a flow"

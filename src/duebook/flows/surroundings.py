@@ -28,10 +28,10 @@ _SECRET: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 
 def read_secrets(section: Section) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
-    """The variables of `secrets` with their references, and what to say about their sources.
+    """The variables of `secrets` with their references, and notes on their sources.
 
-    The node that executes a step decides where a secret comes from: a file cannot reach for
-    variables and files of a node by itself.
+    The node that executes a step decides where a secret comes from: a file cannot by itself read
+    variables and files of a node.
     """
     node = section.get("secrets")
     if node is None:
@@ -60,14 +60,14 @@ _NO_EFFECT: Final = {
 
 
 def notes_on_logs(section: Section) -> tuple[str, ...]:
-    """About keys that say where output and traces are kept, which changes nothing here."""
+    """Notes on keys that define where output and traces are stored, which have no effect here."""
     return tuple(
         f"{key} has no effect: {told}" for key, told in _NO_EFFECT.items() if key in section
     )
 
 
 def notes_on_grace(flow: str, steps: Iterable[Step], grace: timedelta | None) -> tuple[str, ...]:
-    """About tasks, which are not stopped by signals."""
+    """Notes on tasks, which are not stopped by signals."""
     names = [step.name for step in steps if isinstance(step.target, TaskTarget)]
     return tuple(
         f'step "{name}" of flow {flow} is a task, which has 5 seconds to stop whatever '
@@ -84,7 +84,7 @@ def _name(inner: Section) -> str:
 
 
 def _source(inner: Section) -> str:
-    """How the settings of a node say what the file says."""
+    """The settings for a node that correspond to what the file says."""
     if "ref" in inner and "provider" not in inner:
         return '{command = ["…"]}'
     provider, key = inner.read("provider", text_of, ""), inner.read("key", text_of, "")
@@ -100,7 +100,7 @@ def _source(inner: Section) -> str:
 
 
 def read_dotenv(section: Section, scope: Scope) -> tuple[str, ...]:
-    """The files in which variables are looked for, the last one last."""
+    """The files to read variables from, in order; the last one comes last."""
     node = section.get("dotenv")
     if node is None:
         return ()

@@ -1,8 +1,8 @@
-"""Keeps flows equal to the files of directories: reads them, waits until they are still, compares.
+"""Keeps flows equal to the files of directories: reads them, waits until they are stable, compares.
 
-Every step looks at all files again, by their content: an event that was lost costs time only. New
-content counts once it has stood still for a moment, and nothing is deleted while something else
-moves, so that half-written files and renames are seen as what they are.
+Every step reads all files again and compares their content: a lost event only costs time. New
+content counts once it has been stable for a moment, and nothing is deleted while other files
+change, so that half-written files and renames are recognised.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ if TYPE_CHECKING:
 __all__ = ["FlowSync", "Synced"]
 
 STILL: Final = 0.2
-"""Seconds for which content must stand still."""
+"""Seconds for which content must be stable."""
 PATIENCE: Final = 5.0
-"""Seconds for which others that move hold up a deletion."""
+"""Seconds for which other changing files delay a deletion."""
 RESCAN: Final = 60.0
-"""Seconds between looks when nothing hints at a change."""
+"""Seconds between scans when nothing hints at a change."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """What a step has done, and when the next is needed."""
+    """What a step has done, and when the next one is needed."""
 
     changes: tuple[Change, ...]
     problems: tuple[Problem, ...]
-    """all there are now"""
+    """all problems that exist now"""
     wait: float
     """seconds until the next step, unless something hints at a change"""
     notes: tuple[str, ...] = ()
-    """about flows that changed"""
+    """notes on flows that changed"""
     is_late: bool = False
     """whether another node changed something first, perhaps under a lease of its own"""
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What a file says, or why it cannot be read."""
+    """The content of a file, or why it cannot be read."""
 
     path: Path
     content: Content | Refused
@@ -78,7 +78,7 @@ class _File:
 
 @dataclass(slots=True)
 class _Seen:
-    """The content of a place, and since when it is there; "" is nothing."""
+    """The content of a place, and since when it has been there; "" means no file."""
 
     digest: str
     since: float
@@ -96,16 +96,16 @@ class FlowSync:
         self._registry = registry
         self._seen: dict[str, _Seen] = {}
         self._taken: dict[str, Found] = {}
-        """by place: what counts, for it has stood still"""
+        """by place: the content that counts, because it has been stable"""
         self._moving_since: float | None = None
 
     def step(self, now: float, held: Collection[str] | None = None) -> Synced:
-        """Look at everything and apply what changed; `now` is of a clock that is never set.
+        """Read all files and apply what changed; `now` is from a clock that is never set.
 
-        Of the directories only those are looked at that are `held`; all of them without.
+        If `held` is given, only those directories are read; otherwise all are.
 
-        Raises Unavailable when the registry does not answer; the next step begins where this one
-        did.
+        Raises Unavailable when the registry does not answer; the next step then starts from the
+        same state.
         """
         current, roots, gone = self._look(self._roots if held is None else held)
         moving = self._settle(current, roots, now)
@@ -126,7 +126,7 @@ class FlowSync:
 
     @property
     def queues(self) -> set[str]:
-        """The queues that the files name."""
+        """The queues that the flows in the files name."""
         return {flow.policies.queue for file in self._taken.values() for flow in file.flows}
 
     @property
@@ -134,13 +134,14 @@ class FlowSync:
         return any(file.problems for file in self._taken.values())
 
     def forget(self, roots: Collection[str]) -> None:
-        """What was seen of directories that others look after from now on: it will be old."""
+        """Forget directories that other nodes manage from now on: what was seen will be
+        outdated."""
         for known in (self._seen, self._taken):
             for place in [place for place in known if root_of(place) in roots]:
                 del known[place]
 
     def _look(self, names: Collection[str]) -> tuple[dict[str, _File], set[str], list[Problem]]:
-        """All files by place, the directories that could be listed, and those that could not."""
+        """All files by place, the directories that could be listed, and problems for the others."""
         current: dict[str, _File] = {}
         roots: set[str] = set()
         gone: list[Problem] = []
@@ -166,9 +167,10 @@ class FlowSync:
         return current, roots, gone
 
     def _settle(self, current: dict[str, _File], roots: set[str], now: float) -> set[str]:
-        """Take what has stood still; the places that have not.
+        """Accept content that has been stable; returns the places that are not.
 
-        Only that is built, unless it is gone since it was read: in a storm, most is.
+        Only accepted files are built, and only if they still exist: in a storm of changes, most are
+        gone.
         """
         moving = set()
         for place in sorted({*current, *self._seen}):
@@ -194,15 +196,15 @@ class FlowSync:
         return self._taken[place].digest if place in self._taken else ""
 
     def _unsettled(self, moving: set[str], now: float) -> set[str]:
-        """Directories in which files move, for a while."""
+        """Directories with changing files; empty once nothing waits for them any more."""
         return set() if self._is_patient_no_longer(now) else {root_of(place) for place in moving}
 
     def _is_patient_no_longer(self, now: float) -> bool:
-        """Whether files move for so long that nothing waits for them any more."""
+        """Whether files have been changing for so long that nothing waits for them any more."""
         return self._moving_since is not None and now - self._moving_since >= PATIENCE
 
     def _patient(self, found: Reconciled, moving: set[str], now: float) -> Reconciled:
-        """Without deletions while others move, for a while: a rename may be under way."""
+        """Drop deletions while other files change, for a while: a rename may be in progress."""
         if not moving:
             self._moving_since = None
             return found

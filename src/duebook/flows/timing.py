@@ -1,4 +1,4 @@
-"""Reads when a flow starts, stops and restarts, when a step is tried again, and lengths of time."""
+"""Reads when a flow starts, stops and restarts, when a step is retried, and durations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 FIELDS: Final = 5
-"""Of a cron expression."""
+"""The number of fields in a cron expression."""
 MOST_TRIGGERS: Final = 20
 LONGEST_SECONDS: Final = 36_500 * 86_400
 
@@ -45,12 +45,12 @@ def read_seconds(key: str, value: Any) -> timedelta:
 
 
 def read_clean_up(key: str, value: Any) -> timedelta:
-    """How long a command that is stopped has; raises Invalid."""
+    """How long a command may take to stop; raises Invalid."""
     return check_grace(key, read_seconds(key, value))
 
 
 def read_times(section: Section, name: str) -> Times:
-    """The triggers of `schedule`; `name` is what H in a cron expression hashes."""
+    """The triggers of `schedule`; `name` is what H in a cron expression is hashed from."""
     node, tz = section.get("schedule"), _zone(section)
     if node is None:
         return (), (), ()
@@ -97,13 +97,13 @@ def _triggers(
 
 
 def _example(form: Any, told: str) -> str:
-    """How a time is written, for who did not know."""
+    """An example of a time, unless the message has a hint or the cron expression is complete."""
     looks = isinstance(form, dict) and len(str(form.get("cron", "")).split()) >= FIELDS
     return "" if looks or ";" in told else 'use a form such as "0 2 * * *", @daily or {every: 1h}'
 
 
 def _form(form: Any, tz: str | None) -> Any:
-    """With the zone of the flow, unless it has one of its own; Dagu's `kind` says what it is."""
+    """The form with the zone of the flow unless it has its own; Dagu's `kind` names its type."""
     if isinstance(form, dict) and set(form) in _TYPED and form.get("kind", "cron") == "cron":
         form = form["expression"]
     elif isinstance(form, dict) and set(form) == {"kind", "at"} and form["kind"] == "at":
@@ -131,8 +131,8 @@ def read_retry(section: Section) -> Retry:
 
 
 def read_repeat(section: Section, condition: Condition | None) -> Repeat | None:
-    """The words of `repeat_policy`, but for its condition; None if it repeats nothing, as Dagu
-    reads them."""
+    """The keys of `repeat_policy`, except for its condition; None if, as Dagu reads them, nothing
+    is repeated."""
     codes = section.read("exit_code", read_codes, ())
     implied = "until" if condition is not None and condition.expected is not None else "while"
     default = implied if condition is not None or codes else False
@@ -166,6 +166,6 @@ def _backoff(key: str, value: Any) -> float:
 
 
 def read_codes(key: str, value: Any) -> tuple[int, ...]:
-    """Exit codes, or statuses of an answer."""
+    """Exit codes, or status codes of a response."""
     codes = value if isinstance(value, list) else [value]
     return tuple(whole_of(0, 599)(key, code) for code in codes)

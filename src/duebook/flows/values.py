@@ -1,4 +1,4 @@
-"""Reads what a flow says about values: params with their defaults, variables, labels."""
+"""Reads the values that a flow declares: params with their defaults, variables, labels."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _KINDS: Final[dict[str, ParamKind]] = {
 
 
 def is_variable(name: str) -> bool:
-    """Whether a value that comes from outside may have that name."""
+    """Whether a value from outside may have this name."""
     return _VARIABLE.fullmatch(name) is not None and not steers(name)
 
 
 def check_variable(name: str, what: str) -> str:
-    """A name for a value that comes from outside; raises Invalid for those that steer programs."""
+    """A name for a value from outside; raises Invalid for names that steer programs."""
     if not _VARIABLE.fullmatch(name):
         raise Invalid(
             f'{what} "{shorten(name)}" is not a variable name: use letters, digits and "_"'
@@ -57,7 +57,7 @@ def check_variable(name: str, what: str) -> str:
 
 
 def read_pairs(section: Section, key: str) -> list[tuple[str, Node, Any]]:
-    """Names and values, from a mapping or from a list of mappings and `NAME=value` texts."""
+    """Names and values, from a mapping or from a list of mappings and `NAME=value` strings."""
     node, found = section.get(key), []
     if node is None:
         return []
@@ -91,7 +91,7 @@ def read_env(section: Section) -> list[tuple[str, Node, str]]:
 
 
 def read_labels_of(section: Section, key: str = "labels") -> tuple[tuple[str, str], ...]:
-    """Labels, from a mapping, a list, or a text with commas; one without a value is `true`."""
+    """Labels, from a mapping, a list, or a string with commas; one without a value is `true`."""
     node = section.get(key)
     if node is None:
         return ()
@@ -126,7 +126,7 @@ def _refuse_values(section: Section, node: Node, key: str, labels: dict[str, str
 
 
 def _parts(text: str) -> list[str]:
-    """Labels in a text: between commas, or between spaces when each has its value."""
+    """Labels in a string: between commas, or between spaces if each has a value."""
     words = text.split()
     if "," not in text and len(words) > 1 and all("=" in word for word in words):
         return words
@@ -134,7 +134,7 @@ def _parts(text: str) -> list[str]:
 
 
 def read_params(section: Section) -> list[tuple[Param, Node]]:
-    """The params of a flow, in order, with where they stand; a default is still as written."""
+    """The params of a flow in order, each with its node; a default is still as written."""
     node = section.get("params")
     if node is None:
         return []
@@ -188,7 +188,7 @@ def _check_default(name: str, default: Any) -> None:
 
 
 def _fits(kind: ParamKind, value: Any) -> bool:
-    """Whether a default is of a type; a text that a run fills in may become anything."""
+    """Whether a default has a type; a string that a run fills in may become anything."""
     if isinstance(value, str) and (kind == "text" or "$" in value or "{{" in value or not value):
         return True
     if isinstance(value, bool) or kind == "boolean":

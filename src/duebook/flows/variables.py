@@ -1,7 +1,7 @@
-"""References such as ${NAME} in the texts of a flow: what they mean, and which are refused.
+"""References such as ${NAME} in the strings of a flow: what they mean, and which are refused.
 
-In a value they become a template. In text for a shell they stay, for the shell finds them as
-variables: no value is ever put into a text that something reads again.
+In a value they become templates. In text for a shell they stay, because the shell finds them as
+variables: no value is ever inserted into text that is parsed again.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ _OWN_TAG: Final = re.compile(
     r"\{\{\s*((?:(?:params|steps|env|vars|data|flow|step|run|schedule|secret)[.\[]|(?:due_at|now)\b)"
     r"[^{}]*)\}\}"
 )
-"""A template that names a value of the flow; other programs have such braces, too."""
+"""A template that names a value of the flow; other programs use such braces, too."""
 _PLAIN_WORD: Final = r"[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*"
 _PLAIN_PATH: Final = re.compile(rf"(?![0-9]){_PLAIN_WORD}(?:\.{_PLAIN_WORD}|\[[0-9]+\])*")
-"""A path with which no other shares its variable."""
+"""A path whose variable is shared with no other path."""
 _STEP_PART: Final = re.compile(
     r"""\bsteps(?:\.([A-Za-z_][A-Za-z0-9_]*)|\[(?:"([^"]*)"|'([^']*)')\])(?:\.([A-Za-z_]\w*))?"""
 )
@@ -68,11 +68,11 @@ _FILE: Final = re.compile(r"""\{\{ files\["([^"]*)"\] \}\}""")
 _LOOSE: Final = re.compile(
     r"\b(?:params|steps|data|env|vars|files|computed_from_params|schedule|user|requested_by|run(?!\.id\b))\b(?:\.\w+)?"
 )
-"""Who starts a flow chooses these: an operator may give it a schedule of any name."""
+"""The caller of a flow chooses these: an operator may give it a schedule of any name."""
 
 
 def value_template(text: str, scope: Scope) -> str:
-    """A value with its references as templates, checked; raises Invalid."""
+    """A value whose references have become templates, checked; raises Invalid."""
     parts, place = [], 0
     for start, end in _tags(text):
         parts += [_expanded(text[place:start], scope), text[start:end]]
@@ -84,19 +84,19 @@ def value_template(text: str, scope: Scope) -> str:
 
 
 def as_literal(text: str) -> str:
-    """A template that makes exactly that text."""
+    """A template that produces exactly this string."""
     return _TAG.sub(lambda tag: f'{{{{ "{tag[0]}" }}}}', text)
 
 
 def check_value(text: str, scope: Scope, what: str, hint: str = "") -> None:
-    """A text on which nobody who starts the flow may have any influence; raises Invalid."""
+    """Raises Invalid for a string that callers of the flow can influence."""
     if (name := loose_in(text, scope)) is not None:
         told = f'{what} names "{shorten(name)}", which anyone who starts the flow can change'
         raise Invalid(f"{told}; {hint}" if hint else told)
 
 
 def loose_in(text: str, scope: Scope) -> str | None:
-    """What a template names on which those who start the flow have influence, if anything."""
+    """The first name in a template that callers of the flow can influence, if any."""
     if not is_template(text):
         return None
     for name in named_variables(text):
@@ -108,7 +108,7 @@ def loose_in(text: str, scope: Scope) -> str | None:
 
 
 def named_files(template: str) -> list[str]:
-    """The outputs of which a template names the file."""
+    """The outputs that a template refers to as files."""
     return [match[1] for match in _FILE.finditer(template)]
 
 
@@ -122,7 +122,7 @@ def named_variables(template: str) -> list[str]:
 
 
 def _tags(text: str) -> Iterator[tuple[int, int]]:
-    """Where the tags of a template are; one without an end is none."""
+    """Where the tags of a template are; a tag without an end does not count."""
     place = 0
     while (opened := _TAG.search(text, place)) is not None:
         end = text.find(_TAG_ENDS[opened[0]], opened.end())
@@ -133,7 +133,7 @@ def _tags(text: str) -> Iterator[tuple[int, int]]:
 
 
 def readable(text: str) -> str:
-    """A text with its references as the file has them."""
+    """A string with its references in the form that the file has."""
     text = _FILE.sub(r"${\1.file}", text)
     text = re.sub(r"""\{\{ (?:vars|data)\["([^"]*)"\]([^ ]*) \}\}""", _written, text)
     return re.sub(r"""\{\{ steps\["([^"]*)"\]([^ ]*) \}\}""", _written, text)
@@ -145,7 +145,7 @@ def _written(match: re.Match[str]) -> str:
 
 
 def is_loose(name: str, scope: Scope) -> bool:
-    """Whether those who start the flow have influence on a variable of its commands."""
+    """Whether callers of the flow can influence a variable of its commands."""
     if name in scope.derived or name.startswith("DUEBOOK_"):
         return True
     if name.isdigit():
@@ -187,7 +187,7 @@ def _check(template: str, scope: Scope) -> None:
 
 
 def fixed_shell_text(text: str, scope: Scope) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """As `shell_text`, where no value chooses what runs; raises Invalid otherwise."""
+    """Like `shell_text`, but raises Invalid where a value would choose what runs."""
     made, values = shell_text(text, scope)
     templates = dict(values)
 
@@ -205,7 +205,7 @@ def fixed_shell_text(text: str, scope: Scope) -> tuple[str, tuple[tuple[str, str
 
 
 def _mentioned(text: str, told: str) -> int:
-    """Where a text has the first word that a message puts in quotes."""
+    """Where the first quoted word of a message occurs in a text."""
     for word in re.findall(r'"([^"]+)"', told):
         places = [text.find(f"{sign}{word}") for sign in ("${", "$", "")]
         if found := [place for place in places if place >= 0]:
@@ -214,7 +214,7 @@ def _mentioned(text: str, told: str) -> int:
 
 
 def _with_references(told: str, templates: Mapping[str, str]) -> str:
-    """What is told about variables that have templates, in the words of the file."""
+    """A message about variables that stand for templates, with the references of the file."""
     for name, template in templates.items():
         shown = readable(template)
         told = told.replace(f"${{{name}}}", shown).replace(f'"{name}"', f'"{shown}"')
@@ -222,7 +222,8 @@ def _with_references(told: str, templates: Mapping[str, str]) -> str:
 
 
 def shell_text(text: str, scope: Scope) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Text for a shell, with parts of values and templates as variables: the text and those.
+    """Text for a shell with variables in place of parts of values and templates; and these
+    variables.
 
     A shell knows ${NAME}, but neither ${NAME.part} nor {{ params.NAME }}. Raises Invalid.
     """
@@ -258,7 +259,7 @@ def _checked_for_shell(match: re.Match[str], quote: str, scope: Scope) -> str | 
 
 
 def _for_shell(match: re.Match[str], scope: Scope) -> str | None:
-    """The template of a reference, where the shell does not know it by itself."""
+    """The template of a reference that the shell does not know by itself."""
     name = reference_name(match)
     if match.re is _OWN_TAG:
         return f"{{{{ {name} }}}}"
@@ -272,33 +273,34 @@ def _for_shell(match: re.Match[str], scope: Scope) -> str | None:
 
 
 def _is_of_shell(name: str, scope: Scope) -> bool:
-    """Whether it is a place in an array of the shell's own, or no part of anything."""
+    """Whether it is an index into an array of the shell, or not a part of anything."""
     head, bracket, _ = name.partition("[")
     known = head in scope.params or head in scope.outputs or head in scope.steps
     return "." not in name and not (bracket and known)
 
 
 def reference_name(match: re.Match[str]) -> str:
-    """What a reference in text for a shell names: ROWS.count, 1, or the inside of a template."""
+    """The name in a reference within text for a shell: ROWS.count, 1, or the inside of a
+    template."""
     if match.re is _OWN_TAG:
         return match[1].strip()
     return match["bare"] or match["braced"] or match["place"] or ""
 
 
 def part_variable(reference: str) -> str:
-    """The variable of a shell that has a part of a value, such as ROWS.count, or a template's."""
+    """The shell variable for a part of a value, such as ROWS.count, or for a template."""
     name = re.sub(r"\W+", "__", reference, flags=re.ASCII).strip("_")
     is_plain = _PLAIN_PATH.fullmatch(reference)
     return name if is_plain else f"_{name}_{crc32(reference.encode()):08x}"
 
 
 def shell_references(text: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Each reference and template of the flow's own, and the quote that it stands in, if any."""
+    """Each reference and template of the flow, with the kind of quote around it, if any."""
     quote, place = "", 0
     while place < len(text):
         character = text[place]
         if character == "#" and not quote and (not place or text[place - 1] in " \t\n;&|("):
-            end = text.find("\n", place)  # a comment, whose quotes mean nothing
+            end = text.find("\n", place)  # a comment, in which quotes have no meaning
             place = len(text) if end < 0 else end
             continue
         if character == "\\" and quote != "'":
@@ -318,7 +320,8 @@ def shell_references(text: str) -> Iterator[tuple[re.Match[str], str]]:
 
 
 def check_script(text: str, scope: Scope, program: str) -> None:
-    """Text for another interpreter than a shell, which finds no values in it; raises Invalid."""
+    """Check text for an interpreter that is not a shell, which cannot see values; raises
+    Invalid."""
     if match := _OWN_TAG.search(text):
         raise Misplaced(
             f'"{shorten(match[0])}" is not replaced in a script for {shorten(program)}; '
@@ -337,7 +340,7 @@ def check_script(text: str, scope: Scope, program: str) -> None:
 
 
 def walk(value: Any, scope: Scope) -> Any:
-    """A JSON value with all its texts as templates; raises Invalid."""
+    """A JSON value in which all strings have become templates; raises Invalid."""
     match value:
         case str():
             return value_template(value, scope)

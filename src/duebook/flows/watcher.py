@@ -1,6 +1,6 @@
-"""Watches directories for changes and gives hints; losing one costs only time.
+"""Watches directories for changes and gives hints; a lost hint only costs time.
 
-Each directory below is watched by itself: what watches a whole tree follows links out of it.
+Each directory of a tree is watched separately: watching a whole tree would follow links out of it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 __all__ = ["Watcher"]
 
 DEBOUNCE: Final = 50
-"""Milliseconds in which events become one hint."""
+"""Milliseconds in which events are combined into one hint."""
 AGAIN: Final = 5.0
-"""Seconds until a directory that cannot be watched is tried again."""
+"""Seconds until watching a directory is tried again after a failure."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class Watcher:
-    """A thread for each directory, so that one that is not there leaves the others alone."""
+    """A thread for each directory, so that a missing one does not affect the others."""
 
     def __init__(self, roots: Sequence[Path], hint: Callable[[], None]) -> None:
         self._hint = hint
@@ -38,7 +38,7 @@ class Watcher:
         ]
 
     def start(self) -> None:
-        logging.getLogger("watchfiles").setLevel(logging.WARNING)  # we say what changed
+        logging.getLogger("watchfiles").setLevel(logging.WARNING)  # we log what changed
         for thread in self._threads:
             thread.start()
 
@@ -61,7 +61,8 @@ class Watcher:
                 self._hint()
 
     def _watch_directories(self, root: Path) -> None:
-        """Until there are others; what changed before the watch began is hinted at, too."""
+        """Watch until the set of directories changes; changes before the watch started also give a
+        hint."""
         inode, directories, is_first = root.stat().st_ino, _directories(root), True
         for changes in watch(
             *directories,
@@ -83,7 +84,7 @@ class Watcher:
 
 
 def _directories(root: Path) -> list[str]:
-    """A directory and those below it in which files are looked for."""
+    """A directory and its subdirectories in which files are looked for."""
     found = []
     for here, names, _ in os.walk(root):
         names[:] = sorted(name for name in names if not name.startswith("."))

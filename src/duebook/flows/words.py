@@ -1,4 +1,4 @@
-"""The keys of a flow file: which there are, which are refused by name, and what each means.
+"""The keys of a flow file: which exist, which are refused by name, and what each means.
 
 Each may be written in snake_case or camelCase. docs/dagu.md shows these tables.
 """
@@ -18,7 +18,7 @@ __all__ = ["POLICY_KEYS", "TABLES", "Table", "Word", "camel"]
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A key; `instead` says what to do where it is not supported."""
+    """A key; `instead` names an alternative if it is not supported."""
 
     name: str
     means: str = ""
@@ -31,7 +31,7 @@ class Word:
 
 
 class Table:
-    """The keys of one kind of mapping, by both of their spellings."""
+    """The keys of one kind of mapping, in both of their spellings."""
 
     def __init__(self, title: str, words: Iterable[Word]) -> None:
         self.title = title
@@ -40,12 +40,12 @@ class Table:
         self._loose = {_loose(name): name for name in self.words}
 
     def find(self, key: str) -> Word | None:
-        """By either spelling, and in any case: Dagu reads `skipTLSVerify` and `Exit` as well."""
+        """Find by either spelling, in any case: Dagu also reads `skipTLSVerify` and `Exit`."""
         name = self._spellings.get(key) or self._loose.get(_loose(key))
         return None if name is None else self.words[name]
 
     def likely(self, key: str) -> list[str]:
-        """What may have been meant, in the spelling of `key`."""
+        """Keys that may have been meant, in the spelling of `key`."""
         names = [word.name for word in self.words.values() if word.supported]
         return names if key.islower() else [*map(camel, names), *names]
 
