@@ -1,2 +1,2 @@
-"""What will happen: the real planner over many schedules on a virtual clock, without a database;
-pure."""
+"""Predicts what will happen: runs the real planner for many schedules on a virtual clock, without a
+database; pure."""

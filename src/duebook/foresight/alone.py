@@ -1,9 +1,9 @@
-"""Steps through the due times of a schedule that nothing else can touch, many at once.
+"""Steps through the due times of a schedule that nothing else affects, many at once.
 
-As long as its runs begin when they are planned, a due time that finds the schedule idle runs, and
-one that finds it busy is skipped (`overlap=skip`) or runs beside (`allow`). The planner is asked
-once for each of these cases, and its answer is repeated. Whatever else may happen is left to the
-event loop.
+As long as its runs start when they are planned, a due time that finds the schedule idle runs, and
+one that finds it busy is skipped (`overlap=skip`) or also runs (`allow`). The planner is called
+once for each of these cases, and its decision is repeated. Everything else is left to the event
+loop.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NEVER: Final = 1 << 62
 
 
 class DueStretch(NamedTuple):
-    """The due times of a window, the one that follows, and the least time between two."""
+    """The due times of a window, the next one after it, and the shortest time between two."""
 
     due: list[int]
     following: int | None
@@ -46,7 +46,7 @@ class DueStretch(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """Which due times run, and from which on the event loop must decide."""
+    """Which due times run, and the one from which the event loop must decide."""
 
     due: list[int]
     begin: list[int]
@@ -71,10 +71,10 @@ class Stepper:
         self._load = load
         self._budget = budget
         self._known: dict[Hashable, DueStretch] = {}
-        """equal triggers are due at the same times"""
+        """shared by equal triggers, which are due at the same times"""
 
     def take(self, entry: Entry) -> None:
-        """Do everything up to and including the end of the window."""
+        """Simulate everything up to and including the end of the window."""
         now: datetime | None = self._after
         while now is not None and _can_step(entry, now, self._until):
             stretch = self._stretch(entry, now)
@@ -92,8 +92,8 @@ class Stepper:
         return world.advance(self._until, stop)
 
     def _step(self, entry: Entry, stretch: DueStretch) -> datetime | None:
-        """Up to the end of the window; or to a due time that finds the schedule busy, if that is
-        for the event loop: returns when."""
+        """Step to the end of the window, or to a due time that finds the schedule busy if the event
+        loop must decide it; returns that due time's planned time."""
         if self._budget is not None:
             self._budget.spend()
         planned = _planned(entry, stretch.due)
@@ -125,7 +125,7 @@ class Stepper:
 
     def _keeps_apart(self, entry: Entry, stretch: DueStretch) -> bool:
         """Whether each due time is planned before the next one comes, no maintenance window is
-        near, and what is left out is recorded with the due time after it."""
+        near, and excluded due times are recorded with the due time after them."""
         spec, known = entry.spec, entry.snapshot
         after, until = known.watermark or self._after, self._until
         if stretch.following is not None:
@@ -165,7 +165,7 @@ class Stepper:
         return self._known[key]
 
     def _end(self, entry: Entry, until: int) -> None:
-        """Runs from before end in their time."""
+        """End earlier runs on time."""
         for run in entry.runs[:]:
             if run.ends_at is not None and run.started_at is not None:
                 end, began = micros(run.ends_at), micros(run.started_at)
@@ -175,7 +175,7 @@ class Stepper:
                     entry.runs.remove(run)
 
     def _begin(self, entry: Entry, judged: Judged, takes: int, until: int) -> None:
-        """Runs begin when they are planned, and end in their time or are left under way."""
+        """Start runs when they are planned; they end on time or are left running."""
         due, begin, figures = judged.due, judged.begin, entry.figures
         entry.snapshot.fired += len(begin)
         figures.runs += len(begin)
@@ -200,7 +200,7 @@ class Stepper:
             entry.runs.append(run)
 
     def _move_on(self, entry: Entry, planned: list[int], decided: int) -> None:
-        """What was passed is decided; what is left out is recorded with the due time after it."""
+        """Mark due times as decided; excluded ones are recorded with the due time after them."""
         known, before = entry.snapshot, entry.snapshot.watermark or self._after
         leaves_out = _leaves_out(entry.spec)
         if decided == len(planned) and not leaves_out:
@@ -214,7 +214,8 @@ class Stepper:
 
 
 def _judge(entry: Entry, due: list[int], planned: list[int], takes: int, ended: int) -> Judged:
-    """One by one: those that find a run active are skipped, or left to the event loop."""
+    """Decide one by one: due times that find a run active are skipped, or left to the event
+    loop."""
     skips, skipped = entry.spec.overlap == "skip", 0
     ran: list[int] = []
     begin: list[int] = []
@@ -235,14 +236,14 @@ def _stretched(due: list[int], following: int | None) -> DueStretch:
 
 
 def _planned(entry: Entry, due: list[int]) -> list[int]:
-    """When they are planned: jitter puts them off."""
+    """When due times are planned, which jitter can delay."""
     if not entry.spec.jitter:
         return due
     return [micros(entry.ripe_at(from_micros(at))) for at in due]
 
 
 def _leaves_out(spec: ScheduleSpec) -> bool:
-    """Whether some of its days are excluded or closed."""
+    """Whether some days of the schedule are excluded or closed."""
     return bool(spec.exclude) or spec.calendar is not None
 
 
@@ -251,12 +252,12 @@ def _last_end(entry: Entry) -> int:
 
 
 def _never_busy(entry: Entry) -> bool:
-    """Whether nothing keeps a due time from running."""
+    """Whether a due time can always run, whatever else is running."""
     return entry.spec.instant or entry.spec.overlap == "allow"
 
 
 def _can_step(entry: Entry, now: datetime, until: datetime) -> bool:
-    """Whether nothing is in the way of that at present."""
+    """Whether the schedule can be stepped through in its present state."""
     known = entry.snapshot
     if known.status != "active" or known.seen or known.exceptions or known.delay is not None:
         return False
@@ -266,14 +267,14 @@ def _can_step(entry: Entry, now: datetime, until: datetime) -> bool:
         if not _is_simple(entry):
             entry.steps = False
         elif (due_at := _next_due(entry, now)) is None or due_at > until:
-            return True  # nothing is due; beyond the last year there is no time to plan at
+            return True  # nothing is due; times after the last year cannot be planned
         else:
             entry.steps = _planner_agrees(entry, now, due_at)
     return entry.steps
 
 
 def _is_simple(entry: Entry) -> bool:
-    """Whether what becomes of a due time depends on nothing but the run before it."""
+    """Whether the decision about a due time depends only on the run before it."""
     spec = entry.spec
     if not spec.triggers or spec.depends_on or spec.controlled or spec.max_runs is not None:
         return False
@@ -291,7 +292,7 @@ def _next_due(entry: Entry, now: datetime) -> datetime | None:
 
 
 def _planner_agrees(entry: Entry, now: datetime, due_at: datetime) -> bool:
-    """Ask the planner about the next due time: of an idle schedule, and of a busy one."""
+    """Ask the planner about the next due time, for an idle schedule and for a busy one."""
     at, snapshot = entry.ripe_at(due_at), copy(entry.snapshot)
     snapshot.active = ()
     if due_at not in {d.due_at for d in plan(snapshot, at).decisions if isinstance(d, Fire)}:

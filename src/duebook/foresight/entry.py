@@ -1,4 +1,4 @@
-"""Schedules and runs inside a simulation, and what is counted of them; values that change."""
+"""Schedules and runs inside a simulation, and their statistics; mutable."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def is_moved(skip: Skip) -> bool:
 
 
 class Traced(NamedTuple):
-    """A run that has begun: what tests compare."""
+    """A run that has started, in the form that tests compare."""
 
     due: int
     began: int
@@ -62,30 +62,30 @@ class Traced(NamedTuple):
 
 @dataclass(slots=True)
 class Figures:
-    """What is counted of one schedule; times and lengths are microseconds."""
+    """Statistics of one schedule; times and durations are in microseconds."""
 
     runs: int = 0
-    """that began"""
+    """runs that started"""
     skips: Counter[str] = field(default_factory=Counter)
     """due times that did not run, by reason"""
     late: array[int] = field(default_factory=lambda: array("q"))
-    """of the runs that began late, by how much"""
+    """by how much each late run started late"""
     most_late: int = 0
     most_late_due: int = 0
-    """which due time was that late"""
+    """the due time that was latest"""
     overlaps: int = 0
     """due times that came while a run of the schedule was active"""
     undecided: int = 0
-    """due times that waited for others at the end"""
+    """due times that still waited for other runs at the end"""
     cancelled: int = 0
     timed_out: int = 0
     busy: int = 0
     blocked_by: Counter[str] = field(default_factory=Counter)
-    """how long runs waited while runs of other schedules had the workers, by schedule"""
+    """by schedule: how long runs waited while runs of that schedule used the workers"""
     trace: list[Traced] | None = None
 
     def began(self, due: int, ripe: int, now: int) -> None:
-        """A run began, for the first time."""
+        """Count the first start of a run."""
         self.runs += 1
         if now > ripe:
             self.was_late(due, now - ripe)
@@ -103,14 +103,14 @@ class Figures:
             self.most_late, self.most_late_due = late, due
 
     def copied(self) -> Figures:
-        """A copy that shares what only grows."""
+        """A copy that shares the lists that only grow."""
         made = copy(self)
         made.skips, made.blocked_by = Counter(self.skips), Counter(self.blocked_by)
         return made
 
     @property
     def lengths(self) -> tuple[int, int]:
-        """Of what only grows, for `cut`."""
+        """The lengths of the lists that only grow, for `cut`."""
         return len(self.late), len(self.trace or ())
 
     def cut(self, late: int, trace: int) -> None:
@@ -139,7 +139,7 @@ class SimulatedRun:
     stopped: bool = False
     """whether a newer due time replaced it while it ran"""
     blockers: tuple[tuple[str, float], ...] = ()
-    """the schedules that had the workers when it had to wait, with their shares"""
+    """the schedules that used the workers when the run had to wait, with their shares"""
 
     @property
     def id(self) -> str:
@@ -147,28 +147,28 @@ class SimulatedRun:
 
     @property
     def place(self) -> tuple[int, datetime, int]:
-        """In its queue."""
+        """The position of the run in its queue, as a sort key."""
         return (-self.entry.spec.priority, self.ready_at, self.number)
 
 
 @dataclass(slots=True)
 class Entry:
-    """A schedule: its state, its active runs, and how long each of them takes."""
+    """A schedule with its state, its active runs, and how long each run takes."""
 
     snapshot: Snapshot
     takes: timedelta
     wake_at: datetime | None
     runs: list[SimulatedRun] = field(default_factory=list)
-    """the active ones, the oldest first"""
+    """the active runs, oldest first"""
     succeeded_at: datetime | None = None
     settled_at: datetime | None = None
     figures: Figures = field(default_factory=Figures)
     dependents: list[Entry] = field(default_factory=list)
     upstreams: dict[str, Entry | None] = field(default_factory=dict)
     deferred: datetime | None = None
-    """the due time that waited last for a run of the schedule to end"""
+    """the due time that last waited for a run of the schedule to end"""
     steps: bool | None = None
-    """whether it may be stepped through in bulk; None: nobody has looked yet"""
+    """whether it may be stepped through in bulk; None: not checked yet"""
 
     @property
     def id(self) -> str:
@@ -184,11 +184,12 @@ class Entry:
 
     @property
     def idle(self) -> bool:
-        """Whether no run is active, and no due time waits."""
+        """Whether no run is active and no due time is waiting."""
         return not self.runs and not self.snapshot.seen
 
     def rests_until(self, moment: datetime) -> bool:
-        """Whether nothing happens to it up to then; what waits may be woken by others."""
+        """Whether nothing happens to it until then by itself; other schedules may wake due times
+        that wait."""
         if self.runs or self.snapshot.seen:
             return False
         return self.wake_at is None or self.wake_at > moment
@@ -201,7 +202,7 @@ class Entry:
         return jittered(due_at, self.spec.jitter, self.name)
 
     def saved(self) -> tuple[Any, ...]:
-        """Its state, for `restore`."""
+        """The state of the schedule, for `restore`."""
         runs, known = [copy(run) for run in self.runs], copy(self.snapshot)
         times = (self.wake_at, self.succeeded_at, self.settled_at, self.deferred)
         return known, runs, times, self.figures.copied(), self.figures.lengths

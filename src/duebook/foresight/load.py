@@ -1,4 +1,4 @@
-"""How many runs are under way at any time: exact peaks, and figures by the minute."""
+"""How many runs are active at any time: exact peaks, and counts per minute."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ MINUTE: Final = 60_000_000
 
 
 class Sweep(NamedTuple):
-    """What a window adds."""
+    """The load of one window."""
 
     level: int
-    """runs under way at its end"""
+    """active runs at its end"""
     peak: int
     peak_at: int
     minutes: dict[int, int]
-    """the most runs at once, by minute"""
+    """the most active runs in each minute"""
 
 
 class Load:
-    """Beginnings and ends of runs, collected for one window of time and then counted."""
+    """Collects starts and ends of runs for one window of time at a time, and counts them."""
 
     def __init__(self, start: datetime, until: datetime) -> None:
         self._start = micros(start) // MINUTE
         length = micros(until) // MINUTE - self._start + 2
         self.started = array("L", bytes(array("L").itemsize * length))
-        """runs that began, by minute"""
+        """runs that started, by minute"""
         self.busiest = array("L", bytes(array("L").itemsize * length))
-        """the most runs at once, by minute"""
+        """the most active runs, by minute"""
         self._ended = array("L", bytes(array("L").itemsize * length))
         self.level = self.peak = self.peak_at = 0
         self.starts: list[int] = []
@@ -46,7 +46,8 @@ class Load:
         self.ends.clear()
 
     def sweep(self) -> Sweep:
-        """Count what was collected; a run that ends makes room for one that begins then."""
+        """Count what was collected; a run that ends makes room for one that starts at the same
+        time."""
         starts, ends = sorted(self.starts), sorted(self.ends)
         level, peak, peak_at = self.level, 0, 0
         minutes: dict[int, int] = {}
@@ -64,7 +65,7 @@ class Load:
         return Sweep(level - number, peak, peak_at, minutes)
 
     def accept(self, sweep: Sweep) -> None:
-        """Add a window to the whole."""
+        """Add a window to the total."""
         self.level = sweep.level
         if sweep.peak > self.peak:
             self.peak, self.peak_at = sweep.peak, sweep.peak_at
@@ -79,7 +80,7 @@ class Load:
         self.clear()
 
     def fill(self) -> None:
-        """In minutes in which nothing begins, what began earlier goes on."""
+        """Count runs that started earlier in minutes in which no run starts."""
         level = 0
         for minute, busiest in enumerate(self.busiest):
             if level > busiest:

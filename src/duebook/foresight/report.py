@@ -1,4 +1,4 @@
-"""Turns what a simulation counted into a report of bounded size; pure."""
+"""Turns the counts of a simulation into a report of limited size; pure."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ COLUMNS: Final = 720
 WEEK: Final = 7 * 24
 MINUTE: Final = timedelta(minutes=1)
 _FIRST_MONDAY: Final = 4 * 24
-"""Hours from the epoch, a Thursday, to a Monday."""
+"""Hours from the epoch, which was a Thursday, to the first Monday."""
 
 
 def report_of(
     found: Simulated, sources: Mapping[str, Source], percentile: int, assumed_takes: timedelta
 ) -> SimulationReport:
-    """What is worth telling; `sources` say where the lengths of runs come from, by schedule."""
+    """The report; `sources` explain, by schedule, how the duration of its runs was determined."""
     outlooks = [_outlook(entry, sources[entry.name]) for entry in found.entries]
     outlooks.sort(key=lambda one: (-one.skipped, -one.late_most, -one.overlaps, one.name))
     skips: Counter[str] = sum((Counter(o.skips) for o in outlooks), Counter())
@@ -82,7 +82,7 @@ def report_of(
 
 
 def _most_affected(outlooks: Sequence[Outlook]) -> tuple[Outlook, ...]:
-    """The first ones, and always the latest, which a gate names."""
+    """The first ones, and always the latest one, which a gate names."""
     if len(outlooks) <= MOST_OUTLOOKS:
         return tuple(outlooks)
     latest = nlargest(MOST_BREACHES, outlooks, key=lambda one: one.late_most)
@@ -115,13 +115,13 @@ def _outlook(entry: Entry, source: Source) -> Outlook:
 
 
 def _late_at(late: Sequence[int], number: int, share: float) -> timedelta:
-    """The lateness that such a share of all runs does not exceed; only late ones are listed."""
+    """The lateness that this share of all runs does not exceed; `late` only lists the late runs."""
     place = min(int(share * number), number - 1) - (number - len(late))
     return timedelta(microseconds=late[place]) if late and place >= 0 else timedelta()
 
 
 def _busiest(found: Simulated, peak: int) -> tuple[BusyMinute, ...]:
-    """The minutes with the most runs at once, then those in which most begin."""
+    """The minutes with the most active runs, then those in which most runs start."""
     load = found.load
     began = (minute for minute, started in enumerate(load.started) if started)
     top = nlargest(MOST_MINUTES, began, key=lambda m: (load.busiest[m], load.started[m], -m))
@@ -153,7 +153,7 @@ def _due_in(entries: Iterable[Entry], minute: datetime) -> tuple[str, ...]:
 
 
 def _holdups(entries: Iterable[Entry]) -> tuple[Holdup, ...]:
-    """The schedules for which others waited longest."""
+    """The schedules for which other runs waited longest."""
     waited: dict[str, Counter[str]] = {}
     for entry in entries:
         for name, length in entry.figures.blocked_by.items():
@@ -181,7 +181,7 @@ def _clock_changes(found: Simulated) -> Iterable[ClockChange]:
 
 
 def _columns(found: Simulated) -> tuple[timedelta, tuple[int, ...]]:
-    """The most runs at once in steps that fit a picture."""
+    """The most active runs in each of the steps that fit into a chart."""
     busiest = found.load.busiest
     length = max((found.until - found.start) // MINUTE, 1)
     step = -(-length // COLUMNS)

@@ -1,5 +1,5 @@
-"""Takes many schedules through weeks or years: those that share nothing one by one, and all of them
-together where the workers are too few."""
+"""Simulates weeks or years of many schedules: schedules that share nothing one by one, and all of
+them together when there are too few workers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HOUR: Final = timedelta(hours=1)
 
 @dataclass(slots=True)
 class Simulated:
-    """Schedules that have been taken from `start` to `until`, and the load that they made."""
+    """Schedules after a simulation from `start` to `until`, and the load that they caused."""
 
     entries: Sequence[Entry]
     start: datetime
@@ -55,10 +55,10 @@ def simulate(
     *,
     in_bulk: bool = True,
 ) -> Simulated:
-    """Let everything happen after `start`, up to and including `until`.
+    """Simulate everything after `start`, up to and including `until`.
 
-    `progress` is told which part of the time has passed, and how many due times that were.
-    Without `in_bulk` every due time goes through the event loop; the result is the same.
+    `progress` gets the share of the time that has passed, and the number of due times so far.
+    Without `in_bulk`, every due time goes through the event loop; the result is the same.
     """
     connect(entries)
     shared = Resources(limiters)
@@ -78,7 +78,7 @@ def simulate(
 
 
 def _count_waiting(entry: Entry, until: datetime, budget: Budget | None) -> None:
-    """Whatever has not begun by the end is late: runs, and due times that wait to become one."""
+    """Count as late what has not started by the end: runs, and due times waiting to become runs."""
     figures, known = entry.figures, entry.snapshot
     waiting = [run.due_at for run in entry.waiting if not run.attempt]
     if known.seen and known.watermark is not None:
@@ -91,7 +91,7 @@ def _count_waiting(entry: Entry, until: datetime, budget: Budget | None) -> None
 
 
 def connect(entries: Iterable[Entry]) -> None:
-    """Tell schedules of those that they depend on, and of those that depend on them."""
+    """Link each schedule with those that it depends on, and with those that depend on it."""
     by_name = {entry.name: entry for entry in entries}
     for entry in by_name.values():
         entry.upstreams = {d.schedule: by_name.get(d.schedule) for d in entry.spec.depends_on}
@@ -101,7 +101,7 @@ def connect(entries: Iterable[Entry]) -> None:
 
 
 class _Course:
-    """One window after the other."""
+    """Simulates one window after the other."""
 
     def __init__(
         self, found: Simulated, shared: Resources, budget: Budget | None, in_bulk: bool
@@ -119,8 +119,9 @@ class _Course:
                 self._groups.append(group)
 
     def advance(self, now: datetime, until: datetime) -> None:
-        """A window in which the workers suffice is what it would be without a limit; otherwise it
-        is done again in smaller ones, and those in which they do not suffice by one event loop."""
+        """Simulate a window as if there were no limit of workers; if they suffice, that is the
+        result. Otherwise simulate it again in smaller windows; a small one in which they still do
+        not suffice is simulated by one event loop."""
         load, workers = self._found.load, self._found.workers
         if workers is None:
             self._apart(now, until)
@@ -153,7 +154,7 @@ class _Course:
         load.accept(load.sweep())
 
     def _apart(self, now: datetime, until: datetime) -> None:
-        """As if there were as many workers as anybody wants."""
+        """Simulate schedules separately, as if there were always enough workers."""
         load = self._found.load
         stepper = Stepper(now, until, self._shared, load, self._budget)
         for entry in self._alone:
@@ -165,7 +166,8 @@ class _Course:
 
 
 def _groups(entries: Sequence[Entry], limited: frozenset[str]) -> list[list[Entry]]:
-    """Schedules that share something: one depends on another, or their queue has limits."""
+    """Groups of schedules that share something: one depends on another, or their queue has
+    limits."""
     group_of = {entry.name: entry.name for entry in entries}
 
     def first(name: str) -> str:

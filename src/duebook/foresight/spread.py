@@ -1,8 +1,8 @@
-"""Chooses other minutes for schedules that may move, so that fewer runs fall together; pure.
+"""Chooses other minutes for schedules that may move, so that fewer runs overlap; pure.
 
-Cadence, hours and days stay: only the minute changes at which a schedule starts. The heaviest
-schedules choose first, each the minute at which the fullest minute that it touches stays lowest; on
-a tie it stays where it is, or moves as little as possible.
+Frequency, hours and days stay the same: only the minute at which a schedule starts changes. The
+heaviest schedules choose first. Each takes the minute for which the fullest minute that it touches
+stays lowest; on a tie it stays, or moves as little as possible.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = ["Spread", "spread"]
 MINUTE: Final = timedelta(minutes=1)
 HOUR: Final = 60
 MOST_LOOKED: Final = 200
-"""Due times of one schedule that tell where it fits."""
+"""Due times of one schedule that are considered when choosing its minute."""
 MOST_LOOKED_MINUTES: Final = 20_000
-"""Minutes of these due times, for runs that take long."""
+"""Minutes of these due times that are considered, for long runs."""
 LONGEST: Final = 24 * 60
-"""Minutes of one run that count."""
+"""Minutes of one run that are counted."""
 _SOME_DAY: Final = datetime(2026, 6, 15, tzinfo=UTC)
 _NUMBER: Final = re.compile(r"[0-9]{1,2}", re.ASCII)
 _STEP: Final = re.compile(r"(?:\*|([0-9]{1,2})-59)/([0-9]{1,2})", re.ASCII)
@@ -53,7 +53,7 @@ class Spread(NamedTuple):
     specs: dict[str, ScheduleSpec]
     movable: int
     fixed: dict[str, str]
-    """those that were meant but cannot move, and why"""
+    """schedules that were selected but cannot move, with the reason"""
 
 
 def spread(
@@ -66,8 +66,8 @@ def spread(
     budget: Budget | None = None,
     tied: Mapping[str, str] = NOTHING_TIED,
 ) -> Spread:
-    """Those may move that have the label, are named, or have an `H` as their minute; `tied` ones
-    may not, for the reason that it tells."""
+    """Schedules may move if they have the label, are named, or have an `H` as their minute; those
+    in `tied` may not, for the given reason."""
     profile = _Profile(-(-(until - start) // MINUTE))
     movable: dict[str, list[ScheduleSpec]] = {}
     fixed: dict[str, str] = {}
@@ -100,12 +100,13 @@ class _Load(NamedTuple):
     """When a schedule is busy, in minutes from the start."""
 
     minutes: list[int]
-    """those at which it is due"""
+    """the minutes at which it is due"""
     width: int
-    """how many minutes a run touches"""
+    """how many minutes one run touches"""
 
     def spans(self, offset: int = 0) -> Iterator[tuple[int, int]]:
-        """From when until when it runs, after the start, if it is due so much later."""
+        """The spans of its runs in minutes after the start, if its due times were moved by
+        `offset`."""
         for at in self.minutes:
             yield max(at + offset, 0), max(at + offset + self.width, 0)
 
@@ -113,8 +114,8 @@ class _Load(NamedTuple):
 class _Profile:
     """How many runs there are in each minute from the start.
 
-    Long runs are added as where they start and end, and summed up when somebody looks: a minute in
-    which a thousand of them run costs no more than any other.
+    Long runs are added as a start and an end, and summed up only when levels are read: a minute
+    with a thousand of them costs no more than any other.
     """
 
     def __init__(self, minutes: int) -> None:
@@ -135,7 +136,7 @@ class _Profile:
         self._pending = True
 
     def levels(self, load: _Load, offset: int) -> list[int]:
-        """Of the minutes in which the first due times of a schedule would run."""
+        """The levels of the minutes in which the first due times of a schedule would run."""
         if self._pending:
             summed = accumulate(self._changes)
             self._levels = [was + more for was, more in zip(self._levels, summed, strict=False)]
@@ -159,14 +160,14 @@ def _load_of(
     for at in due:
         minute, rest = divmod(at - start, MINUTE)
         minutes.append(minute)
-        begun = max(begun, rest)  # a run from 02:00:25 on touches one minute more
+        begun = max(begun, rest)  # a run that starts at 02:00:25 may touch one minute more
     return _Load(minutes, min(max(-(-(takes + begun) // MINUTE), 1), LONGEST))
 
 
 def _best(
     choices: Sequence[ScheduleSpec], load: _Load, profile: _Profile, budget: Budget | None
 ) -> tuple[ScheduleSpec, int]:
-    """The definition to choose, and by how many minutes it is later than now."""
+    """The best definition, and how many minutes it is later than the present one."""
     now = _minute_of(choices[0])
 
     def cost(offset: int) -> tuple[int, int, int]:
@@ -184,14 +185,14 @@ def _best(
 
 
 def _is_hashed(spec: ScheduleSpec) -> bool:
-    """Whether its minute is left to Duebook."""
+    """Whether its minute is chosen by hashing (`H`)."""
     first = spec.triggers[0] if len(spec.triggers) == 1 else None
     fields = first.expression.split() if isinstance(first, Cron) else []
     return len(fields) == 5 and fields[0].startswith("H")
 
 
 def _choices(spec: ScheduleSpec) -> list[ScheduleSpec]:
-    """Its definition at every minute that it may have, as it is now first."""
+    """Its definition at every minute that it may have, the present one first."""
     if len(spec.triggers) != 1:
         return [spec]
     now, others = _movable(spec.triggers[0])
@@ -199,7 +200,7 @@ def _choices(spec: ScheduleSpec) -> list[ScheduleSpec]:
 
 
 def _movable(trigger: Trigger) -> tuple[Trigger, list[Trigger]]:
-    """The trigger with its minute written out, and the same at other minutes."""
+    """The trigger with its minute written out, and the same trigger at other minutes."""
     if isinstance(trigger, Cron):
         return _move_cron(trigger)
     if isinstance(trigger, Daily | Weekly) and len({at.minute for at in trigger.times}) == 1:
@@ -241,7 +242,7 @@ def _move_cron(trigger: Cron) -> tuple[Trigger, list[Trigger]]:
 
 
 def _first_minute(trigger: Cron) -> int:
-    """The first minute of the hours in which it is due."""
+    """The first minute at which it is due in each of its hours."""
     minute = trigger.expression.split()[0]
     if _NUMBER.fullmatch(minute):
         return int(minute)
@@ -259,8 +260,8 @@ def _at_minute(trigger: Daily | Weekly, minute: int) -> Trigger:
 
 
 def _offset(trigger: Every) -> int:
-    """Minutes after the hour, or after a multiple of a shorter period."""
-    assert trigger.anchor is not None  # noqa: S101 - it was looked at
+    """Minutes after the hour, or after a multiple of the period if that is shorter."""
+    assert trigger.anchor is not None  # noqa: S101 - the caller has checked
     length = trigger.period // MINUTE
     return int(trigger.anchor.timestamp() // 60) % min(length, HOUR)
 

@@ -1,5 +1,5 @@
-"""The event loop: due times, beginnings and ends in the order of virtual time. The planner decides
-about due times; queues and workers are modelled here as stores and nodes have them."""
+"""The event loop: due times, starts and ends in the order of virtual time. The planner decides
+about due times; queues and workers are modelled after stores and nodes."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 __all__ = ["Resources", "World"]
 
 BATCH: Final = 1_000
-"""Schedules that one tick plans, as a node's does."""
+"""Schedules that one tick plans, as on a node."""
 UNLIMITED: Final = 1_000_000_000
 BLAMED: Final = 3
-"""Schedules that are named for the wait of one run."""
+"""Schedules that are blamed for the wait of one run."""
 TIMEOUT: Final = Outcome("failed", "timeout", "it took longer than its timeout")
 
 Waiting = tuple[int, "datetime", int, SimulatedRun]
-"""a run with its place in its queue"""
+"""a run with its position in its queue"""
 
 
 class Resources:
-    """What runs share: workers, limits of queues, and numbers."""
+    """What runs share: workers, limits of queues, and a counter."""
 
     def __init__(self, limiters: Iterable[QueueLimiter] = (), workers: int | None = None) -> None:
         self.limiters = {limiter.queue.name: limiter for limiter in limiters}
@@ -53,9 +53,9 @@ class Resources:
 class World:
     """Some schedules and all their runs, from one instant to another.
 
-    At each instant, in this order: what waited too long expires; then, until nothing happens any
-    more, what is due is planned, what has ended is settled, and what is ready begins. So does
-    `testing.Simulation`, by the loops of a node.
+    At each instant, in this order: runs that waited too long expire; then, until nothing changes
+    any more, due schedules are planned, runs that have ended are settled, and ready runs start.
+    `testing.Simulation` uses the same order, with the loops of a node.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class World:
         self._looks: list[datetime] = []
         self._ready: defaultdict[str, list[Waiting]] = defaultdict(list)
         self._held: defaultdict[str, list[Waiting]] = defaultdict(list)
-        """runs that wait for others of their schedule (`max_concurrent`)"""
+        """runs that wait for other runs of their schedule (`max_concurrent`)"""
         self._holding: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        """how many runs of which schedules are under way, by queue"""
+        """by queue: how many runs of each schedule are running"""
         self._fresh: list[SimulatedRun] = []
         for entry in entries:
             if entry.wake_at is not None:
@@ -89,7 +89,7 @@ class World:
                 self._resume(run, now)
 
     def _resume(self, run: SimulatedRun, now: datetime) -> None:
-        """A run from before."""
+        """Continue a run that was active at the start."""
         if run.ends_at is not None:
             heappush(self._ends, (run.ends_at, run.number, run))
             self._free -= 1
@@ -103,7 +103,7 @@ class World:
     # -- time
 
     def advance(self, until: datetime, stop: Callable[[], bool] = lambda: False) -> datetime | None:
-        """Do everything up to and including `until`; returns when it stopped earlier."""
+        """Simulate everything up to and including `until`; returns when it stopped, if earlier."""
         while (now := self._next()) is not None and now <= until:
             self._at(now)
             if stop():
@@ -152,7 +152,7 @@ class World:
             self._commit(entry, planned, now)
 
     def _plan(self, entry: Entry, now: datetime) -> Plan:
-        """What the planner says, which knows what a store would tell it."""
+        """The planner's plan, given a snapshot with what a store would return."""
         if self._budget is not None:
             self._budget.spend()
         snapshot, spec = entry.snapshot, entry.spec
@@ -225,7 +225,7 @@ class World:
     # -- ends
 
     def _give_way(self, entry: Entry, ids: Iterable[str], now: datetime) -> None:
-        """Runs that a newer due time replaces: they end, or are stopped."""
+        """End or stop runs that a newer due time replaces."""
         wanted = set(ids)
         for run in [run for run in entry.runs if run.id in wanted]:
             if run.status == "queued":
@@ -243,12 +243,12 @@ class World:
                 self._end(run, now)
 
     def _settle(self, now: datetime) -> bool:
-        """What has ended by now; whether anything has."""
+        """Settle runs that have ended by now; returns whether there were any."""
         settled = False
         while self._ends and self._ends[0][0] <= now:
             ends_at, _, run = heappop(self._ends)
             if run.status != "running" or run.ends_at != ends_at:
-                continue  # it was stopped before
+                continue  # it was stopped earlier
             settled = True
             self._leave(run, now)
             entry = run.entry
@@ -263,7 +263,7 @@ class World:
         return settled
 
     def _leave(self, run: SimulatedRun, now: datetime) -> None:
-        """Its worker is free again."""
+        """Free the worker of a run."""
         assert run.started_at is not None  # noqa: S101 - it was running
         self._free += 1
         began, ended = micros(run.started_at), micros(now)
@@ -276,7 +276,8 @@ class World:
                 heappush(self._ready[run.entry.spec.queue], waiting)
 
     def _fail(self, run: SimulatedRun, now: datetime) -> None:
-        """It took longer than its timeout; its policy says whether it is tried again."""
+        """Handle a run that took longer than its timeout; its policy decides whether it is
+        retried."""
         entry = run.entry
         fate = fate_of(TIMEOUT, entry.spec.retry, run.failures, f"{entry.name} {run.due_at}")
         if not isinstance(fate, TriedAgain):
@@ -289,7 +290,7 @@ class World:
         self._queue(run, now)
 
     def _end(self, run: SimulatedRun, now: datetime, *, wakes: bool = True) -> None:
-        """The run is over; its schedule is woken if it may wait for that."""
+        """End a run; wakes its schedule if that may be waiting for it."""
         entry = run.entry
         run.status = "cancelled"
         entry.runs.remove(run)
@@ -318,7 +319,8 @@ class World:
             heappush(self._ready[run.entry.spec.queue], (*run.place, run))
 
     def _claim(self, now: datetime) -> bool:
-        """Give ready runs to free workers, a fair share to each queue; whether any began."""
+        """Give ready runs to free workers, a fair share to each queue; returns whether any
+        started."""
         begun = False
         while self._free > 0:
             open_queues = [(queue, "") for queue in self._queues() if self._room(queue, now)]
@@ -334,15 +336,15 @@ class World:
         return begun
 
     def _queues(self) -> list[str]:
-        """Those in which something may wait."""
+        """The queues in which runs may be waiting."""
         found = [queue for queue, waiting in self._ready.items() if waiting]
         return sorted(found) if len(found) > 1 else found
 
     def _room(self, queue: str, now: datetime) -> int:
-        """How many runs of the queue may begin; 0 also when none is there that can."""
+        """How many runs of the queue may start; 0 if none is ready."""
         waiting = self._ready[queue]
         while waiting and waiting[0][3].status != "queued":
-            heappop(waiting)  # it was cancelled, or expired
+            heappop(waiting)  # it was cancelled, or has expired
         if not waiting:
             return 0
         limiter = self._shared.limiters.get(queue)
@@ -390,7 +392,7 @@ class World:
                 entry.figures.blocked_by[name] += int(share * (at - micros(run.created_at)))
 
     def _blame(self, now: datetime) -> None:
-        """Remember who has the workers that new runs have to wait for."""
+        """Record which schedules use the workers that new runs have to wait for."""
         found: dict[str, tuple[tuple[str, float], ...]] = {}
         for run in self._fresh:
             queue = run.entry.spec.queue
@@ -411,13 +413,14 @@ class World:
 
 
 def _most(entry: Entry) -> int:
-    """How many of its runs may be under way."""
+    """How many runs of the schedule may be active at the same time."""
     limited = entry.spec.overlap == "allow" and entry.spec.max_concurrent is not None
     return entry.spec.max_concurrent or UNLIMITED if limited else UNLIMITED
 
 
 def _overlaps(skip: Skip) -> bool:
-    """Whether the due times gave way because a run was active, and not because somebody said so."""
+    """Whether the due times were skipped because a run was active, not because a user moved
+    them."""
     return skip.reason == Reason.OVERLAP or (
         skip.reason == Reason.SUPERSEDED and not is_moved(skip)
     )
@@ -428,7 +431,7 @@ def _times_out(entry: Entry) -> bool:
 
 
 def _active(entry: Entry) -> tuple[ActiveRun, ...]:
-    """The run that counts, as a store finds it; all of them where due times cancel runs."""
+    """The active run as a store reports it; all active runs if due times cancel earlier runs."""
     if entry.spec.overlap == "cancel":
         return tuple(map(_active_run, entry.runs))
     running = next((run for run in entry.runs if run.status == "running"), entry.runs[0])
