@@ -1,7 +1,7 @@
 """Reads schedules of other schedulers into files for `duebook diff` and `duebook apply`.
 
-Each source has a reader; all of them return the same value, `Import`, and execute nothing. Only
-`celery_app` imports a program of the user, and only `pickles` reads pickles.
+Each source has a reader; all of them return an `Import`, and execute nothing. Only `celery_app`
+imports a program of the user, and only `pickles` reads pickles.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Turns the triggers of APScheduler 3 and 4, as their stores keep them, into triggers; pure."""
+"""Turns triggers from the stores of APScheduler 3 and 4 into triggers of Duebook; pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EPOCH_YEAR: Final = 1970
 
 @dataclass(slots=True)
 class ApsTrigger:
-    """Triggers, and the fields of a definition that come with them."""
+    """Triggers, and fields of a definition that belong to them."""
 
     triggers: list[dict[str, Any]]
     form: dict[str, Any] = field(default_factory=dict)
@@ -38,8 +38,8 @@ class ApsTrigger:
 
 
 def read_aps_trigger(value: Any, now: datetime) -> ApsTrigger:
-    """From an unpickled trigger, or from (reference, state) as combining triggers and JSON have
-    them. A time after `now` at which it begins is kept. Raises NotCarried."""
+    """From an unpickled trigger, or from (reference, state) as in combining triggers and JSON. A
+    start time after `now` is kept. Raises NotCarried."""
     kind, state = _kind(value)
     read = _READERS.get(kind)
     if read is None:
@@ -61,7 +61,7 @@ def _kind(value: Any) -> tuple[str, dict[str, Any]]:
         reference, state = value
     else:
         raise NotCarried("its trigger is missing")
-    if isinstance(state, tuple):  # as APScheduler 3.0 wrote it
+    if isinstance(state, tuple):  # APScheduler 3.0 wrote it like this
         state = state[1]
     if not isinstance(reference, str) or not isinstance(state, dict):
         raise NotCarried("its trigger cannot be read")
@@ -99,7 +99,7 @@ def _cron(state: dict[str, Any], now: datetime) -> ApsTrigger:
 
 
 def _field_text(value: Any) -> str:
-    """A field of version 4 is a text; one of version 3 has its expressions as objects."""
+    """A field is a string in version 4; in version 3 its expressions are objects."""
     if isinstance(value, str):
         return value
     return ",".join(_expression(one) for one in value.state["expressions"])
@@ -121,7 +121,7 @@ def _expression(thing: Any) -> str:
 
 
 def _days(text: str) -> tuple[frozenset[int], frozenset[tuple[int, int]]]:
-    """Days of the month, and weekdays of it such as `2nd fri`."""
+    """Days of the month, and weekdays within it such as `2nd fri`."""
     numbers: set[int] = set()
     nth: set[tuple[int, int]] = set()
     for item in re.split(" *, *", text.strip().lower()):
@@ -193,7 +193,8 @@ def _interval(state: dict[str, Any], now: datetime) -> ApsTrigger:
 
 
 def _wall_days(state: dict[str, Any], length: timedelta) -> dict[str, str]:
-    """The zone of an interval of whole days: version 4 counts them on the wall of its start."""
+    """The zone for an interval of whole days: version 4 counts wall days in the zone of its
+    start."""
     start = state.get("start_time")
     zone = getattr(start, "tzinfo", None)
     if not isinstance(zone, ZoneInfo) or zone.key == "UTC" or length % timedelta(days=1):
@@ -247,7 +248,7 @@ def _day(value: Any) -> date | None:
 
 
 def _instant(state: dict[str, Any], *keys: str) -> datetime | None:
-    """A time with its zone; JSON has it as text."""
+    """A time with its zone; a string in JSON."""
     value = next((state[key] for key in keys if state.get(key) is not None), None)
     if isinstance(value, str):
         value = datetime.fromisoformat(value)

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 __all__ = ["has_pickles", "read_jobs"]
 
 LEAST_GRACE: Final = timedelta(minutes=1)
-"""A shorter one would miss due times whenever a node is busy: APScheduler 3 has one second."""
+"""A shorter grace would miss due times whenever a node is busy; APScheduler 3 uses one second."""
 _JSON_MARK: Final = "_apscheduler_json"
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What both versions keep of a job."""
+    """What both versions store of a job."""
 
     id: str
     function: str
@@ -41,18 +41,18 @@ class _Job:
     args: Sequence[Any]
     kwargs: dict[str, Any]
     grace: timedelta | None
-    """None: however late"""
+    """None: no limit"""
     coalesce: bool
     most: int | None
-    """at the same time; None: any number"""
+    """how many at the same time; None: any number"""
     waits: bool
-    """whether a due time waits while so many are running"""
+    """whether a due time waits while that many are running"""
     paused: bool
     jitter: timedelta | None = None
 
 
 def has_pickles(database: ForeignDatabase, table: str) -> bool:
-    """Whether reading the store means reading pickles; raises Invalid if it is not a store."""
+    """Whether the store can only be read by unpickling; raises Invalid if it is not a store."""
     if database.rows(table) is not None:
         return True
     rows = database.rows("schedules")
@@ -63,8 +63,8 @@ def has_pickles(database: ForeignDatabase, table: str) -> bool:
 
 
 def read_jobs(database: ForeignDatabase, table: str, now: datetime, folder: Path) -> Import:
-    """The jobs of a store, by id. Names of positional arguments are looked up in the sources below
-    `folder`."""
+    """The jobs of a store, by id. Names of positional arguments are looked up in the source files
+    below `folder`."""
     done, rows = Import(), database.rows(table)
     read: Callable[[dict[str, Any]], _Job] = _job_of_3
     if rows is None:
@@ -125,7 +125,7 @@ def _job_of_4(tasks: dict[str, dict[str, Any]], row: dict[str, Any]) -> _Job:
 
 
 def _value(stored: Any) -> Any:
-    """A value of APScheduler 4 by one of its serializers."""
+    """A value of APScheduler 4, decoded by one of its serializers."""
     content = _content(stored)
     if content[:1] == b"\x80":
         return unpickle(content)
@@ -141,7 +141,7 @@ def _content(stored: Any) -> bytes:
 
 
 def _length(stored: Any) -> timedelta | None:
-    """SQLite has microseconds, PostgreSQL an interval."""
+    """SQLite stores microseconds, PostgreSQL an interval."""
     return stored if stored is None or isinstance(stored, timedelta) else stored * _MICROSECOND
 
 
@@ -149,7 +149,7 @@ def _length(stored: Any) -> timedelta | None:
 
 
 def _found(job: _Job, now: datetime, folder: Path, functions: dict[str, str]) -> Found:
-    """`functions`: those that have been found so far, by the names of their tasks."""
+    """`functions`: the functions found so far, by the names of their tasks."""
     read = read_aps_trigger(job.trigger, now)
     module, _, function = str(job.function).partition(":")
     if not function or "." in function:

@@ -1,4 +1,4 @@
-"""What Celery's beat knows, whichever store it has: crontabs, intervals and targets; pure."""
+"""What all stores of Celery's beat have in common: crontabs, intervals and targets; pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MONTHS: Final = tuple(name[:3].lower() for name in MONTHS)
 _ITEM: Final = re.compile(r"(\*|\w+)(?:-(\w+))?(?:/(\d+))?")
 OPTIONS: Final = ("queue", "exchange", "routing_key", "priority", "headers")
 LENGTHS: Final = ("expires", "time_limit", "soft_time_limit")
-"""Options of an entry that a target has, too; these are lengths of time."""
+"""Options of an entry that are also fields of a target; their values are durations."""
 _TEMPLATE: Final = re.compile(r"\{[{%#]")
 
 
@@ -76,7 +76,7 @@ def celery_target(
 
 
 def escaped(value: Any) -> Any:
-    """JSON in which no text is a template: Celery has none."""
+    """JSON in which no string is a template, because Celery has no templates."""
     if isinstance(value, str):
         return _TEMPLATE.sub(lambda found: f'{{{{ "{found[0]}" }}}}', value)
     if isinstance(value, dict):
@@ -85,7 +85,7 @@ def escaped(value: Any) -> Any:
 
 
 def _is_carried(key: str, value: Any) -> bool:
-    """Headers of a target are texts; an option without a value is none."""
+    """Headers of a target are strings; an option without a value is not one."""
     if key == "headers" and isinstance(value, dict):
         return bool(value) and all(isinstance(text, str) for text in value.values())
     return value not in (None, "")
@@ -105,13 +105,13 @@ def found_entry(entry: Entry) -> Found:
         for key, value in entry.options.items()
         if key not in target and value not in (None, "", {})
     ]
-    # beat sends a task whether or not the one before it has ended
+    # beat sends a task whether or not the previous one has ended
     form = {"trigger": entry.trigger, "target": target, "overlap": "allow", **entry.form}
     return Found(name_of(entry.name), form, entry.place, tuple(notes))
 
 
 def interval(length: float | timedelta) -> str:
-    """A length in whole seconds; raises NotCarried."""
+    """A duration in whole seconds; raises NotCarried."""
     if not isinstance(length, timedelta):
         length = timedelta(seconds=length)
     if length.microseconds or length < timedelta(seconds=1):
@@ -120,13 +120,13 @@ def interval(length: float | timedelta) -> str:
 
 
 def interval_trigger(length: float | timedelta, last: datetime | None) -> dict[str, Any]:
-    """Every so long, counted from its last run."""
+    """An interval, counted from its last run."""
     anchor = {} if last is None else {"anchor": format_instant(last.replace(microsecond=0))}
     return {"every": interval(length), **anchor}
 
 
 def crontab_trigger(fields: Mapping[str, str | Iterable[int]], tz: str) -> dict[str, Any]:
-    """A crontab of Celery, whose day fields must both match; fields are texts or sets."""
+    """A crontab of Celery, whose day fields must both match; fields are strings or sets."""
     found = {}
     for key, (low, high) in CRONTAB_FIELDS.items():
         given = fields[key]
@@ -142,7 +142,7 @@ def crontab_trigger(fields: Mapping[str, str | Iterable[int]], tz: str) -> dict[
 
 
 def _values(text: str, low: int, high: int) -> frozenset[int]:
-    """A field; ranges may wrap, as in `fri-mon`."""
+    """The values of a field; ranges may wrap, as in `fri-mon`."""
     found: set[int] = set()
     for item in text.replace(" ", "").lower().split(","):
         match = _ITEM.fullmatch(item)

@@ -36,12 +36,12 @@ _DATE: Final = re.compile(r"(?:([^-~]+)-)?([^-~]+)([-~])([^-~]+)")
 _ITEM: Final = re.compile(r"(\d{1,4})(?:\.\.(\d{1,4}))?(?:/(\d{1,4}))?")
 _LONGEST: Final = 1_000
 _Years = frozenset[int] | tuple[int, int] | None
-"""Some years; the first and the step of those that never end; or all of them."""
+"""Some years; the first and the step of an endless series; or all years."""
 
 
 @dataclass(frozen=True, slots=True)
 class CalendarSpec:
-    """A trigger, and the years to which it is bound as fields of a definition."""
+    """A trigger, and the years to which it is limited as fields of a definition."""
 
     trigger: dict[str, Any]
     bounds: dict[str, str]
@@ -121,7 +121,7 @@ def _date(text: str) -> tuple[_Years, frozenset[int], frozenset[int]]:
 
 
 def _from_the_end(text: str) -> frozenset[int]:
-    """`~03` is the third last day; with a step it goes on to the last one."""
+    """`~03` is the third last day; with a step it continues to the last day."""
     found: set[int] = set()
     for item in text.split(","):
         first, last, step = _parts(item)
@@ -183,7 +183,7 @@ def _bounded(pattern: WallPattern, years: _Years, tz: str) -> CalendarSpec:
             return CalendarSpec(pattern.trigger(tz), within_years(first, None, tz))
         raise ValueError("years with a step")
     if len(years) == 1 and (parts := pattern.date_and_time) and parts[1] > 0:
-        wall = datetime(min(years), *parts)  # noqa: DTZ001 - on the wall
+        wall = datetime(min(years), *parts)  # noqa: DTZ001 - wall time
         seconds = zone(tz).first_at(wall_second(wall))
         return CalendarSpec({"at": format_instant(from_seconds(seconds))}, {})
     if max(years) - min(years) + 1 != len(years):

@@ -28,7 +28,7 @@ def read_app(app: Any) -> Import:
     conf = getattr(app, "conf", None)
     if conf is None or not hasattr(app, "send_task"):
         raise Invalid(f"{shorten(repr(app))} is not a Celery app")
-    app.finalize()  # entries are also added by handlers of this signal
+    app.finalize()  # handlers of this signal can also add entries
     done, tz = Import(), zone_name(str(conf.timezone or "UTC"))
     for name, entry in dict(conf.beat_schedule or {}).items():
         try:

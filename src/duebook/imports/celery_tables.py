@@ -95,7 +95,7 @@ def _trigger(row: dict[str, Any], tables: _Tables, now: datetime) -> dict[str, A
 
 
 def _time(stored: Any) -> datetime:
-    """PostgreSQL has times; SQLite has texts, in UTC."""
+    """PostgreSQL stores times; SQLite stores strings, in UTC."""
     moment = datetime.fromisoformat(stored) if isinstance(stored, str) else stored
     if not isinstance(moment, datetime):
         raise TypeError(f"{shorten(stored)} is not a time")

@@ -48,7 +48,7 @@ DIFFERENCES: Final = (
 
 @dataclass(slots=True)
 class _Lines:
-    """What the lines so far have set, for the lines after them."""
+    """Settings and comments of the lines so far, which apply to the lines after them."""
 
     file: str
     machine_tz: str
@@ -60,7 +60,7 @@ class _Lines:
 
 def read_crontab(text: str, file: str, tz: str, system: bool) -> Import:
     """The jobs of a crontab, in its order. `tz` is the zone of the machine; `system` means that a
-    user stands before each command."""
+    user name precedes each command."""
     state, done = _Lines(file, tz, system, tz), Import()
     lines = text.split("\n")
     if len(lines) > MOST_LINES:
@@ -118,7 +118,7 @@ def _assign(name: str, value: str, state: _Lines, done: Import) -> None:
 
 
 def _is_job(text: str) -> bool:
-    """Whether a comment is a line that was switched off."""
+    """Whether a comment is a job that was commented out."""
     match = _FIELDS.fullmatch(text)
     return bool(match and match[2] and _problem(match[1]) is None) or text.startswith("@")
 
@@ -174,7 +174,7 @@ def _problem(expression: str, tz: str = "UTC") -> str | None:
 
 
 def _hashed(expression: str) -> str:
-    """`0~59`, a random value of cronie, as a value that is hashed."""
+    """`0~59`, a random value of cronie, turned into a hashed value."""
     fields = expression.split()
     if "~" not in expression or len(fields) != len(_BOUNDS):
         return expression
@@ -196,11 +196,10 @@ def _target(command: str, state: _Lines) -> dict[str, Any]:
 
 
 def _split_input(command: str) -> tuple[str, str]:
-    r"""The command, and the line for the shell that gives it its input, if it has one: the first %
-    ends the command, and what follows is its input, with newlines for other ones; \% is a percent
-    sign."""
+    r"""The command, and if it has input, the shell line that supplies it: the first % ends the
+    command; the input follows, with newlines in place of further ones. \% is a percent sign."""
     first = _COMMAND.match(command)
-    assert first is not None  # noqa: S101 - it matches nothing, too
+    assert first is not None  # noqa: S101 - it also matches the empty string
     text = _ESCAPED.sub(lambda match: match[0].replace("\\%", "%"), first[0]).rstrip()
     if first.end() == len(command):
         return text, ""
@@ -208,10 +207,10 @@ def _split_input(command: str) -> tuple[str, str]:
         raise NotCarried("there is no command before the %")
     given = command[first.end() + 1 :]
     lines = [part.replace("\\%", "%") for part in re.split(r"(?<!\\)%", given)]
-    if not lines[-1]:  # a newline that ends the input begins no other line
+    if not lines[-1]:  # a newline at the end of the input does not start another line
         del lines[-1]
     end = _HERE
     while end in lines:
         end += "_"
-    # not around the command: dash 0.5.12 forgets redirections of a subshell in { } with input
+    # not around the command: dash 0.5.12 loses redirections of a subshell in { } with input
     return text, "\n".join([f"exec <<'{end}'", *lines, end, ""])

@@ -61,7 +61,7 @@ class ForeignDatabase:
 
 
 def open_foreign(url: str) -> ForeignDatabase:
-    """The database at a URL as SQLAlchemy writes it, or the SQLite file at a path.
+    """The database at a URL in SQLAlchemy's form, or the SQLite file at a path.
 
     Raises Invalid, NotFound and Unavailable.
     """

@@ -1,4 +1,4 @@
-"""Writes what was imported as a YAML file with comments, and as JSON; pure."""
+"""Writes imported schedules as a YAML file with comments, and as JSON; pure."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _BOUNDS: Final = ("start_at", "end_at")
 
 
 def import_yaml(done: Import, owner: str, source: str) -> str:
-    """A file for diff and apply. Comments say where each schedule comes from, and what is not
-    carried over."""
+    """A file for diff and apply. Comments name the origin of each schedule, and what is not carried
+    over."""
     head = [f"Imported from {source}; check it with duebook diff FILE, then duebook apply FILE."]
     lines = [*_comments([*head, *done.notes]), write_yaml(owner, []).splitlines()[0]]
     lines.append("schedules:" if done.found else "schedules: []")
@@ -41,7 +41,7 @@ def _comments(texts: Iterable[str]) -> Iterator[str]:
 
 
 def import_form(done: Import, owner: str, now: datetime) -> dict[str, Any]:
-    """As JSON."""
+    """The import as JSON."""
     return {
         "owner": owner,
         "schedules": [{"name": one.name, **one.form} for one in done.found],
@@ -61,7 +61,7 @@ def import_form(done: Import, owner: str, now: datetime) -> dict[str, Any]:
 
 
 def leave_past(done: Import, now: datetime) -> None:
-    """Leave out what is never due again: a file with one such schedule would be refused."""
+    """Drop schedules that are never due again: a file with one of them would be refused."""
     past = [one for one in done.found if not next_due(one, now, 1)]
     done.found = [one for one in done.found if one not in past]
     for one in past:

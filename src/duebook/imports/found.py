@@ -1,4 +1,4 @@
-"""What an import found: schedules for a file, and by line what could not be carried over; pure."""
+"""What an import found: schedules for a file, and by line what cannot be carried over; pure."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["BROKEN", "Found", "Import", "Left", "NotCarried", "finish", "name_of"]
 
 LONGEST_NAME: Final = 100
-"""Shorter than names may be, so that there is room for what tells two of them apart."""
+"""Shorter than names may be, which leaves room for a suffix that distinguishes two of them."""
 BROKEN: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What reading a value of an unexpected kind raises."""
+"""Exceptions that reading a value of an unexpected kind raises."""
 _OTHER: Final = re.compile(r"[^a-z0-9._]+")
 
 
@@ -44,18 +44,18 @@ class Found:
     place: str
     """such as `crontab:12`"""
     notes: tuple[str, ...] = ()
-    """what of it is not carried over, or works differently"""
+    """what is not carried over, or works differently"""
     triggers: tuple[Trigger, ...] = ()
-    """as they were read from the form"""
+    """the triggers that were read from the form"""
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """An entry of the source that is left out."""
+    """An entry of the source that is not imported."""
 
     place: str
     what: str
-    """its text; empty if the place names it"""
+    """its text; empty if the place identifies it"""
     why: str
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class Left:
 
 @dataclass(slots=True)
 class Import:
-    """What a source has, in its order."""
+    """What a source contains, in its order."""
 
     found: list[Found] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
@@ -76,14 +76,14 @@ class Import:
 
 
 def name_of(*texts: str) -> str:
-    """A name for a schedule from texts such as the words of a command: lower case, and `-` for
-    characters that names do not have."""
+    """A name for a schedule from strings such as the words of a command: in lower case, with `-`
+    for characters that names cannot have."""
     words = [_OTHER.sub("-", text.lower()).strip("-._") for text in texts]
     return "-".join(word for word in words if word)[:LONGEST_NAME].strip("-._") or "job"
 
 
 def finish(found: Import, labels: dict[str, str]) -> Import:
-    """The same with names that differ, labels, and only definitions that Duebook accepts."""
+    """The same with unique names, with labels, and only with definitions that Duebook accepts."""
     done = Import(left=list(found.left), notes=list(dict.fromkeys(found.notes)))
     taken: set[str] = set()
     repeated: Counter[str] = Counter()
@@ -114,14 +114,14 @@ def finish(found: Import, labels: dict[str, str]) -> Import:
 
 
 def _by_place(left: Left) -> tuple[str, int]:
-    """Line 9 comes before line 10."""
+    """A sort key that puts line 9 before line 10."""
     file, _, line = left.place.rpartition(":")
     return (file, int(line)) if line.isdigit() else (left.place, 0)
 
 
 def _free_name(name: str, form: dict[str, Any], taken: set[str], repeated: Counter[str]) -> str:
-    """The name itself, or with a digest of the definition: it stays when lines before it change.
-    `repeated` counts the names that have a digest."""
+    """The name itself, or with a digest of the definition, so that it stays the same when lines
+    before it change. `repeated` counts the names that have a digest."""
     if name not in taken:
         return name
     text = json.dumps(form, sort_keys=True, default=str)
@@ -139,7 +139,7 @@ def _read(form: dict[str, Any], name: str) -> tuple[Trigger, ...]:
 
 
 def _refuse_secrets(form: dict[str, Any]) -> None:
-    """Raises NotCarried for a text that was plain, and would become a secret."""
+    """Raises NotCarried for a literal string that Duebook would read as a secret."""
     target = form.get("target")
     command = target if isinstance(target, dict) else {}
     texts = [(key, command.get(key)) for key in ("shell", "cwd")]
@@ -154,7 +154,7 @@ def _variables(form: dict[str, Any]) -> dict[str, Any]:
 
 
 def _secrets(form: dict[str, Any]) -> Sequence[str]:
-    """That values with names such as API_KEY stand in the file."""
+    """A note on values with names such as API_KEY, which are then in the file."""
     names = sorted(name for name in _variables(form) if is_secret(name))
     if not names:
         return ()

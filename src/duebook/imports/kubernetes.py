@@ -1,4 +1,4 @@
-"""Reads CronJobs from manifests of Kubernetes; pure."""
+"""Reads CronJobs from Kubernetes manifests; pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _CONTAINER_KEYS: Final = frozenset(
 
 
 def read_manifests(text: str, file: str) -> Import:
-    """The CronJobs among documents and lists; raises Refused for what is not YAML."""
+    """The CronJobs among documents and lists; raises Refused for invalid YAML."""
     done, others = Import(), []
     for document in parse(text, file, MOST_BYTES, MOST_VALUES, MOST_DOCUMENTS):
         for item in _items(document):
@@ -67,7 +67,7 @@ def read_manifests(text: str, file: str) -> Import:
 
 
 def _items(document: Node) -> Iterator[Node]:
-    """A document, or what a List has; empty documents are passed over."""
+    """A document, or the items of a List; empty documents are skipped."""
     if not isinstance(document.value, dict):
         if document.value is not None:
             yield document
@@ -80,7 +80,7 @@ def _items(document: Node) -> Iterator[Node]:
 
 
 def _kind_within(document: Node) -> str | None:
-    """The kind of what a list has: items of a CronJobList need not name it."""
+    """The kind of a list's items: those of a CronJobList need not name it."""
     kind = _text_of(document, "kind") or ""
     return kind.removesuffix("List") or None if kind.endswith("List") else None
 
@@ -105,7 +105,7 @@ class _Section:
         return _Section(inner, f"{self.path}.{key}".lstrip("."), self.file)
 
     def notes(self, known: frozenset[str], remedy: str = "") -> Iterator[str]:
-        """What of it is not carried over, by line."""
+        """What is not carried over, by line."""
         for key, value in self.values.items():
             if key not in known and value not in (None, [], {}):
                 assert self.node is not None  # noqa: S101 - it has values
@@ -173,8 +173,8 @@ def _trigger(spec: _Section, notes: list[str]) -> Any:
 
 
 def _either_day(text: str) -> list[str]:
-    """Kubernetes takes a day that matches either day field even when one of them is `*/2`. A star
-    anywhere in a field means that the other one decides."""
+    """In Kubernetes a day need only match one of the two day fields, even if one of them is `*/2`.
+    If a field contains a plain `*`, only the other field counts."""
     fields = text.split()
     if text.startswith("@"):
         return [text]
@@ -265,7 +265,7 @@ def _environment(container: _Section, notes: list[str]) -> dict[str, str]:
 
 
 def _replaced(text: str, env: dict[str, str]) -> str:
-    """`$(NAME)` with its value, as the kubelet does; unknown names stay, and `$$` is `$`."""
+    """Replace `$(NAME)` with its value, as the kubelet does; unknown names stay, `$$` is `$`."""
     return _REFERENCE.sub(
         lambda match: "$" if match[1] is None else env.get(match[1], match[0]), text
     )

@@ -17,7 +17,7 @@ _FOLDER: Final = "zoneinfo/"
 
 
 def machine_zone() -> str | None:
-    """Its IANA name; None if the machine does not say."""
+    """The IANA name of the zone; None if it cannot be determined."""
     link = str(_LINK.resolve()) if _LINK.is_symlink() else ""
     for text in (os.environ.get("TZ", ""), link.partition(_FOLDER)[2], _named()):
         name = text.strip().removeprefix(":")

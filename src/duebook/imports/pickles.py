@@ -1,11 +1,11 @@
 """Reads pickles without the classes in them: the only place in Duebook that unpickles anything.
 
-A pickle is a program that names functions to call. Here every name stands for an inert `Thing`
-that records what it was called with, and nothing is imported. Only dates, times and lengths of the
-standard library become what they are. Size and nesting are limited.
+A pickle is a program that names functions to call. Here every name stands for an inert `Thing` that
+records how it was called, and nothing is imported. Only dates, times and durations of the standard
+library become real objects. Size and nesting are limited.
 
-The reader is the one in Python, not the one in C: a few bytes make that one reserve gigabytes, and
-neither checks how deep a tuple is before it becomes the key of a dict.
+The reader is the one written in Python, not the one in C: a few bytes can make the C one allocate
+gigabytes, and neither checks how deep a tuple is before it becomes the key of a dict.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Thing:
         return thing
 
     def __call__(self, *args: Any, **kwargs: Any) -> Thing:
-        """What came of calling it: a thing that knows what was called."""
+        """The result of a call: a thing that records what was called."""
         return Thing(self, *args, **kwargs)
 
     def __setstate__(self, state: Any) -> None:
@@ -61,7 +61,7 @@ def unpickle(content: bytes) -> Any:
         raise Invalid(f"a pickle of {len(content):,} bytes; at most {MOST_BYTES:,} are read")
     try:
         value = _Reader(io.BytesIO(content)).load()
-    except Exception as error:  # a broken pickle raises whatever it likes
+    except Exception as error:  # a broken pickle can raise anything
         told = f"{type(error).__name__}: {shorten(str(error), 100)}"
         raise Invalid(f"the pickle cannot be read: {told}") from None
     _check_size(value)
@@ -69,7 +69,7 @@ def unpickle(content: bytes) -> Any:
 
 
 def _check_size(value: Any) -> None:
-    """Raises Invalid for a value that is large when it is written out: parts may be shared, and
+    """Raises Invalid for a value that is large when it is written out: its parts may be shared, or
     contain themselves."""
     number, unseen = 1, [(value, 0)]
     while unseen:
@@ -95,7 +95,7 @@ def _parts(item: Any) -> list[Any]:
 
 
 class _Reader(pickle._Unpickler):  # noqa: SLF001 - a limit for tuples needs it
-    """Tuples are limited when they are made: as keys they are hashed, in C, as often as their
+    """Tuples are limited when they are created: as keys they are hashed, in C, as often as their
     parts are shared, and as deep as they are nested."""
 
     dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)  # noqa: SLF001
@@ -103,7 +103,7 @@ class _Reader(pickle._Unpickler):  # noqa: SLF001 - a limit for tuples needs it
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
         self._tuples: dict[int, tuple[Any, int, int]] = {}
-        """by id: each tuple, its size with all parts written out, and its depth"""
+        """by id: each tuple, its size with all shared parts counted, and its depth"""
 
     def _limit(self) -> None:
         made = self.stack[-1]  # type: ignore[attr-defined]
@@ -116,7 +116,7 @@ class _Reader(pickle._Unpickler):  # noqa: SLF001 - a limit for tuples needs it
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("datetime", "datetime"):
-            return self._datetime  # as a method: a pickle cannot change it
+            return self._datetime  # a method, so that a pickle cannot change it
         if (module, name) in _REAL:
             return _REAL[module, name]
         return type("Thing", (Thing,), {"name": f"{module}:{name}"})
@@ -142,7 +142,7 @@ for _sign in (pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3):
 
 
 def zone_of(value: Any) -> str:
-    """The IANA name of a zone: a text, a fixed UTC, or a thing of zoneinfo, pytz or dateutil.
+    """The IANA name of a zone: a string, a fixed UTC, or a thing of zoneinfo, pytz or dateutil.
     Raises Invalid."""
     if isinstance(value, str):
         return "UTC" if value == "Etc/UTC" else value

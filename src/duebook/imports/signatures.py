@@ -1,4 +1,4 @@
-"""Finds the parameters of a function in the source of a program, without importing it."""
+"""Finds the parameters of a function in source code, without importing it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_BYTES: Final = 2_000_000
 
 
 def parameters_of(module: str, function: str, folder: Path) -> list[str] | None:
-    """The names of positional parameters; None if the source is not below the folder."""
+    """The names of positional parameters; None if the source file is not below the folder."""
     parts = module.split(".")
     if not all(part.isidentifier() for part in parts):
         return None

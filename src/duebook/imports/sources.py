@@ -1,4 +1,4 @@
-"""Reads the files that an import names, with a limit of their size."""
+"""Reads the files that an import names, up to a maximum size."""
 
 from __future__ import annotations
 
@@ -48,8 +48,9 @@ def read_source(path: str) -> str:
 def read_sources(
     paths: Iterable[str], wanted: Callable[[Path], bool], done: Import
 ) -> dict[str, str]:
-    """The texts of files by their titles; of a directory, and of the directories in it, those that
-    are `wanted`, given their paths below it. Of these, `done` names those that cannot be read."""
+    """The texts of files by title. In a directory and its immediate subdirectories, only files that
+    are `wanted` are read, judged by their path relative to it; `done` records those that cannot be
+    read."""
     found: dict[str, str] = {}
     for path in paths:
         folder = Path(path)
@@ -59,7 +60,7 @@ def read_sources(
         below = _below(folder, done)
         named = [one for one in below if wanted(one.relative_to(folder))]
         gone = (one for one in named if one.is_symlink() and not one.exists())
-        # a timer says so itself if its service is missing
+        # a missing service is reported by its timer
         for one in sorted(one for one in gone if one.suffix != ".service"):
             done.leave(
                 str(one), "", f"it is a link to {shorten(str(one.readlink()))}, which is missing"
@@ -103,5 +104,5 @@ def _why(error: OSError | ValueError) -> str:
 
 
 def _is_nothing(path: Path) -> bool:
-    """A link to /dev/null says on purpose that there is nothing of that name."""
+    """A link to /dev/null, which deliberately disables a name."""
     return path.is_symlink() and path.resolve() == Path(os.devnull)

@@ -71,8 +71,8 @@ def read_timers(files: Mapping[str, str], tz: str) -> Import:
 
 
 def _units(files: Mapping[str, str]) -> dict[str, Unit]:
-    """Each unit by its name, with its drop-ins after its own file or that of its template; the
-    first file of a name counts."""
+    """Each unit by name, with its drop-ins after its own file or that of its template; of several
+    files with the same name, the first counts."""
     own: dict[str, list[tuple[str, str]]] = {}
     added: dict[str, list[tuple[str, str]]] = {}
     for path, text in files.items():
@@ -92,7 +92,7 @@ def _units(files: Mapping[str, str]) -> dict[str, Unit]:
 
 
 def _template_of(name: str) -> str:
-    """backup@.service of backup@home.service; of other units, their own name."""
+    """backup@.service for backup@home.service; for other units, their own name."""
     stem, _, kind = name.rpartition(".")
     prefix, at, _ = stem.partition("@")
     return f"{prefix}@.{kind}" if at else name
@@ -131,7 +131,7 @@ def _timer(timer: Unit, units: Mapping[str, Unit], tz: str, place: str) -> Found
 
 
 def _instance(name: str, units: Mapping[str, Unit]) -> Unit | None:
-    """backup@home.service from its template, backup@.service."""
+    """Create backup@home.service from its template, backup@.service."""
     template = units.get(_template_of(name))
     return Unit(name, template.sections, template.is_masked) if template else None
 
@@ -186,7 +186,7 @@ def _period(one: Setting) -> str:
 
 
 def _rounded_up(one: Setting) -> str | None:
-    """None for no time at all."""
+    """Rounded up to whole seconds; None for zero."""
     seconds = math.ceil(read_span(one).total_seconds())
     return format_duration(timedelta(seconds=seconds)) if seconds else None
 
@@ -240,7 +240,7 @@ def _has_variables(command: Command) -> bool:
 
 
 def _splits(command: Command) -> bool:
-    """Whether a variable becomes several words, which a shell would take as file patterns."""
+    """Whether a variable is split into words, which a shell would expand as file patterns."""
     return ":" not in command.signs and any(map(_LIST_VARIABLE.fullmatch, command.argv))
 
 
@@ -251,8 +251,8 @@ def _shell_line(command: Command) -> str:
 
 
 def _shell_word(word: str) -> str:
-    """Quoted for a shell, but for variables, which systemd replaces too: `${NAME}` anywhere, and
-    `$NAME` as a word of its own; `$$` is a dollar sign."""
+    """Quote a word for a shell, except variables that systemd replaces, too: `${NAME}` anywhere,
+    and `$NAME` as a separate word; `$$` is a dollar sign."""
     if match := _LIST_VARIABLE.fullmatch(word):
         if not _NAME.fullmatch(match[1]):
             raise NotCarried(f"{shorten(word)} is not the name of a variable")

@@ -1,4 +1,4 @@
-"""Targets for what other schedulers run: commands that keep their words; pure."""
+"""Targets for what other schedulers run: commands whose words stay unchanged; pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RUNNERS: Final = frozenset(
     {"bash", "env", "exec", "flock", "ionice", "nice", "node", "nohup", "perl", "php", "python"}
     | {"python3", "ruby", "sh", "sudo", "test", "timeout", "time", "cd", "."}
 )
-"""Programs that say little about what runs."""
+"""Programs whose names say little about what runs."""
 _KEYWORDS: Final = frozenset(
     {"if", "then", "elif", "else", "fi", "for", "in", "do", "done", "while", "until", "case"}
     | {"esac", "command", "true"}
@@ -28,8 +28,8 @@ _SUFFIXES: Final = (".sh", ".py", ".pl", ".rb", ".php", ".js")
 def command_target(
     argv: Sequence[str], env: Mapping[str, str] | None = None, cwd: str | None = None
 ) -> dict[str, Any]:
-    """A program with its arguments. Words that look like templates are kept by a shell, whose text
-    is not a template."""
+    """A program with its arguments. Words that look like templates are passed to a shell, whose
+    text is not a template."""
     if any(mark in word for word in argv for mark in _TEMPLATE_MARKS):
         return shell_target(f"exec {shlex.join(argv)}", env, cwd)
     return {"command": list(argv)} | _around(env, cwd)
@@ -38,7 +38,7 @@ def command_target(
 def shell_target(
     text: str, env: Mapping[str, str] | None = None, cwd: str | None = None
 ) -> dict[str, Any]:
-    """A text for /bin/sh."""
+    """Text for /bin/sh."""
     return {"shell": text} | _around(env, cwd)
 
 
@@ -48,8 +48,8 @@ def _around(env: Mapping[str, str] | None, cwd: str | None) -> dict[str, Any]:
 
 def stem(command: str) -> tuple[str, ...]:
     """The words that name a command best: its program, and a first word that is not an option.
-    Conditions such as `[ -x /usr/sbin/job ]`, and files
-    that it writes, count only if there is nothing else."""
+    Conditions such as `[ -x /usr/sbin/job ]`, and files that it writes, count only if there is
+    nothing else."""
     return _stem(_ASIDE.sub(" ", command)) or _stem(command)
 
 
@@ -62,7 +62,7 @@ def _stem(command: str) -> tuple[str, ...]:
 
 
 def _names(word: str) -> bool:
-    """Whether a word may be a program or say what it does."""
+    """Whether a word may be a program or a telling argument."""
     if word[0] in "-<>|&$\"'`()[]{}%0123456789" or "=" in word.partition("/")[0]:
         return False
     return (
@@ -73,7 +73,7 @@ def _names(word: str) -> bool:
 
 
 def _bare(word: str) -> str:
-    """Without its directories and a usual suffix."""
+    """The word without its directories and a usual suffix."""
     last = word.rstrip("/").rpartition("/")[2]
     for suffix in _SUFFIXES:
         last = last.removesuffix(suffix)

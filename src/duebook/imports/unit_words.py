@@ -1,6 +1,6 @@
 """Splits values of unit files into words as systemd does: quotes, C escapes, semicolons; pure.
 
-A shell splits differently: here a backslash also works within single quotes, and a lone `;` begins
+A shell splits differently: here a backslash also works within single quotes, and a lone `;` starts
 another command.
 """
 
@@ -28,20 +28,20 @@ _SIGNS: Final = re.compile(r"[@\-:+!|]*")
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of ExecStart= and the like."""
+    """A command of ExecStart= or a similar key."""
 
     signs: str
-    """what stands before it, such as `-`"""
+    """the signs before it, such as `-`"""
     argv: list[str]
-    """its words; without the name that the program sees, if `@` asks for one"""
+    """its words; with `@`, without the name that the program sees"""
 
 
 def split_commands(text: str) -> list[Command]:
-    """The commands of a line; raises ValueError for what systemd refuses."""
+    """The commands of a line; raises ValueError for lines that systemd refuses."""
     found = []
     for words in _split(text):
         signs = _SIGNS.match(words[0])
-        assert signs is not None  # noqa: S101 - it matches nothing, too
+        assert signs is not None  # noqa: S101 - it also matches the empty string
         argv = [words[0][signs.end() :], *words[1:]]
         if "@" in signs[0]:
             del argv[1:2]
@@ -80,7 +80,7 @@ def _skip_space(text: str, place: int) -> int:
 
 
 def _word(text: str, place: int) -> tuple[str, int]:
-    """The word at a place, and where it ends."""
+    """The word at a position, and where it ends."""
     parts: list[str] = []
     quote = ""
     while place < len(text):
@@ -104,8 +104,8 @@ def _word(text: str, place: int) -> tuple[str, int]:
 
 
 def _escape(text: str, place: int) -> tuple[str, int]:
-    """What follows a backslash; an unknown escape stays as it is written. A byte that is a part of
-    a character becomes a surrogate."""
+    """What the characters after a backslash mean; an unknown escape stays as written. A byte that
+    is part of a character becomes a surrogate."""
     sign = text[place : place + 1]
     if sign in _SIMPLE and sign:
         return _SIMPLE[sign], place + 1

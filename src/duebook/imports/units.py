@@ -1,4 +1,4 @@
-"""Reads unit files of systemd: sections, keys that repeat, drop-ins, lengths of time; pure."""
+"""Reads systemd unit files: sections, repeated keys, drop-ins, durations; pure."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class Unit:
     name: str
     sections: dict[str, list[Setting]] = field(default_factory=dict)
     is_masked: bool = False
-    """whether its file is empty or a link to /dev/null, which forbids its start"""
+    """whether its file is empty or a link to /dev/null, so that it must not start"""
 
     def all(self, section: str, key: str) -> list[Setting]:
-        """The values of a key that may repeat; an empty one forgets those before it."""
+        """The values of a key that may repeat; an empty one discards those before it."""
         found: list[Setting] = []
         for one in self.sections.get(section, ()):
             if one.key == key and one.value:
@@ -68,7 +68,8 @@ class Unit:
         return self.sections.get(section, ())
 
     def expanded(self, text: str) -> str:
-        """Without specifiers; raises NotCarried for those that only the machine knows."""
+        """The text with its specifiers replaced; raises NotCarried for those that only the machine
+        knows."""
         return _SPECIFIER.sub(self._specifier, text)
 
     def _specifier(self, match: re.Match[str]) -> str:
@@ -82,7 +83,7 @@ class Unit:
 
 
 def _unescaped(instance: str) -> str:
-    """As `systemd-escape --unescape` reads it."""
+    """The name as `systemd-escape --unescape` decodes it."""
     plain = instance.replace("-", "/")
     return _ESCAPED.sub(
         lambda match: bytes.fromhex(match[0].replace("\\x", "")).decode(errors="replace"), plain
@@ -90,7 +91,7 @@ def _unescaped(instance: str) -> str:
 
 
 def read_unit(name: str, files: Iterable[tuple[str, str]]) -> Unit:
-    """A unit from its file and drop-ins: the title of each, and its text."""
+    """A unit from the titles and texts of its file and drop-ins."""
     unit = Unit(name)
     for title, text in files:
         section = ""
@@ -126,7 +127,7 @@ def is_true(setting: Setting | None) -> bool:
 
 
 def read_span(setting: Setting) -> timedelta:
-    """A length such as `1h 30min`, or a number of seconds; raises NotCarried."""
+    """A duration such as `1h 30min`, or a number of seconds; raises NotCarried."""
     text, total, place = setting.value, 0.0, 0
     for match in _SPAN.finditer(text):
         if text[place : match.start()].strip() or match[2] not in _SECONDS:

@@ -1,7 +1,7 @@
-"""Turns sets of wall-clock values, as schedulers other than cron have them, into triggers; pure.
+"""Turns sets of wall-clock values, as schedulers other than cron use them, into triggers; pure.
 
-Here all fields must match, the day of the month and the weekday too. A cron expression says that
-only when one of the two is unrestricted; other patterns become recurrence rules.
+Here all fields must match, both the day of the month and the weekday. A cron expression can only
+express that if one of the two is unrestricted; other patterns become recurrence rules.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CRON_DAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 
 @dataclass(frozen=True, slots=True)
 class WallPattern:
-    """The values on which a wall clock matches; days below 0 count from the end of the month."""
+    """The values that a wall clock must match; days below 0 count from the end of the month."""
 
     second: frozenset[int] = frozenset({0})
     minute: frozenset[int] = frozenset({0})
@@ -42,7 +42,7 @@ class WallPattern:
     month: frozenset[int] = ALL["month"]
     weekday: frozenset[int] = ALL["weekday"]
     week: frozenset[int] = ALL["week"]
-    """of the ISO calendar"""
+    """weeks of the ISO calendar"""
     nth: frozenset[tuple[int, int]] = frozenset()
     """other days of the month: (weekday, which one; -1 is the last)"""
 
@@ -57,7 +57,7 @@ class WallPattern:
         return month, day, hour, minute, second
 
     def trigger(self, tz: str) -> dict[str, Any]:
-        """The trigger's JSON form; raises NotCarried for what neither form can say."""
+        """The trigger's JSON form; raises NotCarried for what neither form can express."""
         zone_part = {} if tz == "UTC" else {"tz": tz}
         days = self._cron_days()
         if days is None:
@@ -68,7 +68,7 @@ class WallPattern:
         return {"cron": " ".join(text), **zone_part}
 
     def _cron_days(self) -> tuple[str, str] | None:
-        """Day of month and weekday for cron; None if only a rule can say it."""
+        """Day of month and weekday for cron; None if only a rule can express them."""
         if self.week != ALL["week"] or min(self.day, default=1) < -1:
             return None
         if self.weekday != ALL["weekday"]:
@@ -81,7 +81,7 @@ class WallPattern:
         numbers = cron_field(self.day - {-1}, "day") if self.day - {-1} else ""
         last = ["L"] if -1 in self.day else []
         dates = ",".join([*([numbers] if numbers else []), *last])
-        if positions and dates:  # cron takes a day that matches either
+        if positions and dates:  # for cron, a match of either is enough
             return None if dates.startswith("*") else (dates, positions)
         return dates or "*", positions or "*"
 
@@ -118,7 +118,7 @@ class WallPattern:
 
 
 def cron_field(values: frozenset[int], key: str) -> str:
-    """The shortest usual text of a cron field."""
+    """The shortest usual form of a cron field."""
     whole = ALL[key]
     if values == whole:
         return "*"
@@ -146,10 +146,10 @@ def _list(values: frozenset[int]) -> str:
 
 
 def within_years(first: int | None, last: int | None, tz: str) -> dict[str, str]:
-    """The fields that keep a schedule within years."""
+    """The fields that limit a schedule to a range of years."""
     form = {}
     if first is not None:
-        form["start_at"] = _instant(datetime(first, 1, 1), tz)  # noqa: DTZ001 - on the wall
+        form["start_at"] = _instant(datetime(first, 1, 1), tz)  # noqa: DTZ001 - wall time
     if last is not None:
         form["end_at"] = _instant(datetime(last, 12, 31, 23, 59, 59), tz)  # noqa: DTZ001
     return form
