@@ -1,1 +1,2 @@
-"""Duebook inside frameworks: each module needs its framework, and nothing else needs the module."""
+"""Duebook inside frameworks: each module needs its framework, and no other code needs the
+module."""

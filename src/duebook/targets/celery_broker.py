@@ -1,4 +1,4 @@
-"""Sends and revokes Celery tasks over a connection of its own, on which no call waits for long."""
+"""Sends and revokes Celery tasks over its own connection, on which no call waits for long."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ __all__ = ["CeleryBroker", "MaybeSent", "NotSent"]
 log = logging.getLogger(__name__)
 
 ANSWER_WITHIN: Final = 20
-"""Seconds: a broker that only pauses should not get a task twice; nothing but sending waits."""
+"""Seconds; long, because a broker that only pauses should not get a task twice. Only sending
+waits."""
 CONNECT_WITHIN: Final = 5.0
 RESTED_FOR: Final = 5.0
-"""Seconds after which a connection is not used again: brokers and firewalls close idle ones, and
-what is written to them may be lost."""
+"""Seconds after which an idle connection is not used again: brokers and firewalls close idle
+connections, and what is written to them may be lost."""
 NEVER: Final = 0
 """When a request to Celery's workers expires."""
 
 
 class NotSent(Exception):
-    """A task that Celery does not take, however often it is tried."""
+    """Celery refuses the task, however often it is sent."""
 
 
 class MaybeSent(Unavailable):
@@ -39,7 +40,7 @@ class MaybeSent(Unavailable):
 
 
 class CeleryBroker:
-    """Used by one thread."""
+    """A connection for one thread."""
 
     def __init__(
         self, app: Any, waits: bool, monotonic: Callable[[], float] = time.monotonic
@@ -63,17 +64,17 @@ class CeleryBroker:
         bare: bool,
         traceparent: str | None = None,
     ) -> None:
-        """Publish a task; `bare`: its arguments may be shown; `traceparent` is the W3C context of
-        the attempt, which goes with the message.
+        """Publish a task. `bare` means that its arguments may be shown; `traceparent` is the W3C
+        context of the attempt, which is sent with the message.
 
-        Raises Unavailable when the broker cannot be reached, MaybeSent when it is lost on the way,
-        and NotSent.
+        Raises Unavailable if the broker cannot be reached, MaybeSent if the connection fails while
+        sending, and NotSent if Celery refuses the task.
         """
         options = _options(target) | {"task_id": task_id, "retry": False}
         context = {} if traceparent is None else {"traceparent": traceparent}
         task, args = self._app.tasks.get(target.task), list(target.args)
-        # the header is for the worker; nobody would read the subscription to the result that comes
-        # without the option
+        # the header is for the worker; without the option Celery would subscribe to a result that
+        # is never read
         ignored = not (self._waits and target.wait) and bool(getattr(task, "ignore_result", False))
         options["headers"] = context | dict(target.headers) | {"ignore_result": ignored}
         options["ignore_result"] = True
@@ -85,7 +86,7 @@ class CeleryBroker:
                 with entered(traceparent), _reaching(MaybeSent):
                     if task is None:
                         self._app.send_task(target.task, args, kwargs, **options)
-                    else:  # with what it declares itself, such as its queue
+                    else:  # with the task's own options, such as its queue
                         task.apply_async(args, kwargs, **options)
             except MaybeSent:
                 raise
@@ -96,7 +97,7 @@ class CeleryBroker:
     def revoke(self, task_ids: Sequence[str], terminate: bool) -> None:
         """Ask the workers not to start tasks, or to kill them; raises Unavailable.
 
-        Celery's own `control.revoke` would wait until the broker is back, for ever.
+        Celery's own `control.revoke` would wait for the broker without a limit.
         """
         mailbox = self._app.control.mailbox
         request = {"task_id": list(task_ids), "terminate": terminate, "signal": "SIGTERM"}
@@ -114,7 +115,7 @@ class CeleryBroker:
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
-        """A connection that was in use a moment ago, or a new one; one that fails is given up."""
+        """A connection that was used a moment ago, or a new one; one that fails is dropped."""
         if self._monotonic() - self._used_at > RESTED_FOR:
             self._drop()
         try:
@@ -136,7 +137,7 @@ class CeleryBroker:
         within = min(conf.broker_connection_timeout or CONNECT_WITHIN, CONNECT_WITHIN)
         connection = self._app.connection_for_write(connect_timeout=within)
         kind = connection.transport.driver_type
-        asked = connection.transport_options  # by the app, which counts more
+        asked = connection.transport_options  # set by the app, so they take precedence
         connection.transport_options = {"max_retries": 0} | _bounds(kind) | asked
         return connection
 
@@ -151,17 +152,19 @@ class CeleryBroker:
 
 
 def _bounds(kind: str) -> dict[str, Any]:
-    """Of the calls of a kind of broker; those of others end when their thread is given up."""
+    """Time limits for the calls of this kind of broker; calls of other kinds end when their thread
+    is abandoned."""
     if kind == "redis":
         return {"socket_timeout": ANSWER_WITHIN, "socket_connect_timeout": CONNECT_WITHIN}
-    if kind == "amqp":  # unconfirmed, what is written to a dead connection would count as sent
+    if kind == "amqp":  # without confirmation, a write to a dead connection would count as sent
         times = dict.fromkeys(("read_timeout", "write_timeout"), ANSWER_WITHIN)
         return times | {"confirm_publish": True}
     return {}
 
 
 def _options(target: CeleryTarget) -> dict[str, Any]:
-    """How the message is sent, as Celery calls that; what is not given is up to the app."""
+    """The options of the message, by Celery's names; the app decides about those that are not
+    set."""
     words = {part: getattr(target, part) for part in ("queue", "exchange", "routing_key")}
     times = {p: getattr(target, p) for p in ("expires", "time_limit", "soft_time_limit")}
     seconds = {part: length.total_seconds() for part, length in times.items() if length}
@@ -171,7 +174,7 @@ def _options(target: CeleryTarget) -> dict[str, Any]:
 
 @contextmanager
 def _reaching(raised: type[Unavailable], every: bool = False) -> Iterator[None]:
-    """Raises what is asked for what says nothing about the work; `every`: whatever goes wrong."""
+    """Raise `raised` for errors of the connection; with `every` for any error."""
     from kombu.exceptions import OperationalError
 
     try:

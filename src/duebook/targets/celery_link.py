@@ -1,4 +1,4 @@
-"""Finds an app of Celery, and connects to its broker and its result backend."""
+"""Finds a Celery app, and connects to its broker and its result backend."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ class AnyResults(Protocol):
 
 
 class AnyCelery(Protocol):
-    """What runs need of Celery."""
+    """The parts of Celery that runs need."""
 
     @property
     def waits(self) -> bool:
         """Whether the app has a result backend that others can read."""
 
     def broker(self) -> AnyBroker:
-        """A connection of its own to the broker, for one thread."""
+        """A separate connection to the broker, for one thread."""
 
     def results(self) -> AnyResults:
-        """A connection of its own to the result backend, for one thread."""
+        """A separate connection to the result backend, for one thread."""
 
 
 def load_celery_app(text: str | None) -> CeleryLink | None:
-    """The app that a setting names, with its tasks imported; None for none.
+    """The app that a setting names, with its tasks imported; None if the setting is empty.
 
-    Raises Invalid for what cannot be imported, or is not a Celery app.
+    Raises Invalid if it cannot be imported, or is not a Celery app.
     """
     if not text:
         return None
@@ -87,7 +87,7 @@ def load_celery_app(text: str | None) -> CeleryLink | None:
 
 
 class CeleryLink:
-    """One app."""
+    """One Celery app."""
 
     def __init__(self, app: Any) -> None:
         from celery.backends.base import DisabledBackend

@@ -1,4 +1,4 @@
-"""Reads the records of Celery tasks from the result backend, many at once, and leaves marks beside
+"""Reads the records of many Celery tasks at once from the result backend, and stores marks beside
 them."""
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ __all__ = ["CeleryResults"]
 log = logging.getLogger(__name__)
 
 MARK: Final = "-sent"
-"""What the name of a mark adds to the id of its task."""
+"""Added to the id of a task to form the name of its mark."""
 MARKED: Final = "SENT"
 AT_ONCE: Final = 500
-"""Records that one request reads."""
+"""Records that are read by one request."""
 ANSWER_WITHIN: Final = 5.0
-"""Seconds; Celery lets Redis take two minutes, and whoever waits for one task waits for all."""
+"""Seconds; Celery allows Redis two minutes, and one task that waits delays all others."""
 
 
 def _has_keys(backend: Any) -> bool:
-    """Whether it stores the record of a task under a key."""
+    """Whether it stores the record of each task under a key."""
     from celery.backends.base import BaseKeyValueStoreBackend
 
     return isinstance(backend, BaseKeyValueStoreBackend)
 
 
 class CeleryResults:
-    """A result backend with connections of its own, used by one thread."""
+    """Separate connections to a result backend, for one thread."""
 
     def __init__(self, app: Any) -> None:
         from celery.app import backends
@@ -42,15 +42,16 @@ class CeleryResults:
         kind, url = backends.by_url(app.backend_cls or app.conf.result_backend, app.loader)
         self._backend = kind(app=app, url=url)
         self._has_keys = _has_keys(self._backend)
-        self._backend.always_retry = False  # it would try for ever
+        self._backend.always_retry = False  # it would retry without a limit
         if isinstance(params := getattr(self._backend, "connparams", None), dict):
             _hurry(params)
 
     def mark(self, task_id: str) -> bool:
-        """Say beside the record, which the worker may have written by now, that a task was sent.
+        """Mark beside the record of a task, which the worker may already have written, that it was
+        sent.
 
-        Returns whether it could: without the mark, a takeover would send the task again, which is
-        no reason to fail. Raises Unavailable.
+        Returns whether that was possible. A failure does not fail the run, but without the mark a
+        takeover would send the task again. Raises Unavailable.
         """
         backend = self._backend
         try:
@@ -85,7 +86,7 @@ class CeleryResults:
         return {task_id: _decoded(backend, raw, bool(mark)) for task_id, raw, mark in pairs}
 
     def _look_at(self, task_id: str) -> CeleryRecord:
-        """One that must be asked for by itself."""
+        """Read one record, from a backend that cannot read many at once."""
         meta = self._backend.get_task_meta(task_id, cache=False)
         record = _record(meta, is_marked=False)
         if record.state is not None:
@@ -95,12 +96,12 @@ class CeleryResults:
 
 
 def _hurry(params: dict[str, Any]) -> None:
-    """Of Redis; an app that asks for less patience gets it."""
+    """Limit the timeouts of Redis; an app may set shorter ones."""
     for name in ("socket_timeout", "socket_connect_timeout"):
-        if name not in params:  # no socket of this kind has it
+        if name not in params:  # sockets of this kind do not have it
             continue
         asked = params[name]
-        with suppress(TypeError, ValueError):  # text, from a query of its address
+        with suppress(TypeError, ValueError):  # text, from the query of a URL
             asked = None if asked is None else float(asked)
         params[name] = min(asked or ANSWER_WITHIN, ANSWER_WITHIN)
     params["retry_on_timeout"] = False
@@ -108,7 +109,7 @@ def _hurry(params: dict[str, Any]) -> None:
 
 @contextmanager
 def _reaching() -> Iterator[None]:
-    """Whatever goes wrong says nothing about the work."""
+    """Raise Unavailable for any error: none of them says anything about the task itself."""
     try:
         yield
     except Exception as error:
@@ -121,7 +122,7 @@ def _unreachable(error: Exception) -> str:
 
 
 def _values(backend: Any, keys: Sequence[Any]) -> list[Any]:
-    """In the order of the keys; some backends have no request for many."""
+    """The values in the order of the keys; some backends have no request for many keys."""
     try:
         found = backend.mget(keys)
     except NotImplementedError:
@@ -130,7 +131,7 @@ def _values(backend: Any, keys: Sequence[Any]) -> list[Any]:
 
 
 def _decoded(backend: Any, raw: Any, is_marked: bool) -> CeleryRecord:
-    """As the worker wrote it: an exception stays what is told of it, and is not made again."""
+    """The record as the worker wrote it: an exception stays a description, and is not recreated."""
     if not raw:
         return CeleryRecord(is_marked=is_marked)
     try:

@@ -1,4 +1,4 @@
-"""One run with a Celery target: how far its task has come, and whom to tell."""
+"""The state of one run with a Celery target: how far its task has come, and where to report it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["CeleryReports", "CeleryRun", "Phase"]
 
 Phase = Literal[
     "new", "sending", "doubtful", "asking", "unmarked", "waiting", "revoking"
-]  # doubtful: the broker failed with its task, and is not back; the others follow in this order
+]  # in this order, except doubtful: the broker failed while it had the task, and is not back
 
 
 class CeleryReports(Protocol):
-    """The log of a run."""
+    """The log of one run."""
 
     def line(self, stream: Literal["stdout", "stderr"], text: str) -> None: ...
 
@@ -30,7 +30,7 @@ class CeleryReports(Protocol):
 
 
 class CeleryRun:
-    """One run, and whom to tell of its end."""
+    """One run, and the callback for its end."""
 
     __slots__ = (
         *(
@@ -63,21 +63,21 @@ class CeleryRun:
         self._reports: CeleryReports | None = None
         self.ended = ended
         self.is_prepared = is_prepared
-        """whether its values are filled in"""
+        """whether its values have been filled in"""
         self.phase: Phase = "new"
         self.task_id = ""
         self.is_taken_over = False
-        """whether its task is that of an earlier attempt, whose node was lost or has left"""
+        """whether its task was sent by an earlier attempt, whose node was lost or has left"""
         self.was_tried = False
         """whether its task may have been sent"""
         self.is_in_hand = False
-        """whether the thread of the broker has it, which may be about to send it"""
+        """whether the broker thread has it, and may be about to send it"""
         self.is_begun = False
-        """whether that thread has begun to"""
+        """whether that thread has started to send it"""
         self.is_maybe_sent = False
-        """whether the broker failed when it had its task"""
+        """whether the broker failed while it had the task"""
         self.asks_at: float | None = None
-        """when it is asked whether it was"""
+        """when to ask the backend whether the task was sent"""
         self.told_of: set[str] = set()
         """the services of which its log says that they are out of reach"""
         self.ready_at = 0.0
@@ -87,11 +87,12 @@ class CeleryRun:
         self.outcome: Outcome | None = None
         """how it ends once its task is revoked"""
         self.ends_by: float | None = None
-        """when it no longer waits for that"""
+        """when it stops waiting for that"""
 
     @property
     def reports(self) -> CeleryReports:
-        """Opened with what the claim knows by then: it hides the secrets of the run."""
+        """Opened when first used, with the claim as it is then, because the log hides the run's
+        secrets."""
         if self._reports is None:
             self._reports = self._open(self.claim)
         return self._reports
@@ -99,10 +100,10 @@ class CeleryRun:
     @property
     def target(self) -> CeleryTarget:
         target = self.claim.spec.target
-        assert isinstance(target, CeleryTarget)  # noqa: S101 - the performer has looked
+        assert isinstance(target, CeleryTarget)  # noqa: S101 - the performer has checked
         return target
 
     @property
     def doubt(self) -> str:
-        """Why its task may have been sent before, for its log."""
+        """Why its task may already have been sent, for its log."""
         return "the broker failed while it had the task" if self.is_maybe_sent else "taken over"

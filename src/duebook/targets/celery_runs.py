@@ -1,5 +1,6 @@
-"""Performs runs with a Celery target: one thread looks after all of them, so that waiting needs no
-thread; one more talks to the broker and one to the result backend, so that neither holds it up."""
+"""Performs runs with a Celery target. One thread manages all of them, so that waiting needs no
+thread for each; the broker and the result backend have one more thread each, so that neither delays
+the other."""
 
 from __future__ import annotations
 
@@ -33,32 +34,32 @@ __all__ = ["CeleryRuns"]
 log = logging.getLogger(__name__)
 
 LOOK_EVERY: Final = 0.2
-"""Seconds between two looks at the records, at least."""
+"""The least number of seconds between two reads of the records."""
 LOOK_PART: Final = 10
-"""Looking takes at most one part in so many of the time."""
+"""Reading the records takes at most one part in this many of the time."""
 LONGEST_LOOK: Final = 5.0
 SENT_TOGETHER: Final = 100
-"""Tasks that are sent before it is asked again what is to be revoked."""
+"""Tasks that are sent before checking again which ones to revoke."""
 REVOKE_WITHIN: Final = 2.0
-"""Seconds that the end of a run waits for its task to be revoked."""
+"""Seconds that an ending run waits for its task to be revoked."""
 HAND_BACK_WITHIN: Final = 1.0
-"""Seconds that a run which is handed back waits for the broker and for the mark."""
+"""Seconds that a run being handed back waits for the broker and for the mark."""
 ASK_AFTER: Final = 5.0
-"""Seconds that workers have, once a broker is back, to begin what it may have got before."""
+"""Seconds that workers get, once a broker is back, to start tasks that it may already have got."""
 WORTH_TELLING: Final = 1.0
-"""Seconds that a broker out of reach has delayed a task."""
+"""A delay by an unreachable broker is reported from this many seconds on."""
 PATIENCE: Final = {"broker": 60.0, "backend": 30.0}
-"""Seconds without a sign, after which another thread takes over: for those brokers and backends
-whose calls have no bound of their own."""
+"""Seconds without progress after which another thread takes over, for brokers and backends whose
+calls have no time limit."""
 MOST_REVOKES: Final = 10_000
-"""Tasks that are revoked when the broker is back."""
+"""Tasks that are kept for revoking until the broker is back."""
 _ASKED: Final = ("asking", "unmarked", "waiting")
 _NAMES: Final = {"broker": "broker", "backend": "result backend"}
 _NO_BROKER: Final = "the broker of Celery could not be reached"
 _SERVICE: Final = {"new": "books", "sending": "broker", "doubtful": "broker"} | dict.fromkeys(
     _ASKED, "backend"
 )
-"""What a run waits for, by its phase."""
+"""The service that a run waits for in each phase."""
 
 
 class CeleryRuns:
@@ -95,25 +96,25 @@ class CeleryRuns:
         self._backend: Lane[AnyResults] = Lane("celery-results", celery.results, *lent)
         self._outages = Outages(monotonic)
         self._runs: dict[CeleryRun, None] = {}
-        """in the order in which they came"""
+        """in order of arrival"""
         self._batch: list[CeleryRun] = []
-        """those that the thread of the broker has"""
+        """the runs that the broker thread has"""
         self._asked: list[CeleryRun] = []
-        """those that the thread of the backend has"""
+        """the runs that the backend thread has"""
         self._marks: dict[str, CeleryRun] = {}
-        """tasks that were sent, until the backend knows"""
+        """tasks that were sent, until the backend has their marks"""
         self._revokes: dict[str, bool] = {}
-        """tasks that workers should drop, until the broker knows; whether also those that run"""
+        """tasks to revoke, until the broker knows; True to also stop those that are running"""
         self._look_at = 0.0
 
     @property
     def unreachable(self) -> str | None:
-        """Why tasks cannot be sent, or their ends not be seen; from any thread."""
+        """Why tasks cannot be sent, or their ends cannot be read; may be called from any thread."""
         reasons = self._outages.reasons
         return reasons.get("broker") or reasons.get("backend")
 
     def begin(self, runs: Iterable[CeleryRun]) -> None:
-        """From any thread."""
+        """Add runs, and start the thread if necessary; may be called from any thread."""
         self.add(runs)
         with self._woken:
             if self._thread is None:
@@ -123,7 +124,7 @@ class CeleryRuns:
                 self._thread.start()
 
     def add(self, runs: Iterable[CeleryRun]) -> None:
-        """For the next step."""
+        """Add runs for the next step."""
         added = list(runs)
         with self._woken:
             self._new += added
@@ -162,8 +163,8 @@ class CeleryRuns:
                 wait = 1.0
 
     def step(self) -> float | None:
-        """Do what can be done now, without waiting for Celery; returns in how many seconds there is
-        more, None: when woken."""
+        """Do what can be done now, without waiting for Celery; returns the seconds until there is
+        more to do, None to wait until woken."""
         with self._woken:
             self._runs |= dict.fromkeys(self._new)
             self._new = []
@@ -180,7 +181,7 @@ class CeleryRuns:
         return max(min(waits), 0.0) if (waits := list(self._pauses())) else None
 
     def _pauses(self) -> Iterator[float]:
-        """Seconds until each thing that is foreseen; what threads do wakes this one."""
+        """Seconds until each expected event; the other threads wake this one for anything else."""
         waiting = [run for run in self._runs if run.asks_at is None]
         wanted = {_SERVICE[run.phase] for run in waiting if run.phase in _SERVICE}
         if "books" in wanted:
@@ -205,7 +206,7 @@ class CeleryRuns:
         return [run for run in self._runs if run.phase in phases]
 
     def _start(self) -> None:
-        """Find out what each new run sends, or what an earlier attempt has sent."""
+        """Determine what each new run sends, or what an earlier attempt has sent."""
         for run in self._in("new") if self._outages.may("books") else ():
             try:
                 number = self._began_with(run.claim)
@@ -226,7 +227,7 @@ class CeleryRuns:
                 run.phase = "sending"
 
     def _doubt(self, run: CeleryRun) -> None:
-        """Its task may have been sent: ask the backend, where there is one."""
+        """The task may have been sent: ask the backend, if there is one."""
         run.phase, run.asks_at = "asking", None
         if not self._celery.waits or not run.target.wait:
             self._told(run, takeover_note("send", run.task_id, run.doubt, waits=False))
@@ -240,7 +241,7 @@ class CeleryRuns:
             run.phase = "sending"
 
     def _use_broker(self) -> None:
-        """Have tasks revoked and sent."""
+        """Let the broker thread revoke and send tasks."""
         ready = [run for run in self._in("sending") if run.stop.reason is None][:SENT_TOGETHER]
         doubtful = self._in("doubtful")
         for run in doubtful:
@@ -257,7 +258,7 @@ class CeleryRuns:
         self._broker.begin(lambda broker: sending(broker, revokes, ready))
 
     def _use_backend(self) -> None:
-        """Have marks left, and look at the records of all tasks that are under way."""
+        """Let the backend thread store marks, and read the records of all active tasks."""
         asked = self._in(*_ASKED) if self._monotonic() >= self._look_at else []
         is_wanted = bool(asked or self._marks)
         if not is_wanted or not self._backend.is_free or not self._outages.may("backend"):
@@ -267,7 +268,7 @@ class CeleryRuns:
         self._backend.begin(lambda results: asking(results, marks, ids, self._monotonic))
 
     def _hear(self) -> None:
-        """What the two threads have found out."""
+        """Handle what the two threads have found out."""
         for part, lane in self._lanes():
             try:
                 for news in lane.take():
@@ -316,8 +317,8 @@ class CeleryRuns:
                 self._follow(run, looked.records.get(run.task_id, CeleryRecord()))
 
     def _take_back(self, in_doubt: bool) -> None:
-        """What the thread of the broker had and has not sent; `in_doubt`: the run with which it has
-        begun may have been."""
+        """Take back runs that the broker thread had and has not sent; with `in_doubt`, the run that
+        it has started on may have been sent."""
         for run in self._batch:
             if in_doubt and run.is_in_hand and run.is_begun and self._is_at(run, "sending"):
                 run.is_maybe_sent, run.phase = True, "doubtful"
@@ -329,7 +330,7 @@ class CeleryRuns:
 
     def _was_sent(self, run: CeleryRun, error: NotSent | None) -> None:
         run.is_in_hand = False
-        if not self._is_at(run, "sending"):  # it was stopped meanwhile, and its task is revoked
+        if not self._is_at(run, "sending"):  # it was stopped, and its task is revoked
             return
         if error is not None:
             told = f"Celery did not take the task: {error}"
@@ -366,7 +367,8 @@ class CeleryRuns:
         run.was_tried = True
 
     def _stop(self, run: CeleryRun) -> None:
-        """A run that is handed back leaves its task to the next attempt; others have it revoked."""
+        """Stop a run. One that is handed back leaves its task to the next attempt; others have it
+        revoked."""
         if run.outcome is not None:
             return
         run.stop.seen = True
@@ -388,7 +390,8 @@ class CeleryRuns:
         run.ends_by = self._monotonic() + REVOKE_WITHIN
 
     def _is_about_to_be_marked(self, run: CeleryRun) -> bool:
-        """Whether the next attempt could not know what this one is doing: wait a moment."""
+        """Whether to wait a moment, because the next attempt could not know whether the task was
+        sent."""
         if not run.is_in_hand and run.task_id not in self._marks:
             return False
         if run.ends_by is None:
@@ -396,9 +399,9 @@ class CeleryRuns:
         return self._monotonic() < run.ends_by and self.unreachable is None
 
     def _end_revoked(self) -> None:
-        """The runs whose tasks are revoked, or that no longer wait for it."""
+        """End runs whose tasks are revoked, or that no longer wait for it."""
         for run in self._in("revoking"):
-            assert run.outcome is not None  # noqa: S101 - with that phase
+            assert run.outcome is not None  # noqa: S101 - because of its phase
             assert run.ends_by is not None  # noqa: S101
             reason = self._outages.reasons.get("broker")
             if run.task_id not in self._revokes:
@@ -415,7 +418,7 @@ class CeleryRuns:
             self._end(run, run.outcome)
 
     def _note_outages(self) -> None:
-        """The log of each run says once that it waits for a service out of reach."""
+        """Note once in the log of each run that it waits for a service that cannot be reached."""
         reasons = self._outages.reasons
         if self.unreachable != self._outage_told:
             self._outage_told = self.unreachable
@@ -443,13 +446,13 @@ class CeleryRuns:
             log.warning("run %s: %s (%s)", run.claim.run.id, text, error, extra=about(run.claim))
 
     def _end(self, run: CeleryRun, outcome: Outcome) -> None:
-        """Closing the log may wait for the books, which the other runs need not."""
+        """Closing the log may wait for the database, so it must not delay the other runs."""
         self._runs.pop(run, None)
         self._marks.pop(run.task_id, None)
         self._closers.submit(self._close, run, outcome)
 
     def _close(self, run: CeleryRun, outcome: Outcome) -> None:
-        """Its end is told even if its log cannot be written."""
+        """Report the end of a run even if its log cannot be written."""
         try:
             if outcome.error:
                 run.reports.note(outcome.error)

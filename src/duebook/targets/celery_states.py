@@ -1,4 +1,5 @@
-"""What the state of a Celery task means for its run: it goes on, ended, or must be sent; pure."""
+"""What the state of a Celery task means for its run: continue, end, or send the task again;
+pure."""
 
 from __future__ import annotations
 
@@ -15,27 +16,27 @@ if TYPE_CHECKING:
 __all__ = ["CeleryEnd", "CeleryRecord", "began_with", "end_of", "next_step", "takeover_note"]
 
 UNREADABLE: Final = "UNREADABLE"
-"""Our own state: there is a record, and this node may not or cannot read it."""
+"""A state of our own: there is a record, but this node cannot, or may not, read it."""
 EXPIRED: Final = "expired"
-"""How a worker calls the end of a task that it did not start in time."""
+"""What a worker reports as the end of a task that it did not start in time."""
 _CONTINUED: Final = frozenset({"lost", "handed_back"})
-"""How attempts end whose work the next attempt takes over."""
+"""Ends of attempts whose work the next attempt takes over."""
 
 Phase = Literal["asking", "unmarked", "waiting"]
-"""Of a task: an attempt that is taken over asks for it; it was sent, and the mark could not be
-left; or the backend has known it."""
+"""The phase of a task. asking: an attempt that took over asks for its record. unmarked: it was
+sent, but its mark is not stored (yet). waiting: the backend has known it."""
 
 
 class CeleryRecord(NamedTuple):
-    """What the result backend has of a task."""
+    """What the result backend stores about a task."""
 
     state: str | None = None
-    """None: nothing, which Celery calls PENDING"""
+    """None: nothing is stored, which Celery calls PENDING"""
     result: Any = None
-    """what it returned, or the exception, as Celery stores it or as an object"""
+    """its return value, or the exception, as Celery stores it or as an object"""
     traceback: str | None = None
     is_marked: bool = False
-    """whether the node that sent it has said so there"""
+    """whether the node that sent it has stored a mark"""
 
 
 class CeleryEnd(NamedTuple):
@@ -50,8 +51,8 @@ Step = CeleryEnd | Literal["wait", "send"]
 
 
 def began_with(attempts: Sequence[Attempt], current: int) -> int:
-    """The attempt by which the task was, or should have been, sent: an attempt whose node was lost,
-    or that was handed back, is continued by the next one."""
+    """The attempt that sent the task, or should have: if its node was lost, or it was handed back,
+    the next attempt continues it."""
     number = current
     for attempt in reversed(attempts):
         if attempt.outcome not in _CONTINUED:
@@ -63,11 +64,11 @@ def began_with(attempts: Sequence[Attempt], current: int) -> int:
 def next_step(
     phase: Phase, record: CeleryRecord, task_id: str, may_have_timed_out: bool = False
 ) -> Step:
-    """What to do about a task; `may_have_timed_out`: the node that had it before may have had it
-    revoked because of the timeout, and was lost before it could say so.
+    """What to do about a task. With `may_have_timed_out`, the node that had the task before may
+    have revoked it because of the timeout, and been lost before it could report that.
 
-    With neither a record nor a mark, one that is taken over is sent, because it may never have
-    been; one that the backend has known is forgotten by it, and fails.
+    A taken-over task with neither a record nor a mark is sent, because it may never have been sent.
+    A task that the backend has known but has no record of any more fails.
     """
     if may_have_timed_out and record.state == "REVOKED" and _text(record.result) != EXPIRED:
         return CeleryEnd(_timed_out(task_id))
@@ -81,7 +82,7 @@ def next_step(
 
 
 def end_of(record: CeleryRecord, task_id: str) -> CeleryEnd | None:
-    """How the run ends by the record of its task; None: it has not ended."""
+    """How the run ends according to the record of its task; None: it has not ended."""
     match record.state:
         case "SUCCESS":
             return _success(record.result, task_id)
@@ -99,7 +100,7 @@ def end_of(record: CeleryRecord, task_id: str) -> CeleryEnd | None:
 
 def takeover_note(step: Step, task_id: str, doubt: str = "taken over", waits: bool = True) -> str:
     """What was found out about a task that may have been sent, for the log and for `explain`;
-    `doubt` is why."""
+    `doubt` is the reason for the doubt."""
     if step == "wait":
         return f"{doubt}: waiting for Celery task {task_id}, which was sent before"
     if step != "send":
@@ -130,7 +131,8 @@ def _forgotten(task_id: str) -> Outcome:
 
 
 def _success(result: Any, task_id: str) -> CeleryEnd:
-    """What is not JSON, or too large for the books, stays where it is: the task has succeeded."""
+    """A result that is not JSON, or too large for the database, is not copied: the task has
+    succeeded."""
     outcome = returned(result)
     if outcome.status == "succeeded":
         return CeleryEnd(outcome)
@@ -149,7 +151,7 @@ def _failure(result: Any) -> Outcome:
 
 
 def _text(result: Any) -> str:
-    """The message of an exception as Celery stores it: a text, or the list of its arguments."""
+    """The message of an exception as Celery stores it: a string, or the list of its arguments."""
     if isinstance(result, dict):
         result = result.get("exc_message")
     if isinstance(result, list | tuple):

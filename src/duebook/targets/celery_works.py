@@ -1,5 +1,5 @@
-"""What the threads do that talk to Celery's broker and result backend, bit by bit, and what they
-report of it."""
+"""What the threads for Celery's broker and result backend do, and what they report, step by
+step."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ __all__ = ["Connected", "Looked", "Marked", "Revoked", "Sent", "asking", "sendin
 
 
 class Connected(NamedTuple):
-    """The broker is there."""
+    """The broker is reachable."""
 
 
 class Sent(NamedTuple):
-    """The task of a run was sent, or not taken."""
+    """The task of a run was sent, or refused."""
 
     run: CeleryRun
     error: NotSent | None
 
 
 class Revoked(NamedTuple):
-    """The broker has passed on that these tasks are revoked."""
+    """The broker has passed on the revocation of these tasks."""
 
     task_ids: Sequence[str]
 
 
 class Marked(NamedTuple):
-    """The backend has been told that a task was sent, if it took that."""
+    """Whether the backend has stored the mark of a task that was sent."""
 
     task_id: str
     is_marked: bool
 
 
 class Looked(NamedTuple):
-    """What the backend has of all tasks that were asked for, and how long it took."""
+    """The records of all requested tasks, and how long reading them took."""
 
     records: dict[str, CeleryRecord]
     seconds: float
@@ -51,8 +51,8 @@ class Looked(NamedTuple):
 def sending(
     broker: AnyBroker, revokes: Mapping[str, bool], runs: Sequence[CeleryRun]
 ) -> Iterator[Connected | Sent | Revoked]:
-    """Connect, revoke tasks, one request for all, and send others. Raises Unavailable; MaybeSent
-    when the run that has begun may have been sent."""
+    """Connect, revoke tasks by one request for each kind, and send others. Raises Unavailable;
+    MaybeSent if the run that was being sent may have been sent."""
     broker.connect()
     yield Connected()
     for kills in (False, True):
@@ -60,7 +60,7 @@ def sending(
             broker.revoke(ids, kills)
             yield Revoked(ids)
     for run in runs:
-        if run.stop.reason is not None:  # by now
+        if run.stop.reason is not None:  # it was stopped in the meantime
             continue
         run.is_begun = True
         error = None
@@ -79,7 +79,7 @@ def asking(
     task_ids: Sequence[str],
     monotonic: Callable[[], float],
 ) -> Iterator[Marked | Looked]:
-    """Leave marks, then read the records of tasks; raises Unavailable."""
+    """Store marks, then read the records of tasks; raises Unavailable."""
     for task_id in marks:
         yield Marked(task_id, results.mark(task_id))
     if task_ids:

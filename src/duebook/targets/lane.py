@@ -1,5 +1,5 @@
-"""Calls that may take long or never return, one after another in a thread of their own; a thread
-that is stuck is replaced. Knows nothing of what they do."""
+"""Runs calls that may take long or never return, one after another in a separate thread, and
+replaces a thread that is stuck. Does not depend on what they do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Lane", "in_a_thread"]
 log = logging.getLogger(__name__)
 
 MOST_STUCK: Final = 10
-"""Threads that wait for an answer which may never come; with so many, no other is started."""
+"""Threads that wait for an answer that may never come; at this number, no other is started."""
 
 Link = TypeVar("Link")
 
@@ -30,8 +30,8 @@ def in_a_thread(name: str, serve: Callable[[], None]) -> None:
 
 
 class Lane(Generic[Link]):
-    """One user, in one thread, begins work and takes what came of it; `woken` is called when there
-    is something to take. Each thread connects for itself."""
+    """One user, in one thread, starts work and takes its results; `woken` is called when there are
+    results to take. Each thread opens its own connection."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class Lane(Generic[Link]):
         self._woken = woken
         self._monotonic = monotonic
         self._begin_thread = begin_thread
-        """None: work is done when it begins, by who begins it"""
+        """None: work is done in the thread that starts it"""
         self._worker: _Worker[Link] | None = None
         self._stuck: list[_Worker[Link]] = []
         self.is_busy = False
-        """whether work was begun whose end has not been taken"""
+        """whether work was started whose end has not been taken"""
 
     @property
     def is_free(self) -> bool:
@@ -58,7 +58,7 @@ class Lane(Generic[Link]):
         return not self.is_busy and len(self._stuck) < MOST_STUCK
 
     def begin(self, work: Callable[[Link], Iterator[Any]]) -> None:
-        """Only while it is free."""
+        """Start work; only allowed while the lane is free."""
         if self._worker is None:
             self._worker = _Worker(self._connect, self._woken, self._monotonic)
             if self._begin_thread is not None:
@@ -71,7 +71,7 @@ class Lane(Generic[Link]):
             self._worker.works.put(work)
 
     def take(self) -> Iterator[Any]:
-        """What the work has yielded until now. Raises Unavailable when it failed, after that."""
+        """Yield the results so far. Afterwards raises Unavailable if the work failed."""
         worker = self._worker
         while worker is not None and worker.results:
             result = worker.results.popleft()
@@ -83,22 +83,22 @@ class Lane(Generic[Link]):
                 raise result.error
 
     def waits_for(self, patience: float) -> float | None:
-        """Seconds until the work under way has yielded nothing for too long; None: there is none.
-        Negative: `give_up`."""
+        """Seconds until the current work has yielded nothing for too long, negative if it is time
+        to `give_up`; None if there is no work."""
         if not self.is_busy or self._worker is None:
             return None
         return self._worker.moved_at + patience - self._monotonic()
 
     def give_up(self) -> None:
-        """Nothing that the work still yields is of any use, and what it has not begun is not done;
-        other work begins in another thread."""
+        """Abandon the current work: its further results are ignored, and the rest of it is not
+        done. Other work starts in another thread."""
         if self._worker is not None:
             self._worker.is_given_up = True
             self._stuck.append(self._worker)
         self._worker, self.is_busy = None, False
 
     def close(self) -> None:
-        """Does not wait."""
+        """Close without waiting."""
         if self._worker is not None:
             self._worker.is_given_up = True
             self._worker.works.put(None)

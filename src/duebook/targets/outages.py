@@ -1,5 +1,5 @@
-"""Which of several services were out of reach when last tried, and when each is tried again; knows
-no service."""
+"""Tracks which of several services could not be reached, and when to try each again; does not
+depend on the services."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ LUCK: Final = 0.5
 
 
 class Outages:
-    """A service that failed is not asked again for a while, whoever needs it."""
+    """A service that failed is not tried again for a while, no matter which run needs it."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._failures: dict[str, int] = {}
         self._next_at: dict[str, float] = {}
         self.reasons: dict[str, str] = {}
-        """of those that are out of reach; replaced, never changed, for readers in other threads"""
+        """why, for each service that is out of reach; replaced, never changed, for readers in other
+        threads"""
 
     def may(self, part: str) -> bool:
-        """Whether it is worth a try."""
+        """Whether the service may be tried now."""
         return self.wait(part) <= 0
 
     def wait(self, part: str) -> float:
-        """Seconds until it is, or less."""
+        """Seconds until the service may be tried, or fewer."""
         return self._next_at.get(part, 0.0) - self._monotonic()
 
     def failed(self, part: str, reason: str) -> None:
@@ -44,7 +45,7 @@ class Outages:
             log.warning("%s; trying again", reason)
 
     def reached(self, part: str) -> bool:
-        """Returns whether that is news."""
+        """Record a success; returns whether the service was out of reach before."""
         self._next_at.pop(part, None)
         if not self._failures.pop(part, 0):
             return False

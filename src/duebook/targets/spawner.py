@@ -1,7 +1,7 @@
-"""The node's side of the spawner process; knows pipes and sockets, and starts no command itself.
+"""The node's side of the spawner process; it uses pipes and sockets, and starts no command itself.
 
-A command's whole family ends with its run, with the node, with the spawner and with the node's
-lease; `spawner_process.py` says how.
+All processes of a command end with its run, with the node, with the spawner and with the node's
+lease; `spawner_process.py` explains how.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["Process", "Spawner", "lease_clock"]
 
 _PROGRAM = Path(__file__).with_name("spawner_process.py")
 _ANSWER_WITHIN = 10.0  # seconds; the spawner answers in milliseconds unless it was stopped
-_END_WITHIN = 8.0  # seconds; the spawner itself gives up on processes that do not die after 5
+_END_WITHIN = 8.0  # seconds; the spawner itself gives up after 5 on processes that do not die
 LONGEST_IDLE = 10.0  # seconds that a supervisor waits for its next command
 # Few starts in flight at once: the kernel refuses to hold more descriptors in sockets than a
 # process may open, and a sender that waits is better than a start that fails.
@@ -47,13 +47,13 @@ _SEND_BUFFER = 16_384
 
 
 class Spawner(Closing):
-    """Starts commands through a small process of its own; safe to use from several threads.
+    """Starts commands through a small separate process; safe to use from several threads.
 
-    From `start()` on no process of the same user but root's reads the memory and the environment
-    of this one: commands could, otherwise.
+    After `start()`, only processes of root can read the memory and the environment of this one:
+    otherwise commands of the same user could.
 
-    Every method raises Unavailable when that process is gone or does not answer, and Conflict
-    in a process that was forked off the one that called `start()`.
+    Every method raises Unavailable if that process is gone or does not answer, and Conflict in a
+    fork of the process that called `start()`.
     """
 
     def __init__(self, setup: CommandSetup | None = None) -> None:
@@ -66,7 +66,8 @@ class Spawner(Closing):
         self._lease_ends = math.inf
 
     def start(self) -> Self:
-        """Begin the spawner process; a former one is ended first, with all that it started."""
+        """Start the spawner process; an earlier one is ended first, with everything that it
+        started."""
         self.close()
         hide_memory()
         with self._lock:
@@ -87,12 +88,12 @@ class Spawner(Closing):
         stdin: int | None = None,
     ) -> Process:
         """Start `argv` with exactly `env` in `cwd` (None: where the spawner was started), as the
-        user that the setup names; with `as_node` as that of the node. It reads from the file
-        `stdin`, or finds nothing there.
+        user that the setup names, or with `as_node` as the user of the node. Its standard input is
+        the file `stdin`, or else empty.
 
-        No shell is involved; the program is looked up in `env`'s PATH. Returns at once: that a
-        command could not be started is told by its status. Raises Invalid for what no program can
-        be given: no argv, a NUL anywhere, a variable's name that is empty or contains "=".
+        No shell is involved; the program is looked up in `env`'s PATH. Returns at once: the status
+        shows if the command could not be started. Raises Invalid for what cannot be passed to a
+        program: no argv, a NUL anywhere, a variable name that is empty or contains "=".
         """
         request = _request(argv, env, cwd, as_node)
         self._refuse_after_fork()
@@ -113,7 +114,7 @@ class Spawner(Closing):
         return Process(kept[0], kept[1], channel, supervisors)
 
     def _begin_run(self, request: bytes, fds: list[int]) -> tuple[socket.socket, Supervisors]:
-        """By a supervisor that waits, or else by a new one."""
+        """Use a supervisor that waits, or else a new one."""
         supervisors = self._supervisors
         while (waiting := supervisors.take()) is not None:
             if send_start(waiting, request, fds, self._lease_ends):
@@ -123,7 +124,7 @@ class Spawner(Closing):
         try:
             with theirs:
                 self._send(SUPERVISE, 0.0, [theirs.fileno()])
-            # Not sent when the spawner was quick to refuse: it has said why on the channel.
+            # Not sent if the spawner was quick to refuse: it has given the reason on the channel.
             send_start(channel, request, fds, self._lease_ends)
         except BaseException:
             channel.close()
@@ -131,17 +132,17 @@ class Spawner(Closing):
         return channel, supervisors
 
     def tidy(self, longest_idle: float = LONGEST_IDLE) -> None:
-        """End the supervisors that have had no command for so many seconds."""
+        """End supervisors that have had no command for this many seconds."""
         if os.getpid() == self._owner:
             self._supervisors.end_idle(longest_idle)
 
     def extend_lease(self, seconds: float, since: float | None = None) -> None:
-        """Let the commands run until `seconds` after `since`, or until the next call says so.
+        """Let commands run until `seconds` after `since`, unless a later call changes that.
 
-        `since` is `lease_clock()` as it was read before the lease was renewed (default: now), so
-        that a node which was stopped in between does not grant itself more than it was granted.
-        Before the first call there is no limit. When it is reached all commands are killed, and
-        new ones are refused until it is extended.
+        `since` is `lease_clock()` as read before the lease was renewed (default: now), so that a
+        node that was stopped in between does not grant itself more than it was granted. Before the
+        first call there is no limit. At the limit all commands are killed, and new ones are refused
+        until it is extended.
         """
         start = lease_clock() if since is None else since
         self._lease_ends = start + seconds
@@ -163,8 +164,8 @@ class Spawner(Closing):
         return self if self.is_alive() else self.start()
 
     def _begin(self) -> None:
-        # Both kinds tell of the other end's death; only Linux has the first for AF_UNIX, and since
-        # all messages have one size the second keeps them apart as well.
+        # Both kinds report the death of the other end. Only Linux has SEQPACKET for AF_UNIX; STREAM
+        # also works, because all messages have the same size.
         kind = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, kind)
         self._socket.settimeout(_ANSWER_WITHIN)
@@ -173,7 +174,7 @@ class Spawner(Closing):
             words = [str(theirs.fileno()), _words_of(self.setup.user), *_mark()]
             self._process = subprocess.Popen(  # noqa: S603  (our own program)
                 [sys.executable, "-I", "-S", str(_PROGRAM), *words],
-                env=self.setup.inherited,  # what commands read in /proc, they have anyway
+                env=self.setup.inherited,  # commands can read it in /proc, and have it anyway
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -187,7 +188,7 @@ class Spawner(Closing):
         self._supervisors = Supervisors()
         self._lease_ends = math.inf
         if self._socket is not None:
-            with contextlib.suppress(OSError):  # it is gone already
+            with contextlib.suppress(OSError):  # it is already gone
                 self._socket.shutdown(socket.SHUT_RDWR)
             self._socket.close()
             self._socket = None
@@ -200,7 +201,7 @@ class Spawner(Closing):
             self._process = None
 
     def _forget(self) -> None:
-        """After a fork: the spawner, and whatever lock was held, are the parent's."""
+        """After a fork: the spawner, and any lock that was held, belong to the parent."""
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._supervisors.forget()
@@ -209,7 +210,7 @@ class Spawner(Closing):
             self._socket.close()
             self._socket = None
         if self._process is not None:
-            self._process.returncode = 0  # or Popen would warn of a child that is none of ours
+            self._process.returncode = 0  # or Popen would warn: it is not our child
             self._process = None
 
     def _refuse_after_fork(self) -> None:
@@ -251,7 +252,7 @@ def _words_of(user: CommandUser | None) -> str:
 
 
 def _mark() -> list[str]:
-    """Others see by it that commands of this node may still be under way."""
+    """A mark by which others see that commands of this node may still be running."""
     this = this_process()
     return [] if this is None else [helper_mark(this)]
 
@@ -265,7 +266,7 @@ def _request(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, as_no
         if not name or "=" in name:
             raise Invalid(f'"{shorten(name)}" is not a valid name for an environment variable')
     packed = pack_request(argv, env, cwd, as_node)
-    if packed.count(b"\0") != 2 + len(argv) + len(env):  # more than there are between its parts
+    if packed.count(b"\0") != 2 + len(argv) + len(env):  # more than its separators
         texts = (*argv, *env.keys(), *env.values(), cwd or "")
         wrong = next(text for text in texts if "\0" in text)
         raise Invalid(f'"{shorten(wrong)}" contains NUL, which cannot be passed to a program')
@@ -273,7 +274,7 @@ def _request(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, as_no
 
 
 def _open_pipes(sent: list[int], kept: list[int]) -> None:
-    """Pipes for stdout and stderr towards the node."""
+    """Create pipes for stdout and stderr towards the node."""
     for _ in ("stdout", "stderr"):
         reader, writer = os.pipe()
         kept.append(reader)

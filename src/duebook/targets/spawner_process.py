@@ -1,31 +1,31 @@
 """The spawner process: starts commands for one node and ends every descendant they leave.
 
-It knows its node's socket, a lease and the processes below itself, and may touch nothing else.
-It runs as a program of its own (`python -I -S spawner_process.py FD USER MARK`; USER is who runs
-the commands, as UID:GID:GROUPS, or `-`; the mark tells others whose it is) and imports nothing of
-Duebook but `vfork.py`, by its path. `spawner.py` and `supervisors.py` are the node's side, and
-share the few words of the protocol below.
+It uses only its node's socket, a lease and the processes below itself. It runs as a separate
+program (`python -I -S spawner_process.py FD USER MARK`; USER is the user that runs the commands, as
+UID:GID:GROUPS, or `-`; the mark shows others whose it is) and imports nothing of Duebook but
+`vfork.py`, by its path. `spawner.py` and `supervisors.py` are the node's side, and share the few
+definitions of the protocol below.
 
     node ── spawner ─┬─ supervisor ── command ── whatever the command starts
                      └─ supervisor ── command ── ...
 
-The spawner forks a supervisor for each run under way, and the supervisor starts the command. Both
+The spawner forks a supervisor for each active run, and the supervisor starts the command. Both
 are child subreapers: a process that loses its parent, however often it forks or calls setsid,
 becomes a child of its run's supervisor, or of the spawner once that supervisor is gone. So "waitpid
 knows no child" is proof that nothing is left. A supervisor that has this proof waits for the next
 command, which the node sends to it directly; to fork it again would cost more than the command.
-Each failure has someone who notices:
+Each kind of end is noticed by some process:
 
     the command ends           its supervisor ends the rest of the family
-    the node asks, or lets go  the supervisor reads its channel
+    the node asks, or closes   the supervisor reads its channel
     the node dies              the spawner sees its socket close (or its pidfd become readable)
     the node stops             the spawner sees the lease run out
     the supervisor dies        the spawner inherits the family and ends it
     the supervisor is stopped  the spawner continues it
     the spawner dies           each supervisor sees the end of a pipe that only the spawner holds
 
-Elsewhere than on Linux nobody inherits a family, so the spawner asks its supervisors to end theirs,
-and what left the process group of its command is not found.
+On systems other than Linux no process inherits a family, so the spawner asks its supervisors to end
+theirs, and processes that left the process group of their command are not found.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ def lease_clock() -> float:
 
 
 class Request(NamedTuple):
-    """What shall be started."""
+    """The command to start."""
 
     argv: list[bytes]
     variables: list[bytes]
-    """each with its value, as NAME=value"""
+    """each as NAME=value"""
     cwd: bytes | None = None
     as_node: bool = False
     """whether it is part of the node, and so runs as the node's user"""
@@ -94,7 +94,7 @@ class Request(NamedTuple):
 def pack_request(
     argv: Sequence[str], env: Mapping[str, str], cwd: str | None, as_node: bool
 ) -> bytes:
-    """NUL-separated, since no part of an exec may contain one: no text is ever re-parsed."""
+    """NUL-separated, since no part of an exec may contain one: nothing is ever parsed again."""
     head = (str(len(argv)), "node" if as_node else "", cwd or "")
     variables = [f"{name}={value}" for name, value in env.items()]
     return os.fsencode("\0".join([*head, *argv, *variables]))
@@ -107,7 +107,7 @@ def unpack_request(packed: bytes) -> Request:
 
 
 def pack_status(fields: Mapping[str, object]) -> bytes:
-    """One field per line; shortened, so that it arrives in one piece."""
+    """One field per line; shortened, so that it arrives as a whole."""
     lines = (f"{key}={str(value).replace(chr(10), ' ')[:500]}\n" for key, value in fields.items())
     return "".join(lines).encode("utf-8", "backslashreplace")[:STATUS_LIMIT]
 
@@ -120,7 +120,7 @@ def unpack_status(status: bytes) -> dict[str, str]:
 # ------------------------------------------------------------ processes below this one
 
 _LEFT_SURVIVORS = 3  # a supervisor's exit code: status written, but something would not die
-_PATIENCE = 5.0  # seconds in which a killed process should be gone
+_PATIENCE = 5.0  # seconds within which a killed process should be gone
 
 
 def _prctl_words(option: int, value: int) -> tuple[object, ...]:
@@ -129,7 +129,7 @@ def _prctl_words(option: int, value: int) -> tuple[object, ...]:
 
 
 def _prctl(words: tuple[object, ...]) -> None:
-    """Elsewhere than on Linux nothing happens, and only process groups can be ended."""
+    """Does nothing on systems other than Linux, where only process groups can be ended."""
     if sys.platform == "linux":
         _LIBC.prctl(*words)
 
@@ -143,7 +143,7 @@ _KERNEL_LISTS_CHILDREN = os.access(f"/proc/self/task/{os.getpid()}/children", os
 
 
 def _read_file(path: str) -> bytes:
-    """The whole file, or nothing if the process it tells about has ended."""
+    """The whole file, or nothing if the process that it describes has ended."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -158,7 +158,7 @@ def _read_file(path: str) -> bytes:
 
 def _entries(path: str) -> list[str]:
     try:
-        return os.listdir(path)  # noqa: PTH208  (pathlib would double the time to start)
+        return os.listdir(path)  # noqa: PTH208  (pathlib would double the startup time)
     except OSError:
         return []
 
@@ -170,7 +170,7 @@ def _family_facts(pid: int) -> tuple[int, int] | None:
 
 
 def _listed_children(pid: int) -> list[int]:
-    """A child belongs to the thread that forked it, so every thread is asked."""
+    """A child belongs to the thread that forked it, so the children of every thread are read."""
     files = (f"/proc/{pid}/task/{thread}/children" for thread in _entries(f"/proc/{pid}/task"))
     return [int(child) for path in files for child in _read_file(path).split()]
 
@@ -188,7 +188,7 @@ def _scanned_children() -> dict[int, list[int]]:
 def _descendants(spared: Collection[int]) -> list[int]:
     """All processes below this one, parents first, without the families of `spared`.
 
-    A family that forks meanwhile can escape one look, never the next ones: see `_sweep`.
+    A family that forks in the meantime can escape one scan, but not the next ones: see `_sweep`.
     """
     scanned = None if _KERNEL_LISTS_CHILDREN else _scanned_children()
     family = [os.getpid()]
@@ -202,11 +202,11 @@ def _descendants(spared: Collection[int]) -> list[int]:
 
 
 def _sweep(spared: Collection[int] = ()) -> int:
-    """Send SIGKILL to all processes below this one but `spared`; return how many were there.
+    """Send SIGKILL to all processes below this one except `spared`; return how many there were.
 
-    Whole process groups are killed: unlike a walk from process to process, that is atomic
-    towards fork. Each command has a session of its own, which nothing outside of it can join, so
-    the group of a descendant holds only descendants. Repeat until waitpid knows no child.
+    Whole process groups are killed: unlike a walk from process to process, that is atomic with
+    respect to fork. Each command has its own session, which nothing outside of it can join, so the
+    group of a descendant holds only descendants. Repeat until waitpid finds no child.
     """
     family = _descendants(spared)
     relatives = {os.getpid(), *family}
@@ -214,7 +214,7 @@ def _sweep(spared: Collection[int] = ()) -> int:
     for pid in family:
         facts = _family_facts(pid)
         if facts is None or facts[0] not in relatives:
-            continue  # ended, and its number may already belong to a stranger
+            continue  # ended, and its number may already belong to another process
         if facts[1] == os.getpgrp():
             _send_signal(pid, signal.SIGKILL)
         elif facts[1] not in killed:
@@ -224,13 +224,13 @@ def _sweep(spared: Collection[int] = ()) -> int:
 
 
 def _send_signal(pid: int, number: int) -> bool:
-    """Whether there was something to signal; a negative pid is a process group, as for kill(2)."""
+    """Whether the process existed; a negative pid is a process group, as for kill(2)."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True  # it is there, but runs as someone else (sudo)
+        return True  # it exists, but runs as another user (sudo)
     return True
 
 
@@ -278,7 +278,7 @@ _FD = struct.Struct("=i")
 
 def _receive(source: socket.socket, size: int, most_fds: int) -> tuple[bytes, list[int]]:
     """A message with its descriptors, which no command inherits (`recv_fds` ignores its flags);
-    less than `size` when the other end has let go."""
+    shorter than `size` if the other end has closed."""
     room = socket.CMSG_SPACE(most_fds * _FD.size)
     message, notes, _, _ = source.recvmsg(size, room, _CLOEXEC)
     fds = [fd for _, _, data in notes for (fd,) in _FD.iter_unpack(data)]
@@ -288,7 +288,7 @@ def _receive(source: socket.socket, size: int, most_fds: int) -> tuple[bytes, li
 
 
 def _receive_all(source: socket.socket, size: int) -> bytes:
-    """So many bytes, or fewer when the other end has let go."""
+    """Exactly `size` bytes, or fewer if the other end has closed."""
     pieces = []
     while size > 0 and (piece := source.recv(min(size, 1_048_576))):
         pieces.append(piece)
@@ -297,7 +297,7 @@ def _receive_all(source: socket.socket, size: int) -> bytes:
 
 
 def _start_is_unread(channel: socket.socket) -> bool:
-    """Whether a command was sent that nobody will start; from now on none can be sent."""
+    """Whether a command was sent that will not be started; from now on none can be sent."""
     try:
         channel.shutdown(socket.SHUT_RD)
         return channel.recv(CALL.size, socket.MSG_DONTWAIT)[:1] == START
@@ -309,14 +309,14 @@ def _start_is_unread(channel: socket.socket) -> bool:
 
 
 class User(NamedTuple):
-    """Who runs the commands."""
+    """The user that runs the commands."""
 
     uid: int
     gid: int
     groups: list[int]
 
 
-_user: list[User] = []  # at most one; given once, to main()
+_user: list[User] = []  # at most one; set once, by main()
 
 
 def read_user(text: str) -> list[User]:
@@ -327,27 +327,27 @@ def read_user(text: str) -> list[User]:
 
 
 def _become(user: User) -> None:
-    """For good, with all ids and groups; as root gives itself up, it loses its capabilities."""
+    """Change all ids and groups for good; root loses its capabilities by this."""
     for fd in (1, 2):
-        os.fchown(fd, user.uid, user.gid)  # or it could not open /dev/stdout
+        os.fchown(fd, user.uid, user.gid)  # otherwise it could not open /dev/stdout
     os.setgroups(user.groups)
     os.setgid(user.gid)
     os.setuid(user.uid)
 
 
-_ignored_signals: list[int] = []  # found out once, by main()
+_ignored_signals: list[int] = []  # determined once, by main()
 
 
-_vfork: list[VFork] = []  # at most one; found out once, by main()
+_vfork: list[VFork] = []  # at most one; determined once, by main()
 
 
 def _start_command(
     request: Request, fds: tuple[int, int, int], home: int | None, stdin: int = -1
 ) -> int:
-    """Start a command with that stdout and stderr; to the third it writes why it could not.
+    """Start a command with this stdout and stderr; an error is written to the third descriptor.
 
-    `home` is the directory of this process, if it can come back there. Raises OSError when there is
-    no process for the command.
+    `home` is the directory of this process, if it can return there. Raises OSError if no process
+    can be created for the command.
     """
     user = None if request.as_node or not _user else _user[0]
     programs = _programs(request)
@@ -361,7 +361,7 @@ def _start_command(
     _signal.pthread_sigmask(signal.SIG_BLOCK, _ignored_signals)
     try:
         pid = None if vfork is None else _vfork_command(vfork, request.cwd, home)
-        if pid is None:  # or it was in vain: then this finds out why
+        if pid is None:  # also after a failure: this attempt finds the reason
             pid = os.fork()
         if pid == 0:
             _become_command(request, programs, user, fds, stdin)
@@ -371,7 +371,7 @@ def _start_command(
 
 
 def _programs(request: Request) -> list[bytes]:
-    """Where the program may be, the likeliest first."""
+    """Possible paths of the program, the likeliest first."""
     name = request.argv[0]
     if b"/" in name:
         return [name]
@@ -380,7 +380,7 @@ def _programs(request: Request) -> list[bytes]:
 
 
 def _vfork_command(vfork: VFork, cwd: bytes | None, home: int | None) -> int | None:
-    """None when it could not be started. What its child cannot do, this process does for it."""
+    """None if it could not be started. This process does in advance what its child cannot do."""
     try:
         if cwd is not None:
             os.chdir(cwd)
@@ -403,8 +403,8 @@ def _become_command(
     fds: tuple[int, int, int],
     stdin: int,
 ) -> NoReturn:
-    """In the child. Every page that is touched here is copied first, so there is little of it:
-    what can be known before the fork was found out there, and all descriptors close on exec."""
+    """Runs in the child. Every page that is touched here is copied first, so it does little: what
+    can be known before the fork was determined there, and all descriptors close on exec."""
     stdout, stderr, report = fds
     problem = "cannot prepare the command"
     try:
@@ -416,7 +416,7 @@ def _become_command(
         if user is not None:
             problem = f"cannot switch to user {user.uid}"
             _become(user)
-        _prctl(_DIE_WITH_PARENT)  # after that: another user forgets it
+        _prctl(_DIE_WITH_PARENT)  # only now: changing the user resets it
         for number in _ignored_signals:
             _signal.signal(number, _signal.SIG_DFL)
         _signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -434,7 +434,7 @@ def _become_command(
 
 
 def _exec(programs: list[bytes], request: Request) -> None:
-    """Raises the error of the first program that is there and cannot be started, as a shell does.
+    """Raises the error of the first program that exists and cannot be started, as a shell does.
 
     No shell is involved: argv stays data.
     """
@@ -454,7 +454,7 @@ def _exec(programs: list[bytes], request: Request) -> None:
 
 
 class _Call(NamedTuple):
-    """What the node says to a supervisor."""
+    """A message from the node to a supervisor."""
 
     word: bytes
     value: float = 0.0
@@ -462,11 +462,11 @@ class _Call(NamedTuple):
     stdout: int = -1
     stderr: int = -1
     stdin: int = -1
-    """none: the command finds nothing to read"""
+    """none: the standard input of the command is empty"""
 
 
 def _open_home() -> int | None:
-    """The directory of this process; None when its user may not enter it."""
+    """The directory of this process; None if its user may not enter it."""
     try:
         return os.open(".", getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC)
     except OSError:
@@ -474,12 +474,12 @@ def _open_home() -> int | None:
 
 
 class _Supervisor:
-    """Starts one command after the other, and ends the whole family of each."""
+    """Starts one command after another, and ends the whole family of each."""
 
     def __init__(self, channel: socket.socket, spawner_alive: int) -> None:
         self.channel = channel
         self.spawner_alive = spawner_alive
-        self.asked: str | None = None  # by the spawner, for whose reason to end all
+        self.asked: str | None = None  # why the spawner has asked to end everything
 
     def run(self) -> int:
         os.setsid()
@@ -500,7 +500,7 @@ class _Supervisor:
             status = self._perform(start)
             survivors = status.get("survivors")
             _write_status(self.channel.fileno(), status, b"" if survivors else WAITS)
-            # Not sooner: the end of the output would wake the node just before the status does.
+            # Not earlier: the end of the output would wake the node just before the status does.
             for fd in start[3:]:
                 if fd >= 0:
                     os.close(fd)
@@ -509,9 +509,9 @@ class _Supervisor:
         return 0
 
     def _next_start(self) -> _Call:
-        """Or END, when the node or the spawner has let go.
+        """The next start, or END if the node or the spawner has closed its end.
 
-        A STOP or KILL that comes between two commands was meant for the first, which had ended.
+        A STOP or KILL between two commands was meant for the first, which had ended.
         """
         while True:
             ready = _poll(self.poll, math.inf) if self.asked is None else ()
@@ -526,7 +526,7 @@ class _Supervisor:
             _drain(self.child_signal)
 
     def hear(self) -> _Call:
-        """What the node says; END also when it has let go."""
+        """The next message of the node; END also if it has closed its end."""
         try:
             head, fds = _receive(self.channel, CALL.size, FDS_PER_START)
             word, value, size = CALL.unpack(head) if len(head) == CALL.size else (END, 0.0, 0)
@@ -535,7 +535,7 @@ class _Supervisor:
             return _Call(END)
         count = len(fds) in (FDS_PER_START - 1, FDS_PER_START) if word == START else not fds
         is_whole = len(request) == size and count
-        if not is_whole:  # the node has died meanwhile, or there were no descriptors
+        if not is_whole:  # the node has died in the meantime, or there were no descriptors
             for fd in fds:
                 os.close(fd)
             return _Call(END)
@@ -553,13 +553,13 @@ class _Supervisor:
 
 
 class _Family:
-    """A command with all that it starts, from its beginning until nothing is left of it."""
+    """A command with everything that it starts, from its start until nothing is left of it."""
 
     def __init__(self, supervisor: _Supervisor) -> None:
         self.supervisor = supervisor
         self.main = 0
         self.ended: dict[str, object] | None = None  # how the command itself ended
-        self.ender: str | None = None  # who ended it, if it did not end on its own
+        self.ender: str | None = None  # what ended it, if it did not end on its own
         self.kill_at = math.inf
         self.stopping = False
 
@@ -569,14 +569,14 @@ class _Family:
         self.main = _start_command(request, fds, home, start.stdin)
 
     def follow(self) -> dict[str, object]:
-        """How the command ended, once nothing is left that could be ended."""
+        """Wait until nothing is left that could be ended; returns how the command ended."""
         self._watch()
         survivors = self._end()
         result = self._result()
         return {**result, "survivors": survivors} if survivors else result
 
     def _watch(self) -> None:
-        """Until the rest of the family may be killed (or nothing of it is left)."""
+        """Wait until the rest of the family may be killed, or nothing of it is left."""
         supervisor = self.supervisor
         while time.monotonic() < self.kill_at:
             ready = _poll(supervisor.poll, self._patience())
@@ -594,7 +594,7 @@ class _Family:
                 return
 
     def _patience(self) -> float:
-        """While stopping, the group may empty without a signal to its supervisor."""
+        """While stopping, the group may become empty without a signal to its supervisor."""
         left = self.kill_at - time.monotonic()
         return min(left, 0.02) if self.ended is not None else left
 
@@ -605,7 +605,7 @@ class _Family:
         if not self.stopping and self.ended is None:
             self.stopping = True
             self.ender = "node"
-            # A child that has not yet come to its setsid is no group; the signal awaits it.
+            # A child that has not yet called setsid has no group; the signal waits for it.
             target = -self.main if _send_signal(-self.main, 0) else self.main
             _send_signal(target, int(call.request or signal.SIGTERM))
             _send_signal(target, signal.SIGCONT)  # a stopped process could not react
@@ -617,15 +617,15 @@ class _Family:
             self.ender = self.ender or ender
 
     def _group_is_gone(self) -> bool:
-        """Whether nothing is left that deserves the rest of the grace.
+        """Whether nothing is left that needs the rest of the grace.
 
-        A shell that is told to stop ends before the program it waits for, which was told as well
-        and is still tidying up; without a stop nothing may outlive the command.
+        A shell that is told to stop ends before the program it waits for, which also got the signal
+        and is still cleaning up; without a stop nothing may outlive the command.
         """
         return self.ended is not None and not (self.stopping and _send_signal(-self.main, 0))
 
     def _reap(self) -> bool:
-        """Whether no child is left, which proves that no descendant is left."""
+        """Whether no child is left, which proves that there are no descendants."""
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -639,8 +639,8 @@ class _Family:
                 self.ended["max_rss_kib"] = usage.ru_maxrss
 
     def _end(self) -> int:
-        """Kill until nothing is left; the number of processes that would not die in time."""
-        if sys.platform != "linux":  # orphans went elsewhere: their group is all that is known
+        """Kill until nothing is left; returns the number of processes that did not die in time."""
+        if sys.platform != "linux":  # orphans have another parent: their group is all that is known
             _send_signal(-self.main, signal.SIGKILL)
         if self._reap():
             return 0
@@ -662,7 +662,7 @@ class _Family:
     def _result(self) -> dict[str, object]:
         try:
             error = unpack_status(os.read(self.supervisor.report, STATUS_LIMIT))
-        except BlockingIOError:  # it came to its exec, or never will
+        except BlockingIOError:  # it has reached its exec, or never will
             error = {}
         result = error or self.ended or {"error": "the command could not be stopped"}
         return {**result, "ended_by": self.ender} if self.ender else {**result}
@@ -688,7 +688,7 @@ def _supervise(channel: socket.socket, spawner_alive: int) -> NoReturn:
 
 
 class _Ward:
-    """A supervisor as the spawner sees it: its channel to the node, and who ended it."""
+    """The spawner's view of a supervisor: its channel to the node, and what ended it."""
 
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
@@ -696,12 +696,13 @@ class _Ward:
 
 
 class _Spawner:
-    """Serves one node: starts, leases, and the end of everything when the node is gone."""
+    """Serves one node: starts commands, keeps the lease, and ends everything when the node is
+    gone."""
 
     def __init__(self, node: socket.socket) -> None:
         self.node = node
         self.wards: dict[int, _Ward] = {}
-        # told once the families are gone
+        # reported once the families are gone
         self.owed: list[tuple[socket.socket, dict[str, object]]] = []
         self.lease_ends = math.inf
         self.looks_for_strays = 0
@@ -741,12 +742,13 @@ class _Spawner:
         if self.looks_for_strays and not self._strays_persist():
             return 0.01
         if self.wards and self.lease_ends < math.inf:
-            # Poll's own clock stands still while the machine is suspended, the lease does not.
+            # Poll's own clock stops while the machine is suspended, but the lease does not.
             return min(1.0, self.lease_ends - lease_clock())
         return 1.0 if self.looks_for_strays else math.inf
 
     def _strays_persist(self) -> bool:
-        """They cannot be killed (sudo, a dead disk): no reason to hurry or to hold a status."""
+        """Whether strays cannot be killed (sudo, a dead disk): they are then no reason to hurry, or
+        to hold back a status."""
         return time.monotonic() >= self.strays_since + _PATIENCE
 
     def _lease_is_over(self) -> bool:
@@ -762,7 +764,7 @@ class _Spawner:
         word, value = MESSAGE.unpack(message)
         if word == LEASE:
             self.lease_ends = value
-        for fd in fds:  # none when out of descriptors: the node sees its channel end without a word
+        for fd in fds:  # none when out of descriptors: the node sees its channel close silently
             self._start(socket.socket(fileno=fd))
         return True
 
@@ -783,8 +785,8 @@ class _Spawner:
         channel.close()
 
     def _end_all(self, ender: str) -> None:
-        """Without their supervisors all families become strays, and strays are swept; where nobody
-        inherits strays, each supervisor ends its own."""
+        """End all commands. Without their supervisors all families become strays, which are swept;
+        where strays are not inherited, each supervisor ends its own family."""
         number = signal.SIGKILL if sys.platform == "linux" else _ASKS[ender]
         for pid, ward in self.wards.items():
             ward.ender = ward.ender or ender
@@ -794,7 +796,7 @@ class _Spawner:
         _drain(self.child_signal)
         self._reap()
         if self.looks_for_strays:
-            # The kernel's list may skip one entry while others vanish: look twice.
+            # The kernel's list may skip one entry while others vanish: scan twice.
             self.looks_for_strays = 2 if _sweep(spared=self.wards) else self.looks_for_strays - 1
             self._reap()
         if not self.looks_for_strays or self._strays_persist():
@@ -819,7 +821,7 @@ class _Spawner:
                 self._supervisor_ended(self.wards.pop(pid), os.waitstatus_to_exitcode(status))
 
     def _continue(self, pid: int) -> None:
-        """A supervisor has no reason to stand still; a command may have tried to stop it."""
+        """A supervisor never stops by itself, but a command may have tried to stop it."""
         if pid in self.wards:
             _send_signal(pid, signal.SIGCONT)
 
@@ -841,35 +843,36 @@ class _Spawner:
 
 
 def _watch_parent() -> list[int]:
-    """A pidfd of the node: also true if a process it forked still holds its socket."""
+    """A pidfd of the node: it reports the node's end even if a fork of it still holds the
+    socket."""
     try:
         return [os.pidfd_open(os.getppid())]
-    except (AttributeError, OSError):  # not Linux, or before 5.3: the socket has to do
+    except (AttributeError, OSError):  # not Linux, or before 5.3: the socket has to suffice
         return []
 
 
 def _fill_standard_fds() -> None:
-    """A node that closed its stderr must not make a run's pipe take that number."""
+    """Otherwise, if the node has closed its stderr, a run's pipe could get that number."""
     while (fd := os.open("/dev/null", os.O_RDWR)) <= 2:
         pass
     os.close(fd)
 
 
 def _load_vfork() -> VFork | None:
-    """From beside this file, whose directory has names that no program should find."""
+    """Load it from beside this file, whose directory contains names that no program should find."""
     path = f"{os.path.dirname(os.path.abspath(__file__))}/vfork.py"  # noqa: PTH100, PTH120
     module = ModuleType("vfork")
     found: VFork | None = None
     try:
         SourceFileLoader(module.__name__, path).exec_module(module)
         found = module.open_vfork()
-    except OSError:  # not there, or no process to try it in
+    except OSError:  # it does not exist, or there is no process to try it in
         return None
     return found
 
 
 def main(fd: int, user: str) -> None:
-    _prctl(_HIDE_MEMORY)  # no command reads what this process, or a supervisor, knows
+    _prctl(_HIDE_MEMORY)  # commands cannot read what this process, or a supervisor, has in memory
     _user.extend(read_user(user))
     _fill_standard_fds()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -1,4 +1,4 @@
-"""The node's channels to supervisors: those with active commands, and those that wait for one.
+"""The node's channels to supervisors: those with active commands, and those waiting for one.
 
 `spawner_process.py` is the other side.
 """
@@ -57,7 +57,7 @@ class Supervisors(Closing):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[tuple[socket.socket, float]] = []
-        """with the time since when they wait; the latest is taken first"""
+        """each with the time since when it has waited; the latest is taken first"""
         self._closed = False
 
     def take(self) -> socket.socket | None:
@@ -87,7 +87,7 @@ class Supervisors(Closing):
         self.end_idle(0.0)
 
     def forget(self) -> None:
-        """After a fork: they wait for the commands of the parent."""
+        """After a fork: these supervisors wait for commands of the parent."""
         self._lock = threading.Lock()
         for channel, _ in self._idle:
             channel.close()
@@ -127,12 +127,13 @@ class Process(Closing):
         self._tell(KILL)
 
     def read_status(self) -> bytes:
-        """How it ended, when `status` is readable; empty if its supervisor wrote nothing."""
+        """The status of its end, when `status` is readable; empty if its supervisor wrote
+        nothing."""
         with self._lock:
             self._ended = True
             try:
                 status, end, rest = self._channel.recv(STATUS_LIMIT + 1).partition(WAITS)
-            except OSError:  # the supervisor was gone before it had read what was sent
+            except OSError:  # the supervisor was gone before it read what was sent
                 return b""
             self._waits = end == WAITS and not rest
             return status
@@ -150,8 +151,8 @@ class Process(Closing):
                 self._let_go()
 
     def _let_go(self) -> None:
-        """Send it explicitly rather than only closing: a process forked off the node meanwhile may
-        hold a copy of the channel. In such a fork, nothing is sent."""
+        """Send the end explicitly instead of only closing: a process forked off the node in the
+        meantime may hold a copy of the channel. In such a fork, nothing is sent."""
         if not self._ended and os.getpid() == self._owner:
             _say(self._channel, KILL)
         self._channel.close()

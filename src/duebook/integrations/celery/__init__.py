@@ -1,1 +1,2 @@
-"""Celery beat on Duebook: `beat_schedule` as schedules in the database; touches nothing else."""
+"""Celery beat on Duebook: stores `beat_schedule` as schedules in the database; changes nothing
+else."""

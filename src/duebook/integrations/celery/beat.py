@@ -1,5 +1,5 @@
 """The scheduler class for `celery beat`: declares `beat_schedule` in the database, and runs a node
-that plans and sends."""
+that plans due times and sends tasks."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ __all__ = ["Scheduler", "beat_settings", "declare_entries"]
 log = logging.getLogger(__name__)
 
 SLOTS: Final = 1_000
-"""Tasks that may be under way at once; one that waits costs a few kilobytes, and no thread."""
+"""Tasks that may be active at once; one that waits costs a few kilobytes, and no thread."""
 CHECK_EVERY: Final = 1.0
-"""Seconds between two looks whether the node still lives."""
+"""Seconds between two checks that the node is still alive."""
 PREFIX: Final = "duebook_"
 
 
 class Scheduler(beat.Scheduler):  # type: ignore[misc]  # Celery has no types
-    """As many as you like, on as many machines: they share the database, and each due time is sent
-    once."""
+    """Runs any number of times, on any number of machines: the instances share the database, and
+    each due time is sent once."""
 
     def __init__(self, app: Any, *args: Any, **kwargs: Any) -> None:
         self._settings = beat_settings(app)
@@ -51,11 +51,11 @@ class Scheduler(beat.Scheduler):  # type: ignore[misc]  # Celery has no types
 
     @property
     def info(self) -> str:
-        """For the lines that beat prints when it starts."""
+        """The text that beat prints when it starts."""
         return f"    . db -> {place_of(self._settings.database_url).removeprefix('database ')}"
 
     def setup_schedule(self) -> None:
-        """Declare the entries and start the node; raises Invalid for entries that are wrong."""
+        """Declare the entries and start the node; raises Invalid for invalid entries."""
         settings, app = self._settings, self.app
         link, entries = CeleryLink(app), read_entries(app)
         options = NodeOptions(
@@ -79,14 +79,15 @@ class Scheduler(beat.Scheduler):  # type: ignore[misc]  # Celery has no types
         self._node.begin()
 
     def tick(self, *_: Any, **__: Any) -> float:
-        """The node works by itself; raises what has ended it."""
+        """Check the node, which works in the background; raises what has ended it."""
         if self._node is not None and not self._node.is_alive:
             self._node.end()
             raise Conflict("the node of this beat has stopped")
         return CHECK_EVERY
 
     def close(self) -> None:
-        """Hand back what is under way; others wait for its results. Safe to call again."""
+        """Hand back active runs, so that another node waits for their results. Safe to call
+        again."""
         book, spawner, node = self._book, self._spawner, self._node
         self._book = self._spawner = self._node = None
         if book is not None and node is not None:
@@ -99,7 +100,8 @@ class Scheduler(beat.Scheduler):  # type: ignore[misc]  # Celery has no types
 
 
 def beat_settings(app: Any) -> Settings:
-    """Those of the environment and of duebook.toml; in between, `duebook_…` of the app."""
+    """The settings of the app (`duebook_…`); those of the environment override them, and they
+    override those of duebook.toml."""
     given = {name: app.conf.get(PREFIX + name) for name in NAMES}
     return load_settings(
         {
@@ -111,8 +113,8 @@ def beat_settings(app: Any) -> Settings:
 
 
 def declare_entries(book: Duebook, owner: str, entries: dict[str, dict[str, Any]]) -> None:
-    """Declare the entries, and delete those that are no longer there. What was paused stays
-    paused; one that cannot be declared is logged, and holds up no other."""
+    """Declare the entries, and delete those that no longer exist. Paused schedules stay paused; an
+    entry that cannot be declared is logged, and does not affect the others."""
     changed = 0
     for name, definition in entries.items():
         try:

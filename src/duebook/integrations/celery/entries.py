@@ -1,5 +1,4 @@
-"""Turns the entries of `beat_schedule` into definitions of schedules; reads the app, and nothing
-else."""
+"""Turns the entries of `beat_schedule` into definitions of schedules; only reads the app."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ _KNOWN: Final = (*OPTIONS, *LENGTHS)
 def read_entries(app: Any) -> dict[str, dict[str, Any]]:
     """The definition of each entry, by the name of its schedule.
 
-    Raises Invalid that names every entry that cannot be a schedule.
+    Raises Invalid, which names every entry that cannot become a schedule.
     """
     found: dict[str, dict[str, Any]] = {}
     taken: dict[str, str] = {}
@@ -39,7 +38,7 @@ def read_entries(app: Any) -> dict[str, dict[str, Any]]:
             name = entry_name(entry)
             if (other := taken.setdefault(name, entry)) != entry:
                 told = f'has the same name as entry "{other}": both would be schedule "{name}"'
-                raise Invalid(f"{told}; rename one")  # noqa: TRY301 - of several kinds
+                raise Invalid(f"{told}; rename one")  # noqa: TRY301 - one of several kinds
             found[name] = _definition(app, entry, name, form)
             load_spec(found[name], name)
         except Invalid as error:
@@ -52,7 +51,8 @@ def read_entries(app: Any) -> dict[str, dict[str, Any]]:
 
 
 def _all_entries(app: Any) -> dict[str, Mapping[str, Any]]:
-    """With the one that beat adds itself, for backends that do not delete old results."""
+    """All entries, with the one that beat itself adds for backends that do not delete old
+    results."""
     entries = dict(app.conf.beat_schedule or {})
     if app.conf.result_expires and not app.backend.supports_autoexpire:
         daily = {"task": CLEANUP, "schedule": crontab("0", "4"), "options": {"expires": 43_200}}
@@ -61,7 +61,7 @@ def _all_entries(app: Any) -> dict[str, Mapping[str, Any]]:
 
 
 def entry_name(entry: object) -> str:
-    """The name of the schedule of an entry: in lower case, other characters become `-`."""
+    """The name of an entry's schedule: in lower case, other characters become `-`."""
     if not isinstance(entry, str):
         raise Invalid(f"the name {quoted(entry)} is not text")
     name = re.sub(r"[^a-z0-9._-]+", "-", entry.lower()).strip("-._")[:LONGEST_NAME]
@@ -91,7 +91,7 @@ def _definition(app: Any, entry: str, name: str, form: Any) -> dict[str, Any]:
 
 
 def _options(options: dict[str, Any]) -> dict[str, Any]:
-    """Those that a target has; raises Invalid for any other."""
+    """The options that a target has; raises Invalid for any other."""
     if unknown := sorted(str(option) for option in options if option not in _KNOWN):
         known = ", ".join((*_KNOWN, "ignore_result"))
         raise Invalid(f'option "{shorten(unknown[0])}" is not supported; use one of {known}')
@@ -105,7 +105,7 @@ def _options(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _seconds(what: str, value: object) -> str:
-    """A length that Celery counts in seconds."""
+    """A duration that Celery gives in seconds."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = timedelta(seconds=value)
     if isinstance(value, timedelta) and value >= timedelta(seconds=1) and not value.microseconds:
@@ -114,9 +114,9 @@ def _seconds(what: str, value: object) -> str:
 
 
 def trigger_of(app: Any, when: Any, relative: bool = False) -> dict[str, Any]:
-    """The trigger with the due times of a schedule of Celery; raises Invalid for other kinds.
+    """The trigger with the due times of a Celery schedule; raises Invalid for unknown kinds.
 
-    Relative intervals count from midnight: an hour begins on the hour.
+    Relative intervals count from midnight, so that an hour starts on the hour.
     """
     known = maybe_schedule(when, relative, app=app)
     if type(known) is crontab:
@@ -140,6 +140,6 @@ def zone_name(app: Any) -> str:
         return str(app.conf.timezone)
     if app.conf.enable_utc:
         return "UTC"
-    from tzlocal import get_localzone_name  # Celery has it, too
+    from tzlocal import get_localzone_name  # Celery requires it
 
     return str(get_localzone_name())

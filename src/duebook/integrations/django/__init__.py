@@ -1,4 +1,4 @@
-"""Duebook in a Django site: `book` keeps its books in the site's default database.
+"""Duebook in a Django site: `book` stores everything in the site's default database.
 
 Put "duebook.integrations.django" into INSTALLED_APPS, declare tasks in the `tasks.py` of any app,
 and start workers by `manage.py duebook`.
@@ -18,4 +18,4 @@ __all__ = ["DjangoBook", "book"]
 book = DjangoBook()
 
 if "DJANGO_SETTINGS_MODULE" in os.environ and not (apps.ready or apps.loading):
-    django.setup()  # the process of a task has only imported the module of the task
+    django.setup()  # the process of a task imports only the module of the task

@@ -1,5 +1,5 @@
-"""Django's view of Duebook: an app without models. It imports the tasks of all others, and brings
-the books up to date with the site's own tables."""
+"""Django's view of Duebook: an app without models. It imports the tasks of all other apps, and
+migrates Duebook's tables together with the site's own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DuebookConfig(AppConfig):
 
 
 def _migrate_books(using: str, **_: Any) -> None:
-    """`manage.py migrate` brings the books up to date as well; databases in memory have none."""
+    """Migrate Duebook's tables as part of `manage.py migrate`; databases in memory have none."""
     if using != db.DEFAULT_DB_ALIAS or is_in_memory():
         return
     if db.connection.vendor == "sqlite":
@@ -36,7 +36,7 @@ def _migrate_books(using: str, **_: Any) -> None:
 
 
 def _share_file() -> None:
-    """Duebook leaves files of others alone; a site that has this app shares its own."""
+    """Mark the site's file as shared: Duebook does not touch files of other programs otherwise."""
     with db.connection.cursor() as cursor:
         cursor.execute("PRAGMA application_id")
         if cursor.fetchone() == (0,):

@@ -1,4 +1,4 @@
-"""The books of a Django site: where they are, and how its tasks use Django's connections."""
+"""The database of a Django site for Duebook: its URL, and how tasks use Django's connections."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["DjangoBook", "database_url", "is_in_memory"]
 
 
 def is_in_memory() -> bool:
-    """Whether the default database is one that no other process can see."""
+    """Whether the default database is in memory, where no other process can see it."""
     return db.connection.vendor == "sqlite" and db.connection.is_in_memory_db()  # type: ignore[attr-defined]
 
 
 def database_url() -> str:
-    """That of the default database, as it is now: Django's tests have one of their own.
+    """The URL of the default database at present: Django's tests use a different one.
 
-    Raises Invalid for a database that cannot hold books.
+    Raises Invalid for a database that Duebook cannot use.
     """
     if db.connection.vendor == "postgresql":
         from psycopg import pq
@@ -65,7 +65,7 @@ class DjangoBook(Duebook):
 
     @property
     def app(self) -> str:
-        """The package of the site's settings."""
+        """The name of the package with the site's settings."""
         return str(conf.settings.SETTINGS_MODULE).partition(".")[0].lower()
 
     def move(self, database_url: str | None = None, namespace: str | None = None) -> None:
@@ -75,8 +75,8 @@ class DjangoBook(Duebook):
 
 
 class _DjangoTasks(Tasks):
-    """Before and after a task in a thread, connections that are broken or old are closed, as Django
-    does for requests."""
+    """Closes broken and old connections before and after a task in a thread, as Django does for
+    requests."""
 
     def add(
         self,
