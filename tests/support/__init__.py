@@ -1,1 +1,1 @@
-"""Helpers that several rooms of tests share; no tests are here."""
+"""Helpers shared by several directories of tests; contains no tests."""

@@ -1,4 +1,5 @@
-"""Small builders for tests of alerts: an evaluator on a virtual clock, and what it told."""
+"""Small builders for tests of alerts: an evaluator on a virtual clock, and the alerts that it
+sent."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def evaluator(store: Store, clock: VirtualClock, namespace: str = "default") -> 
 
 
 def evaluate(one: AlertEvaluator, store: Store) -> float:
-    """Until there is nothing to do; returns in how many seconds it wants to look again."""
+    """Step until there is nothing to do; returns the seconds until it wants to look again."""
     stamp(store)
     while (rest := one.step()) == 0:
         pass
@@ -51,7 +52,7 @@ def end_run(
     namespace: str = "default",
     **more: Any,
 ) -> str:
-    """A manual run that ends so; returns its id."""
+    """A manual run that ends with this status; returns its id."""
     run_id = add_run(store, schedule_id)
     begin(store, f"session-{run_id}")
     (claimed,) = claim(store, f"session-{run_id}", limit=1, namespace=namespace)

@@ -1,4 +1,4 @@
-"""An app on whichever books a test has, and clients with tokens of each role."""
+"""An app on the database that a test has, and clients with tokens of each role."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class FixedTokens:
 
 
 class WhoeverKnows:
-    """Asks another authenticator, which changes from test to test."""
+    """Delegates to another authenticator, which changes from test to test."""
 
     def __init__(self) -> None:
         self.now: Authenticator = FixedTokens()
@@ -88,8 +88,8 @@ class WhoeverKnows:
 
 
 class SharedApp:
-    """One app for all tests of a process: making one takes longer than most of them. What it works
-    on changes hands, so that nothing of a test is seen by the next."""
+    """One app for all tests of a process: creating one takes longer than most tests. Its store is
+    exchanged for each test, so that no test sees anything of another."""
 
     def __init__(self, make: Callable[[Store, Authenticator], App] = create_app) -> None:
         self._make = make
@@ -97,7 +97,7 @@ class SharedApp:
         self._app: App | None = None
 
     def on(self, store: Store, authenticator: Authenticator | None = None) -> App:
-        """The app on these books, with tokens of every role unless told otherwise."""
+        """The app on this store, by default with tokens of every role."""
         self._tokens.now = authenticator or FixedTokens()
         if self._app is None:
             self._app = self._make(store, self._tokens)
@@ -114,7 +114,8 @@ shared_app = SharedApp()
 
 
 class SharingClient(TestClient):
-    """All of them use one event loop, once somebody has started it, instead of one per request."""
+    """All clients use one event loop, once `with_loop` has started it, instead of one per
+    request."""
 
     loop: ClassVar[BlockingPortal | None] = None
 
@@ -131,21 +132,21 @@ class SharingClient(TestClient):
 
 
 class Api:
-    """A client that says JSON and looks at the status."""
+    """A client that sends JSON and checks the status."""
 
     def __init__(self, app: App, token: str | None) -> None:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self.client = SharingClient(app, BASE, headers=headers, raise_server_exceptions=False)
 
     def __call__(self, method: str, path: str, body: Any = None, /, **options: Any) -> Any:
-        """The answer, whatever its status; `path` is below /api/v1 unless it begins with /."""
+        """The response, whatever its status; `path` is below /api/v1 unless it starts with /."""
         place = path if path.startswith("/") else f"/api/v1/{path}"
         if body is not None:
             options["json"] = body
         return self.client.request(method, place, **options)
 
     def ok(self, method: str, path: str, body: Any = None, /, **options: Any) -> Any:
-        """The JSON of an answer that is none of an error."""
+        """The JSON of a successful response."""
         answer = self(method, path, body, **options)
         assert answer.status_code < 300, answer.text
         return answer.json() if answer.content else None
@@ -161,7 +162,7 @@ class Api:
 
 
 def raw_status(app: App, method: str, path: str, headers: dict[str, str] | None = None) -> int:
-    """The status that an app answers to a path as it is: no client tidies it up before."""
+    """The status of an app's response to a raw path, which no client normalizes first."""
     given = {"host": "127.0.0.1:7420"} | (headers or {})
     scope = {
         "type": "http",

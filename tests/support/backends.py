@@ -29,19 +29,19 @@ IN_MEMORY = [] if os.environ.get("DUEBOOK_TEST_PGBOUNCER") else ["memory"]
 
 
 class Backend(Protocol):
-    """One database that a test may open several times and look into behind the store's back."""
+    """One database that a test can open several times, and inspect behind the store's back."""
 
     def open(self, hook: Callable[[str], None] | None = None) -> Store:
         """Another store on the same database; closed with the test."""
 
     def rows(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-        """What stands in the tables; the names are the same in every database.
+        """The rows of a query on the tables, whose names are the same in every database.
 
-        Parameters are `?`, and `{second}` is what is added to an instant.
+        Parameters are `?`; `{second}` is replaced by what to add to an instant.
         """
 
     def write(self, sql: str, *parameters: object) -> None:
-        """Bring about what no verb of the store brings about yet."""
+        """Write what no method of the store can write yet."""
 
     def close(self) -> None: ...
 
@@ -84,7 +84,7 @@ class MemoryBackend(SqliteBackend):
     def __init__(self, clock: Callable[[], Any]) -> None:
         self._clock = clock
         self._stores: list[SqliteStore] = []
-        self._memory = Memory().use()  # stores come and go
+        self._memory = Memory().use()  # stores are opened and closed
 
     @property
     def path(self) -> NoReturn:  # type: ignore[override]
@@ -108,14 +108,14 @@ class MemoryBackend(SqliteBackend):
 
 
 def not_in_memory(backend: Backend) -> None:
-    """Said by tests of what only databases promise that other processes can open: readers that
-    hold up no writer, and what is left by a process that died."""
+    """Skip tests of what only databases that other processes can open promise: readers that do not
+    block a writer, and what a process that died leaves behind."""
     if isinstance(backend, MemoryBackend):
         pytest.skip("a database in memory does not promise that")
 
 
 class PostgresBackend:
-    """`through` is another way to the database, which stores go."""
+    """`through` is another route to the database, which the stores use."""
 
     def __init__(self, url: str, clock: Callable[[], Any], through: str | None = None) -> None:
         self.url = url
@@ -133,7 +133,7 @@ class PostgresBackend:
             return connection.execute(_for_postgres(sql), parameters).fetchall()
 
     def write(self, sql: str, *parameters: object) -> None:
-        """What is done to runs is done to both of their tables."""
+        """Changes of runs are applied to both of their tables."""
         tables = ("active_runs", "ended_runs") if _WRITES_RUNS.match(sql) else ("",)
         with psycopg.connect(self.url, options=f"-c search_path={SCHEMA}") as connection:
             for table in tables:

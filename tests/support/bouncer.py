@@ -1,7 +1,7 @@
 """Starts a PgBouncer in transaction mode before a test server; it ends with the test process.
 
-Its few connections go from one client to another after each transaction, so whatever relies on a
-session meets a stranger's.
+Its few connections pass from one client to another after each transaction, so code that relies on a
+session gets the session of another client.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Bouncer:
         return self.folder / "pgbouncer.ini"
 
     def lead_to(self, server: Server) -> None:
-        """From its next start or reload on."""
+        """Takes effect at its next start or reload."""
         self._file.write_text(
             CONFIGURATION.format(
                 host=server.folder,
@@ -72,14 +72,14 @@ class Bouncer:
         give(self._file)
 
     def through(self, url: str) -> str:
-        """The same database as by its own URL, but through here."""
+        """The same database as at its own URL, but through this PgBouncer."""
         return self.url(url.partition("@/")[2].partition("?")[0])
 
     def url(self, database: str) -> str:
         return f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{self.port}/{database}"
 
     def command(self, words: str) -> list[tuple[object, ...]]:
-        """To PgBouncer itself: SHOW …, RELOAD, PAUSE, KILL …"""
+        """Send a command to PgBouncer itself: SHOW …, RELOAD, PAUSE, KILL …"""
         with psycopg.connect(self.url("pgbouncer"), autocommit=True) as console:
             cursor = psycopg.ClientCursor(console)
             cursor.execute(words.encode())

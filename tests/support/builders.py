@@ -1,4 +1,4 @@
-"""Small builders for tests on books: a schedule, a tick, a session, a claimed run."""
+"""Small builders for tests with a database: a schedule, a tick, a session, a claimed run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEASE: Final = timedelta(seconds=30)
 
 
 class VirtualClock:
-    """The machine's clock as a test sets it; it also goes back when told to."""
+    """The machine's clock as a test sets it; it can also go back."""
 
     def __init__(self) -> None:
         self.now = BEGIN
@@ -43,7 +43,7 @@ class VirtualClock:
 
 
 def make_spec(**definition: Any) -> ScheduleSpec:
-    """Due at every full minute, unless told otherwise."""
+    """A definition that is due at every full minute by default."""
     form = {
         "trigger": {"every": "1m", "anchor": format_instant(BEGIN)},
         "target": {"command": ["true"]},
@@ -73,7 +73,7 @@ def add_spec(store: Store, spec: ScheduleSpec, name: str, namespace: str = "defa
 
 
 def find_work(store: Store, queues: Sequence[str], tasks: Sequence[str] = ()) -> Work:
-    """What there is to claim; the quick way to ask says the same."""
+    """The work to claim; checks that the quick query finds the same."""
     listed = store.read(lambda tx: tx.claims.list_work(queues, tasks))
     assert store.look_for_work(queues, tasks) == listed
     return listed
@@ -136,14 +136,14 @@ def settle(
 
 
 def lose(store: Store, session_id: str, limit: int = 100) -> int:
-    """The node is gone, and its runs are taken over; returns how many."""
+    """Lose a node, and take its runs over; returns how many."""
     store.transact(lambda tx: tx.nodes.end_session(session_id))
     return store.transact(lambda tx: tx.attempts.take_over(limit))
 
 
 def overlap(store: Store, claimed: Claim, length: timedelta) -> datetime:
-    """Its node was lost and another took the run over, but its task went on for that long; returns
-    until when."""
+    """Lose the node of a claim and let another take the run over, although the first task continued
+    for this long; returns until when."""
     assert lose(store, claimed.token.session_id) == 1
     begin(store, "successor")
     (again,) = claim(store, "successor", limit=1)
@@ -175,7 +175,7 @@ def get_ledger(store: Store, schedule_id: str) -> list[LedgerEntry]:
 
 
 def write_unreadable(store: Store, schedule_id: str) -> None:
-    """A newer node puts a definition in force that this one cannot read: its priority."""
+    """Write a definition as a newer node would, with a priority that this one cannot read."""
 
     def work(tx: Tx) -> None:
         snapshot = tx.plans.snapshot(schedule_id)

@@ -1,4 +1,4 @@
-"""The command line on books of its own."""
+"""The command line on a separate database."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class Cli:
-    """The command line on books of its own; `asks` are the flags that say where they are."""
+    """The command line on a separate database; `asks` are the flags that select the database."""
 
     def __init__(self, path: Path, *asks: str) -> None:
         self.path = path
         self._asks = asks or ("--database", str(path))
         self.by = "token:admin" if asks else "cli:"
-        """how the books name whoever uses it, at the beginning"""
+        """how the name that the database records for its changes starts"""
 
     def __call__(self, *arguments: str) -> Result:
         return CliRunner().invoke(main, [*self._asks, *arguments])
@@ -39,7 +39,7 @@ class Cli:
 
 
 HOLIDAYS = ("calendar", "add", "holidays", "--date", "2099-12-25")
-"""The calendar that a policy below refers to."""
+"""The calendar that a policy below uses."""
 
 GIVEN: dict[str, tuple[tuple[str, ...], Any]] = {
     "title": (("--title", "Daily Cleanup"), "Daily Cleanup"),
@@ -100,7 +100,7 @@ GIVEN: dict[str, tuple[tuple[str, ...], Any]] = {
 
 
 def live(cli: Cli) -> None:
-    """A node that plans and works."""
+    """Run a node that plans and works."""
     info = SessionInfo("n", "host", 1, "scheduler,worker", "0", "2026a", (), ("default",))
     with closing(SqliteStore(cli.path)) as store:
         store.transact(lambda tx: tx.nodes.begin_session(info, timedelta(minutes=5)))

@@ -1,5 +1,5 @@
-"""The file by which a test sets the clock of another process. Whoever reads while it is written
-sees the old shift or the new one, and never an empty file. Knows no code under test."""
+"""The file by which a test sets the clock of another process. A reader during a write sees the old
+shift or the new one, and never an empty file. Does not use any code under test."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["clock_of", "set_clock"]
 
 
 def set_clock(file: Path, seconds: float) -> None:
-    """Every clock that reads the file is now wrong by that much."""
+    """Make every clock that reads the file wrong by this much."""
     fresh = file.with_name(f"{file.name}.new")
     fresh.write_text(str(seconds))
     fresh.replace(file)
 
 
 def clock_of(file: Path) -> Callable[[], datetime]:
-    """The time of this machine, wrong by what the file says."""
+    """The time of this machine, wrong by the seconds in the file."""
     return lambda: datetime.now(UTC) + timedelta(seconds=float(file.read_text()))

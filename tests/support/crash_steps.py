@@ -1,4 +1,5 @@
-"""The steps that a node dies in: how the books stand before, and what is repeated after a crash."""
+"""The steps in which a node crashes: the state of the database before, and what is repeated
+after."""
 
 from __future__ import annotations
 
@@ -56,11 +57,11 @@ NODE: Final = "node-1"
 
 
 class Crash(BaseException):
-    """Nothing that a product catches."""
+    """Not an exception that Duebook catches."""
 
 
 def prepare_tick(store: Store, clock: VirtualClock) -> None:
-    """Due times that fire, are skipped by a person or for overlap, are missed, or are held."""
+    """Due times that run, are skipped by a user or for overlap, are missed, or are held."""
     add_schedule(store, "fires")
     said = add_schedule(store, "said")
     store.transact(
@@ -73,7 +74,7 @@ def prepare_tick(store: Store, clock: VirtualClock) -> None:
 
 
 def prepare_claim(store: Store, clock: VirtualClock) -> None:
-    """Three of four runs can be claimed; the fourth waits for one of its own schedule."""
+    """Three of four runs can be claimed; the fourth waits for a run of its own schedule."""
     for name in ("a", "b"):
         add_schedule(store, name)
     both = add_schedule(store, "both", overlap="skip")
@@ -84,7 +85,7 @@ def prepare_claim(store: Store, clock: VirtualClock) -> None:
 
 
 def prepare_settle(store: Store, clock: VirtualClock) -> None:
-    """A run that is the last of its schedule and wakes it."""
+    """The last run of a schedule, whose end wakes the schedule."""
     add_schedule(store, trigger={"at": (BEGIN + MINUTE).isoformat()})
     clock.advance(MINUTE)
     tick(store)
@@ -94,14 +95,14 @@ def prepare_settle(store: Store, clock: VirtualClock) -> None:
 
 
 def prepare_settle_many(store: Store, clock: VirtualClock) -> None:
-    """Three runs under way."""
+    """Three active runs."""
     prepare_claim(store, clock)
     assert len(claim(store)) == 3
     clock.advance(SECOND)
 
 
 def prepare_hand_back(store: Store, clock: VirtualClock) -> None:
-    """Two buffered runs, of which one was to be cancelled."""
+    """Two buffered runs, one of which is to be cancelled."""
     schedule = add_schedule(store, overlap="allow")
     ids = [add_run(store, schedule) for _ in range(2)]
     begin(store)
@@ -111,7 +112,7 @@ def prepare_hand_back(store: Store, clock: VirtualClock) -> None:
 
 
 def prepare_takeover(store: Store, clock: VirtualClock) -> None:
-    """One run to be requeued, one that is poison, one that was to be cancelled."""
+    """A run to requeue, a run that is poison, and a run that is to be cancelled."""
     add_schedule(store, "again")
     add_schedule(store, "poison", max_takeovers=0)
     add_schedule(store, "cancelled", trigger={"at": (BEGIN + MINUTE).isoformat()})
@@ -124,8 +125,8 @@ def prepare_takeover(store: Store, clock: VirtualClock) -> None:
 
 
 def prepare_advance(store: Store, clock: VirtualClock) -> None:
-    """One run of a flow each that begins, goes on, skips what comes after a failure, ends, is
-    cancelled, and whose caller runs it again."""
+    """Runs of flows: one each that starts, continues, skips the steps after a failure, ends, is
+    cancelled, and is run again by its caller."""
     put_flow(store, CHAIN)
     put_flow(store, "name: outer\nsteps: [{name: inner, call: chain, retries: 1}]", "outer")
     runs = {"chain": start(store), "fails": start(store), "ends": start(store)}
@@ -168,13 +169,13 @@ def call_from_own_run(tx: Tx) -> None:
 
 
 def settle_own_run(tx: Tx) -> None:
-    """A node that lost the answer asks what is still its own, and settles that."""
+    """A node that did not get the response asks which run is still its own, and settles that."""
     for own in tx.claims.own_runs(NODE):
         assert tx.attempts.settle(own.token, Outcome("failed", "exit_code", "it broke", 3))
 
 
 def settle_own_runs(tx: Tx) -> None:
-    """As above, all at once: two end alike, and one in its own way."""
+    """As above, for all at once: two end alike, and one differently."""
     ends = (Outcome("succeeded"), Outcome("succeeded"), Outcome("failed", "error", "it broke"))
     own = [own.token for own in tx.claims.own_runs(NODE)]
     ended = list(zip(own, ends, strict=False))
@@ -182,7 +183,7 @@ def settle_own_runs(tx: Tx) -> None:
 
 
 def hand_back_own_runs(tx: Tx) -> None:
-    """A node that leaves, and hands back what it has buffered; one of the runs was cancelled."""
+    """A node that stops hands back what it has buffered; one of the runs was cancelled."""
     tx.attempts.hand_back_all([own.token for own in tx.claims.own_runs(NODE)])
 
 
@@ -192,7 +193,7 @@ def bury_and_take_over(tx: Tx) -> None:
 
 
 def prepare_retain(store: Store, clock: VirtualClock) -> None:
-    """Runs that are past the keep of their namespace, or beyond those that a schedule keeps."""
+    """Runs that are older than their namespace keeps, or more than their schedule keeps."""
     add_schedule(store, "outdated")
     add_schedule(store, "surplus", keep_last=1)
     begin(store, NODE, lease=timedelta(days=1))
@@ -206,14 +207,14 @@ def prepare_retain(store: Store, clock: VirtualClock) -> None:
 
 
 def retain(tx: Tx) -> None:
-    """A batch, as a node deletes it."""
+    """Delete one batch, as a node does."""
     for swept in tx.history.keeps().swept():
         tx.history.sweep(swept, 100)
     tx.history.sweep_schedules("", 100)
 
 
 def prepare_enqueue(store: Store, clock: VirtualClock) -> None:
-    """Two runs that have not started have keys, and one that has started had one."""
+    """Two runs that have not started have keys, and one that has started had a key."""
     begin(store)
     enqueue_started(store.transact)
     store.transact(lambda tx: tx.claims.claim(NODE, "default", 10, ["digest"]))
@@ -232,7 +233,8 @@ def enqueue_debounced(tx: Tx) -> None:
 
 
 def enqueue_by_keys(tx: Tx) -> None:
-    """A key that is new, one that is free again, and one whose run gets a newer payload."""
+    """Enqueue with a new key, a key that is free again, and the key of a run that gets a newer
+    payload."""
     options: list[tuple[str, dict[str, str]]] = [
         ("new", {"unique": "1h"}),
         ("index", {"unique": "pending"}),

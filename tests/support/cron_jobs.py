@@ -1,4 +1,4 @@
-"""CronJobs of Kubernetes as manifests, for tests that read them."""
+"""Kubernetes manifests of CronJobs, for tests that read them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CONTAINER = {"name": "a", "command": ["/app/run"]}
 
 
 def manifest(spec: dict[str, Any], job: dict[str, Any], container: dict[str, Any]) -> str:
-    """JSON is YAML too."""
+    """The manifest as JSON, which is also YAML."""
     pod = {"containers": [container]}
     whole = {"schedule": "30 2 * * *", "jobTemplate": {"spec": {"template": {"spec": pod}, **job}}}
     form = {"kind": "CronJob", "metadata": {"name": "job"}, "spec": {**whole, **spec}}

@@ -1,4 +1,4 @@
-"""Small disks for tests, and what fills them. Knows no code under test."""
+"""Small disks for tests, and functions that fill them. Does not use any code under test."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ MIB = 1024 * 1024
 
 @contextmanager
 def small_disk(folder: Path, size: int) -> Iterator[Path]:
-    """A new folder that is a disk of so many bytes; skips the test where mounting is not
-    permitted."""
+    """A new folder on a disk of this many bytes; skips the test where mounting is not permitted."""
     with _mounted(folder, "-t", "tmpfs", "-o", f"size={size}", "tmpfs"):
         yield folder
 
 
 @contextmanager
 def large_disk(folder: Path, size: int) -> Iterator[Path]:
-    """As `small_disk`, of any size: it takes room only for what is written to it."""
+    """Like `small_disk`, for any size: it only takes space for what is written to it."""
     if shutil.which("mkfs.ext4") is None:
         pytest.skip("mkfs.ext4 is not installed; on Debian: apt-get install e2fsprogs")
     image = folder.with_name(f"{folder.name}.img")
@@ -59,7 +58,7 @@ def _run(*words: str, check: bool = False) -> subprocess.CompletedProcess[str]:
 
 
 def fill(disk: Path) -> Path:
-    """Take all that is free with one file."""
+    """Fill all free space with one file."""
     ballast = disk / "ballast"
     with ballast.open("wb", buffering=0) as file:
         for size in (MIB, 4096):
@@ -72,7 +71,7 @@ def fill(disk: Path) -> Path:
 
 
 def leave_free(disk: Path, size: int) -> Path:
-    """Take room with one file, so that about so many bytes are free."""
+    """Fill space with one file, so that about this many bytes remain free."""
     ballast = disk / "ballast"
     _run("fallocate", "-l", str(shutil.disk_usage(disk).free - size), str(ballast), check=True)
     return ballast

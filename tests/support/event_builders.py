@@ -1,4 +1,4 @@
-"""Small builders for tests of events: a log, an outlet, and whoever delivers to it."""
+"""Small builders for tests of events: a log, an outlet, and couriers that deliver to it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def stamp(store: Store, limit: int = 1_000) -> int | None:
 
 
 def step(store: Store, times: int = 1) -> None:
-    """What a node does at a due time."""
+    """Do what a node does at a due time."""
     for _ in range(times):
         Ticker(store, "scheduler").step()
 
@@ -41,7 +41,7 @@ def problems(store: Store) -> list[str]:
 
 
 class Box:
-    """An outlet that keeps what it gets; some events it does not take, or it is out of reach."""
+    """An outlet that keeps what it gets; it can refuse some events, or be unreachable."""
 
     def __init__(self) -> None:
         self.got: list[Delivery] = []
@@ -89,9 +89,9 @@ def courier(store: Store, box: Box, clock: VirtualClock, **more: Any) -> Courier
 
 
 def run(*couriers: Courier) -> None:
-    """Until nobody has anything to do."""
+    """Step until no courier has anything to do."""
     stamp(couriers[0]._store)
-    while any([one.step() == 0 for one in couriers]):  # noqa: C419 - each of them
+    while any([one.step() == 0 for one in couriers]):  # noqa: C419 - step each of them
         pass
 
 

@@ -35,7 +35,7 @@ steps:
 def attend(
     store: Store, session_id: str = "reader", lease: timedelta = FOR_EVER, wakes: bool = False
 ) -> None:
-    """Let somebody read the directory of the flows, as of now."""
+    """Record that a node reads the directory of the flows, as of now."""
 
     def work(tx: Tx) -> None:
         term = tx.directories.take_directory("default", "flows", session_id, lease)
@@ -47,7 +47,7 @@ def attend(
 
 
 def put_flow(store: Store, text: str, name: str = "chain") -> str:
-    """The text of a file as the revision in force; returns its digest."""
+    """Save the text of a file as the current revision; returns its digest."""
     source = dedent(text)
     digest = sha256(source.encode()).hexdigest()
     revision = Revision(name, f"flows/{name}.yaml", digest, source)
@@ -57,7 +57,7 @@ def put_flow(store: Store, text: str, name: str = "chain") -> str:
 
 
 def start(store: Store, name: str = "chain", /, **params: Any) -> str:
-    """A run of a flow by hand; returns its id."""
+    """Start a run of a flow manually; returns its id."""
     run_id = new_id()
     target = FlowTarget(name, tuple(params.items()))
     store.transact(lambda tx: tx.flow_runs.start_flow(run_id, "default", target, 0, "manual"))
@@ -81,7 +81,7 @@ steps:
 
 
 def leave_out(store: Store) -> None:
-    """Perform what is claimable as if its conditions were not met, until nothing is left."""
+    """Skip each claimable run as if its conditions were not met, until nothing is left."""
     Advancer(store).step()
     while claims := claim(store):
         for claimed in claims:
@@ -99,7 +99,7 @@ def claim_steps(store: Store, session_id: str = "node-1") -> dict[str, Claim]:
 
 
 class Folder:
-    """A directory of flows and a node that looks after it."""
+    """A directory of flows, and a node that manages it."""
 
     def __init__(self, path: Path, store: Store, *others: str, name: str = "flows") -> None:
         roots = [path / root for root in (name, *others)]
@@ -114,11 +114,11 @@ class Folder:
         (self.path / name).write_text(text)
 
     def queues(self) -> set[str]:
-        """Those of the flows in force, and of the files as they were read last."""
+        """The queues of the current flows, and of the files as they were last read."""
         return self._sync.queues | self.registry.queues(self._names)
 
     def sync(self) -> list[tuple[str, str]]:
-        """Look until everything stands still; what was done."""
+        """Step until every file is stable; returns the changes."""
         done: list[tuple[str, str]] = []
         self.registry.hold(self._names)
         for _ in range(4):
@@ -139,7 +139,7 @@ handler_on: {exit: "true"}
 
 
 def work(store: Store, **ends: str) -> list[str]:
-    """Perform what there is to do; the names of the steps that ran."""
+    """Perform all work; returns the names of the steps that ran."""
     ran = []
     Advancer(store).step()
     while claims := claim(store):

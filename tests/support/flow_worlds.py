@@ -1,4 +1,4 @@
-"""Flows in the world of a test with real nodes: their files, ends and logs."""
+"""Flows in a world with real nodes: their files, ends and logs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def log_of(world: World, run: Run) -> list[str]:
 
 
 def register(world: World, path: Path) -> None:
-    """Put the flows of a directory on the books."""
+    """Register the flows of a directory in the database."""
     registry = FlowRegistry(world.book.store, "default", timedelta(days=1))
     registry.hold([path.name])
     sync = FlowSync([path], registry)

@@ -1,4 +1,4 @@
-"""Due times that wait for an operator, without an outage before them."""
+"""Due times that wait for an operator, although there was no outage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def hold(book: Book, name: str, first: datetime, every: timedelta, count: int) -> None:
-    """Set so many due times of a schedule aside."""
+    """Hold this many due times of a schedule."""
     schedule = book.schedules.get(name)
     last, now = first + (count - 1) * every, book.insights.now()
     held = HeldRange(name, schedule.id, first, last, count, True, 1, now)

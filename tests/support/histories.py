@@ -1,4 +1,4 @@
-"""Random histories of a schedule on real books, for tests of what those tell afterwards."""
+"""Random histories of a schedule in a real database, for tests of what it shows afterwards."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRIGGERS: list[Any] = [
 
 
 class History:
-    """A schedule, the nodes that come and go, and people who change their minds."""
+    """A schedule, nodes that start and stop, and users who change their minds."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class History:
             self.decide()
 
     def decide(self) -> None:
-        """About some of what waits for an operator."""
+        """Decide some of the due times that wait for an operator."""
         catchup, chance = self.book.catchup, self.rnd.random()
         held = catchup.list("job")
         if not held:

@@ -1,7 +1,7 @@
-"""A Kafka for tests: librdkafka's mock cluster in a process of its own, and a consumer in another.
+"""A Kafka for tests: librdkafka's mock cluster in one process, and a consumer in another.
 
-`python -m tests.support.kafka cluster` prints where it is;
-`python -m tests.support.kafka consume SERVERS TOPIC` prints each message as JSON, for ever.
+`python -m tests.support.kafka cluster` prints its address; `python -m tests.support.kafka consume
+SERVERS TOPIC` prints each message as JSON, without end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Process:
-    """One of the two, ended with the test."""
+    """One of the two processes; it ends with the test."""
 
     def __init__(self, folder: Path, *words: str) -> None:
         self._out = folder / f"kafka-{words[0]}-{os.urandom(4).hex()}.out"
@@ -50,7 +50,7 @@ class Process:
 
 
 class Kafka:
-    """A cluster, and those who consume from it."""
+    """A cluster, and its consumers."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

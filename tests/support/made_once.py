@@ -1,4 +1,4 @@
-"""Files that take long to make are made once for all the processes of a test run."""
+"""Creates files that take long only once for all processes of a test run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """The file of that name: the first process makes it, and the others wait for it."""
+    """The file with this name: the first process creates it, and the others wait for it."""
     folder = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class MailServer:
-    """Keeps what it accepts; closed by whoever opened it."""
+    """Keeps what it accepts; the test that opens it closes it."""
 
     def __init__(
         self,
@@ -25,12 +25,12 @@ class MailServer:
         from aiosmtpd.smtp import SMTP
 
         self.mails: list[tuple[list[str], EmailMessage]] = []
-        """each with its recipients"""
+        """each mail with its recipients"""
         self.connections = 0
         self.says: dict[str, str] = {}
-        """answers by command (RCPT, DATA), instead of its own"""
+        """responses by command (RCPT, DATA), in place of the usual ones"""
         self.tried: list[tuple[str, str]] = []
-        """names and passwords"""
+        """names and passwords that were tried"""
         self._login = login
         options: dict[str, Any] = {"tls_context": starttls, "hostname": "mail.test"}
         if login is not None:
@@ -58,7 +58,7 @@ class MailServer:
         self.tried.append((data.login.decode(), data.password.decode()))
         return AuthResult(success=self.tried[-1] == self._login, handled=False)
 
-    async def handle_RCPT(  # noqa: N802 - so aiosmtpd calls it
+    async def handle_RCPT(  # noqa: N802 - aiosmtpd's name
         self, _server: Any, _session: Any, envelope: Any, address: str, _options: Any
     ) -> str:
         said = self.says.get(f"RCPT {address}") or self.says.get("RCPT")

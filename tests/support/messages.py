@@ -1,4 +1,4 @@
-"""Alerts for tests, as they reach a channel."""
+"""Alerts for tests, in the form that reaches a channel."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""New SQLite files of this process are copies of one that was migrated: that takes a third of the
-work. What is random in a file is so in each copy."""
+"""Creates new SQLite files in this process by copying a migrated one, which takes a third of the
+work. Random values in the file are the same in each copy."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def copied() -> Iterator[None]:
 
 
 def _create_copy(path: Path) -> None:
-    """It appears at once and whole, for another thread may be about to open it; and never again is
-    it opened here, which would drop the locks of this process."""
+    """It appears at once and as a whole, because another thread may be about to open it. It is
+    never opened again here, which would drop the locks of this process."""
     if path.exists():
         return
     contents, secret = _template()
     made = path.with_name(f"{path.name}-{secrets.token_hex(8)}")
-    with suppress(OSError):  # as when its folder is read-only, of which SQLite will speak
+    with suppress(OSError):  # as when its folder is read-only, which SQLite will report
         with open(made, "xb", opener=_open_privately) as file:
             file.write(contents.replace(secret, secrets.token_hex(32).encode()))
         with suppress(FileExistsError):
@@ -49,7 +49,7 @@ def _open_privately(name: str, flags: int) -> int:
 
 @cache
 def _template() -> tuple[bytes, bytes]:
-    """A file without anything in it, and what is secret there."""
+    """An empty database file, and its secret values."""
     with TemporaryDirectory(prefix="duebook-template-") as folder:
         path = Path(folder) / "books.db"
         MIGRATE(path)

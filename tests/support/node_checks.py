@@ -1,4 +1,5 @@
-"""What tests ask of real nodes: their address, what they logged, whether their books are whole."""
+"""Checks of real nodes: their address, what they logged, and whether their database is
+consistent."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def said(node: NodeProcess, words: str) -> list[str]:
 
 
 def wait_for_success(book: Book, run_id: str) -> None:
-    """Until a run has ended; one that did not succeed fails the test with what it logged."""
+    """Wait until a run has ended; if it did not succeed, the test fails with what the run
+    logged."""
     under_way = ("queued", "running")
     with suppress(AssertionError):
         eventually(lambda: book.runs.get(run_id).status not in under_way)
@@ -50,7 +52,7 @@ def add_seconds(world: World, name: str) -> None:
 
 
 def check_books(world: World, names: list[str]) -> None:
-    """Every second from the first to the last has one run, and its command was executed."""
+    """Every second from the first to the last has one run, whose command was executed."""
     world.come_to_rest(names)
     for name in names:
         runs = world.book.runs.list(name, limit=1_000)

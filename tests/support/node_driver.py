@@ -1,14 +1,15 @@
 """A node as `duebook up` starts it, but with other options and with faults: a clock set by a file,
-an identity that others have too, an end or a stop at a named point of its work with the books.
+an identity shared with other nodes, a kill or a stop at a named point of its work with the
+database.
 
 Usage: python node_driver.py BOOKS '{"lease": 2, "slots": 10, ...}'. A point is the name of a thread
 and of a crash hook, such as "ticker before:COMMIT"; * is any thread. `clock`: a file with the
 seconds by which the clock is wrong. `database_clock`: such a file for the clock of PostgreSQL, the
-same for all nodes. `kill_at`, `stop_at`: a point, when it is first reached, or
-first after the point `armed_by`. `seen`: a file for every point that was reached. `deaf`: no hint
-comes or goes. `descriptors`: the most that it may have. `stop_within`: how long it waits, when it
-ends, for runs that it has stopped.
-`app`: a program as MODULE:BOOK, whose tasks it knows. `flows`: a directory that it looks after.
+same for all nodes. `kill_at`, `stop_at`: a point, effective when it is first reached, or first
+reached after the point `armed_by`. `seen`: a file for every point that was reached. `deaf`: hints
+are neither received nor sent. `descriptors`: the most that it may open. `stop_within`: how long it
+waits, when it ends, for runs that it has stopped. `app`: a program as MODULE:BOOK, whose tasks it
+knows. `flows`: a directory that it manages.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def main(place: str, options: dict[str, Any]) -> None:
     from duebook.targets.spawner import Spawner
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
-    logging.getLogger("duebook.engine.persist").setLevel(logging.DEBUG)  # tests wait for its tries
+    logging.getLogger("duebook.engine.persist").setLevel(logging.DEBUG)  # tests wait for retries
     os.environ["NODE_PID"] = str(os.getpid())
     with Spawner(command_setup(os.environ["DUEBOOK_PASS_ENV"])) as spawner:
         from duebook.engine import node as engine
@@ -76,7 +77,7 @@ def main(place: str, options: dict[str, Any]) -> None:
 
 
 def _tasks(options: dict[str, Any]) -> Any:
-    """Those of the program that is named as MODULE:BOOK, imported from the repository."""
+    """The tasks of a program, given as MODULE:BOOK and imported from the repository."""
     if "app" not in options:
         return None
     module, _, name = options["app"].partition(":")
@@ -116,7 +117,7 @@ def _database_clock(options: dict[str, Any]) -> Callable[[], datetime] | None:
 
 
 def _scale_timeouts(factor: float) -> None:
-    """As far below a short lease as they are below the usual one."""
+    """Shorten timeouts in proportion to a lease that is shorter than usual."""
     from duebook.store.postgres import beginning, store, transaction
 
     for name, begin in (("WRITE", beginning.WRITE), ("READ", beginning.READ)):
@@ -130,7 +131,7 @@ def _scale_timeouts(factor: float) -> None:
 
 
 def _hear_nothing() -> None:
-    """And tell nobody anything: hints go where nobody listens."""
+    """Neither receive nor send hints: they go to a channel without listeners."""
     from duebook.store.postgres import hints
 
     vars(hints)["CHANNEL"] = f"nobody_{os.getpid()}"
@@ -157,7 +158,7 @@ def _hook(options: dict[str, Any]) -> Callable[[str], None] | None:
 
 
 def _be_a_clone(name: str) -> None:
-    """Other nodes say the same about themselves, as containers made from one image do; their pids
+    """Report the same identity as other nodes, as containers created from one image do; their pids
     mean nothing to each other."""
     from dataclasses import replace
 
@@ -170,7 +171,7 @@ def _be_a_clone(name: str) -> None:
 
 
 def _shift_clock(file: Path) -> None:
-    """Before anything else is imported: every module then gets this clock."""
+    """Called before anything else is imported, so that every module gets this clock."""
     from tests.support.clock_files import clock_of
 
     vars(duebook.clock)["utc_now"] = clock_of(file)

@@ -1,6 +1,6 @@
 """Real nodes on a real file for tests: starts and ends them, reads evidence, checks invariants.
 
-Commands write their evidence to a file outside the books; the checker compares both and shares
+Commands write their evidence to a file outside the database; the checker compares both and shares
 no code with planner, triggers or store.
 """
 
@@ -36,16 +36,17 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 DRIVER = Path(__file__).with_name("node_driver.py")
 CALM = 30.0
-"""Seconds of a lease, as people have it: no node loses it because a machine is busy."""
+"""Seconds of a lease as in production: no node loses it because a machine is busy."""
 LEASE = 2.0
-"""That of nodes whose end others shall notice soon. One that stands still for a second or two may
-lose it, too: where a test counts attempts, it takes a multiple."""
+"""The lease of nodes whose end other nodes should notice soon. A node that stalls for a second or
+two may lose it, too: tests that count attempts use a multiple."""
 
 SAY = (
     'say() { printf "%s %s %s %s %s %s %s %s\\n" "$1" "$DUEBOOK_SCHEDULE" "$DUEBOOK_RUN_ID" '
     '"$DUEBOOK_ATTEMPT" "$DUEBOOK_DUE_AT" "$$" "$NODE_MARK" "$(date +%s.%N)" >>"$EVIDENCE"; }; '
 )
-"""A line in one write to a file opened for appending, so lines of many processes stay whole."""
+"""Writes a line with one write to a file opened for appending, so lines of many processes stay
+whole."""
 
 QUICK = SAY + "say start; say end"
 HELD = SAY + 'say start; while [ ! -e "$GO" ]; do sleep 0.1; done; say end'
@@ -67,7 +68,7 @@ class Evidence:
 
 
 class NodeProcess:
-    """A process that runs a node; its words are kept in files."""
+    """A process that runs a node; its output is kept in files."""
 
     def __init__(self, argv: list[str], env: dict[str, str], folder: Path) -> None:
         self.mark = f"duebook-node-{uuid.uuid4()}"
@@ -96,7 +97,7 @@ class NodeProcess:
 
     @property
     def address(self) -> str:
-        """Of its API, as it says itself once it is ready."""
+        """The address of its API, which it prints once it is ready."""
         found = re.search(r"open: (http://[^/]+)/", self.wait_ready().output)
         assert found is not None, self.output
         return found[1]
@@ -107,7 +108,7 @@ class NodeProcess:
 
     @property
     def was_ready(self) -> bool:
-        """Whether it has said so; it may have ended since."""
+        """Whether it has reported that it is ready; it may have ended since."""
         return any(line.startswith("ready") for line in self.output.splitlines())
 
     def wait_ready(self) -> NodeProcess:
@@ -123,11 +124,11 @@ class NodeProcess:
         return self.wait_end()
 
     def wait_end(self) -> int:
-        """Its exit code, once it has ended."""
+        """Wait until it has ended; returns its exit code."""
         return self.process.wait(PATIENCE)
 
     def family(self) -> list[int]:
-        """What lives of the node and of all that it started."""
+        """The live processes of the node and of everything that it started."""
         return marked(self.mark)
 
     def spawner(self) -> int:
@@ -136,7 +137,7 @@ class NodeProcess:
 
 
 class World:
-    """Books in a file or elsewhere, the evidence beside, and the nodes that work on them."""
+    """A database in a file or elsewhere, the evidence beside it, and the nodes that work on it."""
 
     def __init__(self, folder: Path, url: str | None = None) -> None:
         self.folder = folder
@@ -160,7 +161,7 @@ class World:
         return self._book
 
     def use(self, book: Book) -> None:
-        """These instead of those that it would open itself; they are closed with the world."""
+        """Use this client instead of opening one; it is closed with the world."""
         self._book = book
 
     @property
@@ -169,7 +170,7 @@ class World:
             "PATH": os.environ["PATH"],
             "EVIDENCE": str(self.evidence_file),
             "GO": str(self.go),
-            "DUEBOOK_PASS_ENV": "EVIDENCE, GO, NODE_*",  # what commands of tests work with
+            "DUEBOOK_PASS_ENV": "EVIDENCE, GO, NODE_*",  # variables that commands of tests use
             "TZ": "UTC",
         }
 
@@ -188,20 +189,20 @@ class World:
         )
 
     def up(self, *words: str) -> NodeProcess:
-        """`duebook up`, as a person starts it who wants no API."""
+        """Run `duebook up`, as a user starts it without the API."""
         return self.start("up", "--roles", "scheduler,worker", *words)
 
     def start(self, *words: str) -> NodeProcess:
-        """A command that goes on while the test does."""
+        """Start a command that runs while the test continues."""
         return self._begin(self.cli_argv(*words))
 
     def node(self, place: str | None = None, **options: Any) -> NodeProcess:
-        """A node that is ready; `place` is another way to the same books, `options` are those of
-        node_driver.py."""
+        """Start a node and wait until it is ready; `place` is another route to the same database,
+        `options` are those of node_driver.py."""
         return self.start_node(place, **options).wait_ready()
 
     def start_node(self, place: str | None = None, **options: Any) -> NodeProcess:
-        """As `node`, without waiting for it."""
+        """Like `node`, without waiting until it is ready."""
         words = json.dumps({"lease": CALM, **options})
         return self._begin([sys.executable, str(DRIVER), place or self.place, words])
 
@@ -211,7 +212,8 @@ class World:
         return node
 
     def add(self, name: str, shell: str, **definition: Any) -> None:
-        """A schedule whose command's family carries the world's mark; never due by itself."""
+        """Add a schedule whose command and its children carry the world's mark; it is never due by
+        itself."""
         target = {"shell": shell, "env": {"WORK_MARK": self.mark}}
         definition.setdefault("trigger", {"cron": "0 0 29 2 *"})
         self.book.schedules.create(name, target=target, **definition)
@@ -229,17 +231,17 @@ class World:
         eventually(lambda: self.status(run) in statuses, timeout, story)
 
     def _story(self, run: str) -> str:
-        """What the books and the nodes say of a run that did not go as it should."""
+        """What the database and the nodes show about a run that went wrong."""
         log = [line.text for _, line in self.book.runs.log(run)]
         nodes = [(node.process.poll(), node.output, node.log) for node in self.nodes]
         return f"{self.book.runs.get(run)}\nits log: {log}\nnodes: {nodes}"
 
     def dues(self, name: str) -> Counter[float]:
-        """How often a command began for each due time."""
+        """How often a command started for each due time."""
         return Counter(e.due for e in self.evidence("start", name))
 
     def wait_for_more(self, name: str, number: int) -> None:
-        """Until commands have begun for so many more due times."""
+        """Wait until commands have started for this many more due times."""
         before = len(self.dues(name))
         eventually(lambda: len(self.dues(name)) >= before + number)
 
@@ -255,7 +257,7 @@ class World:
         eventually(lambda: not going_on(), told=lambda: [*map(self._story, going_on()[:1])])
 
     def working(self) -> list[int]:
-        """The processes of commands that live."""
+        """The live processes of commands."""
         return marked(self.mark)
 
     def evidence(self, word: str | None = None, schedule: str | None = None) -> list[Evidence]:
@@ -277,7 +279,7 @@ class World:
         return eventually(there, timeout)
 
     def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-        """Straight from the file, without Duebook."""
+        """Query the file directly, without Duebook."""
         connection = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=PATIENCE)
         try:
             return connection.execute(sql, parameters).fetchall()
@@ -285,12 +287,13 @@ class World:
             connection.close()
 
     def sessions(self, node: NodeProcess) -> list[tuple[str, int | None]]:
-        """Id and end of the sessions that a node had, the oldest first."""
+        """The id and end of each session of a node, oldest first."""
         sql = "SELECT id, ended_at FROM node_sessions WHERE pid = ? ORDER BY started_at, id"
         return [(row[0], row[1]) for row in self.query(sql, node.pid)]
 
     def stop_outside_transactions(self, node: NodeProcess) -> None:
-        """SIGSTOP while the node holds no lock on the file, which would stop everybody."""
+        """Send SIGSTOP while the node holds no lock on the file, which would block all other
+        nodes."""
 
         def stopped() -> bool:
             node.send(signal.SIGSTOP)
@@ -334,7 +337,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def marked(mark: str) -> list[int]:
-    """The processes that live (zombies have no environment) with `mark` in their environment."""
+    """The live processes (zombies have no environment) with `mark` in their environment."""
     return [
         int(entry.name)
         for entry in Path("/proc").iterdir()
@@ -350,7 +353,7 @@ def read(path: Path) -> bytes:
 
 
 def threads_of(pid: int) -> list[Path]:
-    """The folders of its threads; none, when it has ended."""
+    """The folders of its threads; empty if it has ended."""
     try:
         return list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:
@@ -358,8 +361,8 @@ def threads_of(pid: int) -> list[Path]:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether all of its threads stand still: one may first have to end what it asked of the
-    system, such as to get a lock."""
+    """Whether all of its threads are stopped: one may first have to finish a system call, such as
+    getting a lock."""
     told = [read(task / "stat") for task in threads_of(pid)]
     assert any(told), f"process {pid} has ended"
     return all(text.rpartition(b")")[2].split()[0] == b"T" for text in told if text)
@@ -370,7 +373,7 @@ def cmdline(pid: int) -> bytes:
 
 
 def children_of(pid: int) -> list[int]:
-    """A child belongs to the thread that forked it, so every thread is asked."""
+    """A child belongs to the thread that forked it, so the children of every thread are read."""
     return [int(child) for task in threads_of(pid) for child in read(task / "children").split()]
 
 
@@ -380,7 +383,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def seconds_without_a_core(pid: int) -> float:
-    """How long its threads that live were ready to go on and others had the cores."""
+    """How long its live threads were ready to run while other processes had the cores."""
     told = [read(task / "schedstat").split() for task in threads_of(pid)]
     return sum(int(words[1]) for words in told if words) / 1_000_000_000
 
@@ -413,7 +416,7 @@ def _read_evidence(line: str) -> Evidence:
 
 
 def check(world: World) -> None:
-    """The invariants I1, I2, I3, I4 and I7, on evidence and books."""
+    """Check the invariants I1, I2, I3, I4 and I7, on the evidence and the database."""
     _check_runs(world)
     _check_evidence(world)
     _check_no_overlap(world)
@@ -435,7 +438,7 @@ def _check_runs(world: World) -> None:
 
 
 def _check_evidence(world: World) -> None:
-    """One run per due time, one start per attempt, none before its time, every success complete."""
+    """One run per due time, one start per attempt, none early, every success complete."""
     runs: dict[tuple[str, float], set[str]] = {}
     origins = dict(world.query("SELECT id, origin FROM runs"))
     for evidence in world.evidence("start"):
@@ -451,8 +454,8 @@ def _check_evidence(world: World) -> None:
 
 
 def _check_no_overlap(world: World) -> None:
-    """Of a schedule whose runs exclude each other, no two attempts were at work at once; one that
-    says it was cancelled has noticed, and works no more."""
+    """If runs of a schedule exclude each other, no two attempts worked at the same time; one that
+    reports that it was cancelled has noticed, and no longer works."""
     exclusive = {row[0] for row in world.query("SELECT id FROM runs WHERE exclusive = 1")}
     spans: dict[str, dict[tuple[str, int], tuple[float, float]]] = {}
     for e in world.evidence():

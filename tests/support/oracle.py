@@ -46,7 +46,7 @@ class Rule:
 
 @cache
 def zone(name: str) -> ZoneInfo:
-    """The zone as the tzdata package has it, whatever the machine has."""
+    """The zone from the tzdata package, not from the machine."""
     with resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as file:
         return ZoneInfo.from_file(file, key=name)
 
@@ -65,7 +65,7 @@ def distinct_zone_names() -> list[str]:
 
 
 def wall_at(instant: datetime, tz: str) -> datetime:
-    """What a clock on the wall shows."""
+    """What a wall clock shows."""
     return instant.astimezone(zone(tz)).replace(tzinfo=None, fold=0)
 
 
@@ -76,7 +76,7 @@ def offset_at(instant: datetime, tz: str) -> timedelta:
 
 
 def instants_of(wall: datetime, tz: str) -> list[datetime]:
-    """Every instant at which the clock shows this: none in a gap, two in a fold."""
+    """Every instant at which the clock shows this time: none in a gap, two in a fold."""
     guesses = {wall.replace(tzinfo=zone(tz), fold=fold).astimezone(UTC) for fold in (0, 1)}
     return sorted(guess for guess in guesses if wall_at(guess, tz) == wall)
 
@@ -94,7 +94,7 @@ def change_between(before: datetime, after: datetime, tz: str) -> datetime:
 
 @cache
 def transitions(tz: str, first_year: int, last_year: int) -> list[datetime]:
-    """Every instant at which the offset changes in those years, found by looking at each day."""
+    """Every instant in those years at which the offset changes, found by checking each day."""
     days = (date(last_year + 1, 1, 1) - date(first_year, 1, 1)).days
     noons = [datetime(first_year, 1, 1, 12, tzinfo=UTC) + n * DAY for n in range(-1, days + 1)]
     offsets = [offset_at(noon, tz) for noon in noons]
@@ -109,7 +109,7 @@ def jump_at(transition: datetime, tz: str) -> timedelta:
 
 
 def end_of_gap(wall: datetime, tz: str) -> datetime:
-    """The instant at which the gap ends that this wall time falls in."""
+    """The end of the gap that this wall time is in."""
     early = wall.replace(tzinfo=zone(tz), fold=1).astimezone(UTC)
     late = wall.replace(tzinfo=zone(tz), fold=0).astimezone(UTC)
     return change_between(early, late, tz)
@@ -127,7 +127,7 @@ def due_times(rule: Rule, start: datetime, end: datetime) -> list[datetime]:
 
 
 def due_for(rule: Rule, wall: datetime) -> list[datetime]:
-    """The due times that one matching wall time brings."""
+    """The due times that result from one matching wall time."""
     instants = instants_of(wall, rule.tz)
     if not instants:
         moved = moved_to(rule, wall)
@@ -138,7 +138,7 @@ def due_for(rule: Rule, wall: datetime) -> list[datetime]:
 
 
 def moved_to(rule: Rule, wall: datetime) -> datetime | None:
-    """Where a wall time in a gap goes: to the gap's end, or nowhere."""
+    """Where a wall time in a gap is moved: to the end of the gap, or nowhere."""
     gap_ends = end_of_gap(wall, rule.tz)
     too_long = jump_at(gap_ends, rule.tz) >= TOO_LONG_A_GAP
     if rule.follows_real_time or rule.gap == "skip" or too_long:
@@ -156,7 +156,8 @@ def omissions(rule: Rule, start: datetime, end: datetime) -> list[tuple[datetime
 
 
 def matching_walls(rule: Rule, start: datetime, end: datetime) -> Iterator[datetime]:
-    """Matching wall times, real or not, that may bring a due time in (start, end]; in order."""
+    """Matching wall times, existing or not, that may result in a due time in (start, end]; in
+    order."""
     first = wall_at(start, rule.tz) - LONGEST_FOLD
     last = wall_at(end, rule.tz) + LONGEST_FOLD
     for n in range((last.date() - first.date()).days + 1):
@@ -175,7 +176,7 @@ def daily_rule(times: list[str], tz: str, gap: str = "run_after", fold: str = "f
 
 
 def weekly_rule(text: str, tz: str, gap: str = "run_after", fold: str = "first") -> Rule:
-    """``text`` is like "MON,FRI 09:00"."""
+    """``text`` has the form "MON,FRI 09:00"."""
     days, moment = text.split()
     names = days.split(",")
     times = (time.fromisoformat(moment),)
@@ -185,7 +186,7 @@ def weekly_rule(text: str, tz: str, gap: str = "run_after", fold: str = "first")
 def calendar_rule(
     days: int, anchor: datetime, tz: str, gap: str = "run_after", fold: str = "first"
 ) -> Rule:
-    """Every so many local days, counted both ways from the anchor's, at its wall time."""
+    """Every `days` local days, counted both ways from the anchor's, at its wall time."""
     first = wall_at(anchor, tz)
 
     def falls_on(day: date) -> bool:
@@ -229,7 +230,7 @@ def field_has(field: str, value: int, low: int, high: int) -> bool:
 
 
 def item_has(item: str, value: int, low: int, high: int) -> bool:
-    """Is it in ``*``, ``N``, ``N-M``, or every so many of them: ``*/S``, ``N/S``, ``N-M/S``?"""
+    """Is it in ``*``, ``N``, ``N-M``, or a stepped form: ``*/S``, ``N/S``, ``N-M/S``?"""
     span, slash, step = item.partition("/")
     first, dash, last = span.partition("-")
     if first in ("*", "?"):

@@ -1,4 +1,4 @@
-"""A site on whichever books a test has, its pages, and browsers that are logged in with a role."""
+"""A site on the database that a test has, its pages, and browsers logged in with a role."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ shared_site = SharedApp(create_site)
 
 
 def site_on(store: Store, authenticator: Authenticator | None = None) -> App:
-    """The site on these books, with tokens of every role unless told otherwise."""
+    """The site on this store, by default with tokens of every role."""
     site = shared_site.on(store, authenticator)
     site.state.watches, site.state.calendar = Watches(store), Calendar()
     unhurried = Computing(wait=PATIENCE)  # no page is refused because the machine is busy
@@ -35,7 +35,7 @@ def site_on(store: Store, authenticator: Authenticator | None = None) -> App:
 
 
 class Page(HTMLParser):
-    """A page as a person without script sees it: text, links, and forms with their fields."""
+    """A page as a user without scripts sees it: text, links, and forms with their fields."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class Page(HTMLParser):
 
 
 class Browser:
-    """A browser with a session; it sends forms as pages made them."""
+    """A browser with a session; it sends forms as the pages contain them."""
 
     def __init__(self, app: App, token: str) -> None:
         self.client = SharingClient(app, BASE, headers={"Accept": "text/html"})
@@ -102,11 +102,11 @@ class Browser:
         return page
 
     def signed(self, address: str) -> str:
-        """An address as the site leads to it after something was done."""
+        """An address in the form that the site redirects to after an action."""
         return signed_address(self._token, address)
 
     def told(self, path: str, **query: Any) -> Page:
-        """The page that tells what was done."""
+        """The page that reports an action."""
         return self.ok(self.signed(f"{path}?{urlencode(query, doseq=True)}"))
 
     def send(self, page: Page, action: str, /, **changes: Any) -> Page:
@@ -117,7 +117,7 @@ class Browser:
         return Page(answer)
 
     def post(self, path: str, **fields: Any) -> Page:
-        """Send what no page made."""
+        """Send a form that is not on any page."""
         return Page(self.client.post(path, data=fields, headers={"Origin": BASE}))
 
 

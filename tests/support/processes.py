@@ -1,4 +1,4 @@
-"""Work that a test does in a process of its own."""
+"""Runs work of a test in a separate process."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def in_a_child(work: Callable[[], object]) -> str:
-    """What `work` raises in a forked child: the error's class and message."""
+    """The error that `work` raises in a forked child: its class and message."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # forking with threads is what the test is about
+        warnings.simplefilter("ignore")  # forking with threads is what the test does
         pid = os.fork()
     if pid == 0:
         try:

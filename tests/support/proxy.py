@@ -1,9 +1,10 @@
-"""A TCP proxy for tests: passes bytes on, swallows them, or resets connections; knows no protocol.
+"""A TCP proxy for tests: passes bytes on, swallows them, or resets connections; ignores the
+protocol.
 
-`pass` hands everything on. `blackhole` keeps connections open, and takes new ones, but hands
-nothing on in either direction: bytes are acknowledged and gone, so TCP's own timeouts see nothing.
-`reset` ends every connection, new ones too, with RST. `forget()` makes a black hole of what is open
-by then, as a firewall does that lost its table; new connections pass.
+`pass` passes everything on. `blackhole` keeps connections open, and accepts new ones, but passes
+nothing on in either direction: bytes are acknowledged and dropped, so TCP's own timeouts notice
+nothing. `reset` ends every connection, new ones too, with RST. `forget()` turns the connections
+that are open into black holes, like a firewall that lost its table; new connections pass.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from typing import Final, Literal
 
 Mode = Literal["pass", "blackhole", "reset"]
 LOOK: Final = 0.01
-"""How soon a change of mode is seen, in seconds."""
+"""Seconds within which a change of mode takes effect."""
 _RST: Final = struct.pack("ii", 1, 0)
 
 
 class Proxy:
-    """Listens on a port of 127.0.0.1 of its own; `mode` may be set at any time."""
+    """Listens on its own port of 127.0.0.1; `mode` may be set at any time."""
 
     def __init__(self, port: int, mode: Mode = "pass") -> None:
         self.target = port
@@ -59,7 +60,8 @@ class Proxy:
                 thread.start()
 
     def _carry(self, client: socket.socket, number: int) -> None:
-        """One connection, until either side ends it; the server is called when it may be."""
+        """Serve one connection until either side ends it; connects to the server once the mode
+        allows it."""
         with client:
             while self.mode == "blackhole" and not self._closing.wait(LOOK):
                 pass

@@ -1,5 +1,5 @@
-"""Random flows with the fate of each step fixed beforehand, and by brute force what must become of
-them; knows the words of flow files and no code of Duebook."""
+"""Random flows with the fate of each step fixed beforehand, and the end that must result, found by
+brute force; uses the keys of flow files and no code of Duebook."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from hypothesis import strategies as st
 Fate = Literal["succeeds", "fails", "unmet"]
 Survival = Literal["no", "failure", "its code", "another code"]
 State = Literal["succeeded", "failed", "survived", "skipped", "never"]
-"""survived: it failed, and those after it run. never: a step before it failed."""
+"""survived: it failed, and the steps after it run. never: a step before it failed."""
 CODE = 3
-"""How all that fail do."""
+"""The exit code of all steps that fail."""
 
 
 @dataclass(frozen=True)
 class StepPlan:
-    """A step, and how it will go."""
+    """A step, and how it will end."""
 
     after: tuple[str, ...] = ()
     fate: Fate = "succeeds"
     survival: Survival = "no"
     goes_on_when_skipped: bool = False
     failures: int = 0
-    """attempts that fail before the one that decides"""
+    """attempts that fail before the final one"""
 
 
 @dataclass(frozen=True)
 class FlowPlan:
-    """A flow, and how it will go."""
+    """A flow, and how its steps will end."""
 
     steps: dict[str, StepPlan]
     check: Literal["none", "met", "unmet"] = "none"
@@ -67,7 +67,7 @@ def flow_text(plan: FlowPlan, name: str = "f") -> str:
 
 
 def fate_of(plan: FlowPlan, step: str) -> Fate:
-    """What becomes of a step of any kind, should it be performed."""
+    """How a step or handler ends if it is performed."""
     if step == "preconditions":
         return "unmet" if plan.check == "unmet" else "succeeds"
     if step.startswith("handler_on."):
@@ -76,12 +76,13 @@ def fate_of(plan: FlowPlan, step: str) -> Fate:
 
 
 def begins(plan: FlowPlan) -> bool:
-    """Whether any step does."""
+    """Whether any step of the flow starts."""
     return plan.check != "unmet" and plan.handlers.get("init") != "fails"
 
 
 def expected_states(plan: FlowPlan) -> dict[str, State]:
-    """Of all ways in which steps could end, the one in which each ends as those before it want."""
+    """Of all combinations of states, the only one in which each state follows from the steps before
+    it."""
     names = list(plan.steps)
     possible: list[set[State]] = [{"skipped", "never", _alone(plan.steps[n])} for n in names]
     found = []
@@ -111,7 +112,7 @@ def _wanted(plan: FlowPlan, name: str, states: dict[str, State]) -> State:
 
 
 def expected_end(plan: FlowPlan, base: str) -> tuple[str, list[str]]:
-    """How the flow ends whose steps ended so, and the handlers that ran at its end."""
+    """How a flow ends whose steps ended with `base`, and the handlers that ran at its end."""
     if plan.check == "unmet" and base != "stopped":
         return "cancelled", []
     words = {"succeeded": "success", "partial": "success", "failed": "failure"}
@@ -124,7 +125,7 @@ def expected_end(plan: FlowPlan, base: str) -> tuple[str, list[str]]:
 
 
 def base_of(plan: FlowPlan) -> str:
-    """How a flow ends that nobody stops, but for its handlers."""
+    """How a flow that is not stopped ends, without its handlers."""
     if not begins(plan):
         return "failed"
     states = set(expected_states(plan).values())
@@ -136,7 +137,7 @@ def base_of(plan: FlowPlan) -> str:
 
 
 def state_of(plan: FlowPlan, step: str, state: str, reason: str | None) -> str:
-    """What became of a step, in the words above."""
+    """The state of a step, in the words above."""
     if state == "skipped":
         return "never" if reason == "upstream_failed" else "skipped"
     survives = plan.steps[step].survival in ("failure", "its code")
@@ -144,7 +145,7 @@ def state_of(plan: FlowPlan, step: str, state: str, reason: str | None) -> str:
 
 
 def ending_handlers(begun: list[str]) -> list[str]:
-    """Of all that began, the handlers of the end."""
+    """The handlers at the end, of all steps and handlers that started."""
     names = [name.removeprefix("handler_on.") for name in begun]
     return [name for name in names if name in ("success", "failure", "abort", "exit")]
 

@@ -1,5 +1,5 @@
-"""Deletes everything from before an instant, whatever is kept for how long: what retention does
-when that time has come."""
+"""Deletes everything from before an instant, no matter how long it should be kept: what retention
+does once that time is over."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Purged(NamedTuple):
 
 
 def purge_all(tx: Tx, before: datetime, limit: int, after: Place | None = None) -> Purged:
-    """Up to `limit` things: runs, then all else."""
+    """Delete up to `limit` rows: runs first, then everything else."""
     swept = tx.history.sweep_before(ALL, before, before, limit, after)
     if swept.looked == limit:
         return Purged(swept.deleted, swept.after)

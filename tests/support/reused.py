@@ -1,8 +1,8 @@
-"""One PostgreSQL database for test after test, emptied in between: that takes a tenth of the work
+"""One PostgreSQL database for test after test, emptied in between, which takes a tenth of the work
 of a new one.
 
-Whatever a test leaves behind that is more than rows ends the use of its database, and the next test
-gets a new one: a session that is still there, or a change of the schema, of settings or statistics.
+If a test leaves more than rows behind, its database is not used again, and the next test gets a new
+one: a session that still exists, or a change of the schema, of settings or statistics.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from tests.support.postgres import Server
 
 MOST: Final = 50
-"""Tests in a row: what is deleted keeps its place in the files, for nobody vacuums."""
+"""Tests in a row: deleted rows keep their space in the files, because nothing vacuums them."""
 LEAVING: Final = 0.5
-"""Seconds in which sessions that were closed may end."""
+"""Seconds within which closed sessions must end."""
 FIRST_OWN: Final = 16_384
-"""Whatever has a lower number belongs to PostgreSQL."""
+"""Objects with a lower number belong to PostgreSQL."""
 
 TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = %s ORDER BY 1"
 OTHERS: Final = (
@@ -44,26 +44,26 @@ CHANGES: Final = [
     ("pg_db_role_setting", "true"),
     ("pg_database", "datname = current_database()"),
 ]
-"""Catalogues, and which of their rows a test may change or add to."""
+"""Catalogues, and the condition for rows that a test may change or add."""
 _SIZES: Final = "SELECT 0, sum(reltuples + relpages)::bigint FROM pg_class"
 _ROWS: Final = [
     f"SELECT count(*), max(xmin::text::bigint) FROM {name} WHERE {which}"  # noqa: S608
     for name, which in CHANGES
 ]
 MARK: Final = " UNION ALL ".join([_SIZES, *_ROWS])
-"""What is not the same after the schema, settings or statistics changed."""
+"""Changes when the schema, settings or statistics change."""
 KEEPER: Final = "duebook-test-keeper"
-"""The name of the session that empties a database; who ends all others leaves it alone."""
+"""The name of the session that empties a database; code that ends all other sessions spares it."""
 NUMBERS: Final = """
 SELECT format('SELECT setval(%L, %s, %L);', format('%I.%I', schemaname, sequencename),
     coalesce(last_value, start_value), last_value IS NOT NULL)
 FROM pg_sequences
 """
-"""A statement for each sequence, that makes it go on from here."""
+"""A statement for each sequence that makes it continue from its present value."""
 
 
 class ReusedDatabase:
-    """Databases with empty books, each used by many tests; or with those of another template."""
+    """Databases without any rows, each used by many tests; or copies of another template."""
 
     def __init__(self, server: Server, template: str = "template") -> None:
         self._server = server
@@ -73,7 +73,7 @@ class ReusedDatabase:
 
     @contextmanager
     def books(self) -> Iterator[str]:
-        """The URL of a database that is as the template is, for one test."""
+        """The URL of a database in the state of the template, for one test."""
         if self._kept is None:
             url = self._open.enter_context(self._server.database(self._template))
             self._kept = self._open.enter_context(_kept(url))
@@ -96,13 +96,13 @@ def _kept(url: str) -> Iterator[_Kept]:
 
 
 class _Kept:
-    """A database, how it was when it was new, and a connection that empties it."""
+    """A database, its state when it was new, and a connection that empties it."""
 
     def __init__(self, url: str, connection: psycopg.Connection) -> None:
         self.url = url
         self._connection = connection
         self._tests = 0
-        connection.execute("SET session_replication_role = replica")  # no trigger, no foreign key
+        connection.execute("SET session_replication_role = replica")  # no triggers, no foreign keys
         self._mark = connection.execute(MARK.encode()).fetchall()
         tables = [name for (name,) in connection.execute(TABLES, [SCHEMA])]
         rows = ", ".join(map(_contents, tables))
@@ -115,7 +115,7 @@ class _Kept:
         self._restart = "".join(words for (words,) in connection.execute(NUMBERS.encode()))
 
     def empty(self) -> bool:
-        """Whether it is as new again; else it is good for nothing any more."""
+        """Restore its new state; returns False if the database cannot be used again."""
         self._tests += 1
         if self._tests == MOST or not within(LEAVING, self._is_alone):
             return False

@@ -1,4 +1,4 @@
-"""A server in this process, on a free port, for whichever books a test has at the moment."""
+"""A server in this process, on a free port, for the database that a test has at the moment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Served"]
 
 
 class Served:
-    """One app and one port for all tests; the books change hands."""
+    """One app and one port for all tests; the database is exchanged."""
 
     def __init__(self, folder: Path) -> None:
         self._first = SqliteStore(folder / "first.db")
@@ -30,7 +30,7 @@ class Served:
         self._server.start()
 
     def use(self, path: Path) -> SqliteStore:
-        """Serve the books of a file from now on."""
+        """Serve the database of a file from now on."""
         store = SqliteStore(path)
         self._app.state.services = Services(store, Tasks())
         self._app.state.watch = Watch(store)
@@ -43,7 +43,7 @@ class Served:
 
     @property
     def is_answering(self) -> bool:
-        """Whether a request is under way, also one that nobody waits for any more."""
+        """Whether a request is in progress, even one that no client waits for any more."""
         return self._server.is_answering
 
     def close(self) -> None:

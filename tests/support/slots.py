@@ -1,4 +1,4 @@
-"""Slots of a node that never acts by itself, and books that settle slowly, for tests."""
+"""Slots of a node that never acts by itself, and a store that settles slowly, for tests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLACES: Final = 3
 
 
 class Place:
-    """Slots of a node that never acts by itself, on books in a file, with a clock of its own."""
+    """Slots of a node that never acts by itself, on a database in a file, with a separate clock."""
 
     def __init__(self, path: Path) -> None:
         self.store = SqliteStore(path / "books.db")
@@ -54,11 +54,11 @@ class Place:
         self.rings += 1
 
     def begin(self, function: Callable[..., Any], number: int = 1, **policies: Any) -> list[Claim]:
-        """Declare a task and begin runs of it."""
+        """Declare a task and start runs of it."""
         return self._claim(function, number, 0, policies)
 
     def buffer(self, function: Callable[..., Any], number: int = 1, **policies: Any) -> list[Claim]:
-        """As `begin`, but the runs are claimed ahead."""
+        """Like `begin`, but the runs are claimed ahead."""
         return self._claim(function, 0, number, policies)
 
     def _claim(
@@ -80,7 +80,7 @@ class Place:
         return claims
 
     def ended(self, claim: Claim) -> Run:
-        """The run, once its outcome is on the books and its place is free."""
+        """The run, once its outcome is recorded and its place is free."""
         eventually(lambda: claim.token not in self.slots.working())
         return get_run(self.store, claim.run.id)
 
@@ -96,7 +96,7 @@ class Place:
 
 @contextmanager
 def slow_books(place: Place) -> Iterator[None]:
-    """While it is entered, no end gets onto the books."""
+    """While this is active, no outcome is recorded."""
     transact, go = place.store.transact, threading.Event()
 
     def waits(work: Any) -> Any:

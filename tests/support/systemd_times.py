@@ -1,4 +1,4 @@
-"""What `systemd-analyze calendar` says about a year, kept in a table for machines without it.
+"""What `systemd-analyze calendar` returns for a year, kept in a table for machines without it.
 
 `python -m tests.support.systemd_times` writes the table again.
 """
@@ -68,7 +68,8 @@ def is_installed() -> bool:
 
 
 def analyze(spec: str, number: int = MOST, base: datetime = BASE) -> list[datetime] | None:
-    """Its next due times after `base`, within a year; None if it is refused."""
+    """The next due times after `base` from systemd, within a year; None if it refuses the
+    expression."""
     command = ["systemd-analyze", "calendar", f"--iterations={number}"]
     command += [f"--base-time={base:%Y-%m-%d %H:%M:%S} UTC", spec]
     done = subprocess.run(  # noqa: S603 - our own arguments
@@ -82,7 +83,7 @@ def analyze(spec: str, number: int = MOST, base: datetime = BASE) -> list[dateti
 
 
 def summary(due_times: list[datetime]) -> dict[str, Any]:
-    """A few of them to read, and a digest of all."""
+    """Some due times to read, and a digest of all."""
     lines = "\n".join(f"{due:%Y-%m-%dT%H:%M:%SZ}" for due in due_times)
     return {
         "count": len(due_times),

@@ -1,4 +1,4 @@
-"""What targets are performed with in tests: a claim, a run, and somebody who is told of it."""
+"""What targets are performed with in tests: a claim, a run, and a receiver of their reports."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ RUN = Run(
 
 
 class Told:
-    """Reports that are kept in lists."""
+    """Keeps reports in lists."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []

@@ -1,5 +1,5 @@
-"""Waits in tests: for a condition and never for a time; measures work by what the processor does;
-knows no code under test."""
+"""Waits in tests for a condition and never for a time; measures work by processor time. Does not
+use any code under test."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SOONEST: Final = 0.01
 LATEST: Final = 0.05
 """Seconds between two looks, of which the first are soon and later ones a twentieth of the wait."""
 PATIENCE: Final = 60.0
-"""Seconds after which something is taken to hang. On two cores with twenty processes that want them
-a command with half a second to do was seen to take twenty; a test that is about how soon something
-happens says its own limit."""
+"""Seconds after which something counts as hanging. On two cores with twenty busy processes, a
+command with half a second of work was seen to take twenty seconds; a test of how soon something
+happens sets its own limit."""
 
 
 def eventually(
@@ -52,6 +52,6 @@ def _rest(began: float) -> None:
 
 
 def takes_less_than(seconds: float, work: Callable[[], object]) -> bool:
-    """Whether its thread works less than that: what others do to the processor only makes it look
-    longer, so that one of five times is enough."""
+    """Whether `work` takes less processor time of its thread than that. Other processes can only
+    make it look longer, so one of five tries is enough."""
     return any(timeit.timeit(work, timer=time.thread_time, number=1) < seconds for _ in range(5))

@@ -1,5 +1,5 @@
-"""The receiving end of a webhook on 127.0.0.1: it notes what it gets, and may be told to be busy,
-to fail now and then, or to do something before it answers."""
+"""The receiver of a webhook on 127.0.0.1: it records what it gets, and can be set to be busy, to
+fail now and then, or to do something before it responds."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class Webhook:
-    """What it got while it was not busy; closed by whoever opened it."""
+    """What it got while it was not busy; the test that opens it closes it."""
 
     def __init__(self) -> None:
         self.got: list[dict[str, Any]] = []
         self.status = 204
         self.fails: Callable[[], int | None] = lambda: None
-        """a status to answer with instead, 0 to reset the connection"""
+        """a status to respond with instead, 0 to reset the connection"""
         self.before_answer: Callable[[], object] = lambda: None
         webhook = self
 
@@ -40,7 +40,7 @@ class Webhook:
                 return None
 
             def reset(self) -> None:
-                linger = struct.pack("ii", 1, 0)  # closing sends RST
+                linger = struct.pack("ii", 1, 0)  # makes close() send RST
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                 self.close_connection = True
 
@@ -48,7 +48,7 @@ class Webhook:
 
         class Server(ThreadingHTTPServer):
             def handle_error(self, *_: object) -> None:
-                """Who sent it was killed."""
+                """The sender was killed."""
 
         self._server = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/hooks"
@@ -57,7 +57,7 @@ class Webhook:
 
     @property
     def heard(self) -> list[tuple[str, str]]:
-        """The id and the key of each event, in the order in which they came."""
+        """The id and the key of each event, in order of arrival."""
         return [(event["id"], event["partitionkey"]) for event in list(self.got)]
 
     def close(self) -> None:

@@ -35,7 +35,7 @@ class Omitted(Protocol):
 
 
 class Trigger(Protocol):
-    """What the comparison asks of a trigger."""
+    """What the comparison needs of a trigger."""
 
     def next_after(self, instant: datetime, /) -> datetime | None: ...
 
@@ -54,7 +54,8 @@ class Trigger(Protocol):
 def assert_agrees(
     trigger: Trigger, rule: Rule, start: datetime, end: datetime, asked: Iterable[datetime]
 ) -> None:
-    """Every question about (start, end], and about each instant asked, has the oracle's answer."""
+    """Every question about (start, end], and about each instant in `asked`, has the oracle's
+    answer."""
     due = oracle.due_times(rule, start, end)
     assert_lists(trigger, due, start, end)
     omitted = [(omission.wall, omission.moved_to) for omission in trigger.omitted(start, end)]
@@ -68,7 +69,7 @@ def assert_agrees(
 
 
 def in_zone(instant: datetime, tz: str) -> datetime:
-    """The same instant, as someone in the zone would write it (fold included)."""
+    """The same instant, as written in the zone (fold included)."""
     return instant.astimezone(oracle.zone(tz))
 
 
@@ -140,7 +141,7 @@ def assert_beyond(trigger: Trigger, rule: Rule, start: datetime, end: datetime) 
 
 
 def is_bearable(rule: Rule, distance: timedelta) -> bool:
-    """Whether brute force gets through it soon: not too many days times not too many times."""
+    """Whether brute force is fast enough: not too many days times not too many times."""
     days = (distance + 2 * oracle.LONGEST_FOLD) / DAY
     return days * (len(rule.times) + 5) < MOST_WALLS
 
@@ -159,13 +160,13 @@ def assert_transitions_agree(tz: str, transitions: Iterable[datetime]) -> None:
 
 
 def assert_years_agree(tz: str, text: str, first_year: int, last_year: int) -> None:
-    """Every due time of a cron expression in those years."""
+    """Check every due time of a cron expression in those years."""
     start, end = new_year(first_year), new_year(last_year + 1)
     assert_agrees(cron(text, tz=tz), oracle.cron_rule(text, tz), start, end, [])
 
 
 def zone_cases(tz: str) -> Iterator[tuple[Trigger, Rule]]:
-    """Times where gaps and folds usually are, and expressions that follow real time."""
+    """Times where gaps and folds usually are, and expressions that follow elapsed time."""
     for text in ("30 0-4,23 * * *", "0/20 2 * * SUN,FRI", "*/20 * * * *", "15 */2 * * *"):
         yield cron(text, tz=tz), oracle.cron_rule(text, tz)
     text = "0,59 0-3,23 * * *"

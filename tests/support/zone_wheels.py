@@ -1,4 +1,4 @@
-"""Time zone data for tests: ours, but for zones that have the rules of others."""
+"""Time zone data for tests: ours, except for zones that have the rules of other zones."""
 
 from __future__ import annotations
 
