@@ -1,9 +1,8 @@
-"""A long storm over a fleet, then one while the books move, one in which the database's clock steps
-back and forth, and failovers to a standby; then how long each kind of fault took to heal, and the
-verdict: `make chaos`, `make chaos SEED=7 MINUTES=5`,
-`make chaos HOURS=2`.
+"""A long storm over a fleet, then one while the database moves, one in which the database's clock
+steps back and forth, and failovers to a standby; then how long each kind of fault took to heal, and
+the verdict: `make chaos`, `make chaos SEED=7 MINUTES=5`, `make chaos HOURS=2`.
 
-The number decides which faults come in which order; their moments are real time.
+The seed decides the order of the faults; their moments are real time.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ if TYPE_CHECKING:
     from tests.support.nodes import Evidence
 
 MOVE_KILLS = 4
-"""How often the copy is killed before it may end."""
+"""How often the copy is killed before it may finish."""
 
 CLOCK_SECONDS = 10
-"""How long the database's clock steps about, for each minute of the first storm."""
+"""How long the database's clock is stepped, for each minute of the first storm."""
 
 CALM = 20
-"""Seconds that each fault may take to heal before the next one comes."""
+"""Seconds that each fault may take to heal before the next one."""
 
 MINUTES_A_FAILOVER = 12
-"""Of the first storm, for each failover to a standby; there is one at least."""
+"""Minutes of the first storm for each failover to a standby; there is at least one."""
 
 
 def tell(text: str) -> None:
@@ -48,7 +47,7 @@ def tell(text: str) -> None:
 
 
 def steady(fleet: Fleet) -> list[Evidence]:
-    """The starts of schedules whose runs begin again only after a fault."""
+    """The starts of schedules whose runs start again only after a fault."""
     names = LOAD.keys() - {"failing"}
     return [line for line in fleet.seen.evidence if line.word == "start" and line.schedule in names]
 

@@ -1,4 +1,4 @@
-"""Reads the books with plain SQL, for the checker; knows the tables and no code of Duebook."""
+"""Reads the database with plain SQL, for the checker; knows the tables and no code of Duebook."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TABLES = {
 
 @dataclass(frozen=True)
 class Books:
-    """Everything that stands in the tables at one moment."""
+    """The contents of the tables at one moment."""
 
     now: datetime
     schedules: list[Row]

@@ -1,4 +1,4 @@
-"""Kafka's mock brokers, which stand still now and then; what they got is evidence."""
+"""Kafka's mock brokers, which are paused now and then; what they got is evidence."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ class Brokers:
         self._kafka = Kafka(folder)
 
     def listen(self, book: Book, topic: str) -> None:
-        """From the beginning of the log."""
+        """Deliver events from the start of the log."""
         self._consumer = self._kafka.consume(topic)
         servers = self._kafka.servers
         book.events.add_sink(NAME, "kafka", topic, servers=servers, start="beginning")
 
     def pause(self) -> None:
-        """They keep their connections, and answer nobody."""
+        """Pause the brokers: they keep their connections, but do not answer."""
         self._kafka.cluster.pause()
 
     def resume(self) -> None:
         self._kafka.cluster.resume()
 
     def wait_for_all(self, url: str, timeout: float = 3 * PATIENCE) -> None:
-        """Until every event on the log in PostgreSQL has come; nobody writes any more."""
+        """Wait until every event of the log in PostgreSQL has arrived; no more are written."""
         with psycopg.connect(url) as connection:
             rows = connection.execute("SELECT id FROM duebook.events").fetchall()
         wanted = {row[0] for row in rows}
         eventually(lambda: not wanted - {*self._got()}, timeout)
 
     def testify(self, seen: Witness) -> None:
-        """What came, each event when it came first: what comes again may be older."""
+        """Record each event when it first arrived: events that arrive again may be older."""
         for event in dict.fromkeys(self._got()):
             seen.deliveries.append(Delivery(NAME, event))
 

@@ -1,8 +1,7 @@
-"""The invariants I1 to I9, judged from the books' tables and from what was seen outside of them.
+"""The invariants I1 to I9, checked against the database's tables and what was seen outside of it.
 
-Shares no code with planner, triggers, store and engine: due times come from
-tests/support/oracle.py and from arithmetic here. Every violation is a line that begins with the
-invariant's number.
+Shares no code with planner, triggers, store and engine: due times come from tests/support/oracle.py
+and from arithmetic here. Every violation is a line that starts with the number of the invariant.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ REASONS: Final[dict[str, Callable[[Row], bool]]] = {
     "missed": lambda spec: spec.get("catchup") == "skip",
     "expired": lambda spec: "catchup_window" in spec or "catchup_limit" in spec,
 }
-"""Which definitions allow a due time to be left out, and why."""
+"""For each reason to skip a due time: which definitions allow it."""
 AT_WORK: Final = 3.0
-"""Seconds before the end of its lease in which a node or its spawner stops its work."""
+"""Seconds before the end of its lease at which a node or its spawner stops its work."""
 TAKE_OVER: Final = 2.0
-"""How much longer than a lease and two looks a busy machine may take for a takeover, in seconds."""
+"""Seconds that a takeover may last longer than a lease and two looks, on a busy machine."""
 
 
 def check(books: Books, seen: Witness) -> list[str]:
-    """Every violation; none when the books are right."""
+    """Every violation; empty if the database is right."""
     checks = (
         no_due_time_twice,
         no_due_time_lost,
@@ -59,7 +58,7 @@ def check(books: Books, seen: Witness) -> list[str]:
 
 
 def no_due_time_twice(books: Books, seen: Witness) -> Iterator[str]:
-    """At most one run per due time, on the books and in fact; an attempt begins at most once."""
+    """At most one run per due time, both recorded and real; an attempt starts at most once."""
     rows = Counter((run["schedule_id"], run["due_at"]) for run in books.runs if run["due_at"])
     yield from (f"{n} runs of {owner} for {due}" for (owner, due), n in rows.items() if n > 1)
     origins = {run["id"]: run for run in books.runs}
@@ -82,7 +81,8 @@ def no_due_time_twice(books: Books, seen: Witness) -> Iterator[str]:
 
 
 def no_due_time_lost(books: Books, seen: Witness) -> Iterator[str]:
-    """Every due time has a run, which ended, or an entry with a reason that the policy allows."""
+    """Every due time has a run that ended, or a ledger entry with a reason that the policy
+    allows."""
     for schedule in books.schedules:
         runs = [run for run in books.runs if run["schedule_id"] == schedule["id"]]
         entries = [entry for entry in books.ledger if entry["schedule_id"] == schedule["id"]]
@@ -116,14 +116,14 @@ def _reasons(schedule: Row, entries: list[Row], seen: Witness) -> Iterator[str]:
     for reason in {entry["reason"] for entry in entries}:
         allowed = reason in REASONS and REASONS[reason](schedule["spec"])
         allowed |= reason == "paused" and schedule["name"] in seen.paused
-        # an end that was said when it had passed takes away what waited beyond it
+        # an end set after it had passed removes due times that waited beyond it
         allowed |= reason == "edited" and schedule["valid_from"] > _end(schedule)
         if not allowed:
             yield f"left out as {reason}, which its policy does not know"
 
 
 def _due_times(schedule: Row) -> set[datetime]:
-    """From its creation to its end, or as far as it was planned."""
+    """From the schedule's creation to its end, or as far as it was planned."""
     spec, after = schedule["spec"], schedule["created_at"]
     until = schedule["watermark"]
     if until is None:
@@ -156,7 +156,7 @@ def _length(text: str) -> timedelta:
 
 
 def no_two_at_once(books: Books, seen: Witness) -> Iterator[str]:
-    """Attempts that exclude each other are never seen at work together, each within its lease."""
+    """Attempts that exclude each other never work at the same time, and only within their lease."""
     exclusive = {run["id"] for run in books.runs if run["exclusive"]}
     leases = {session["id"]: session["expires_at"].timestamp() for session in books.sessions}
     owners = _owners(books)
@@ -168,7 +168,7 @@ def no_two_at_once(books: Books, seen: Witness) -> Iterator[str]:
             spans[line.schedule][token] = min(first, line.at), max(last, line.at)
         if (owner := owners.get(token)) in leases and line.at > leases[owner]:
             late = line.at - leases[owner]
-            if late > seen.stood_still(leases[owner] - AT_WORK, line.at):  # or nobody could end it
+            if late > seen.stood_still(leases[owner] - AT_WORK, line.at):  # or nothing could end it
                 yield f"attempt {line.attempt} of {line.run} worked {late:.2f} s beyond its lease"
     for schedule, attempts in spans.items():
         in_order = sorted((span, token) for token, span in attempts.items())
@@ -178,7 +178,7 @@ def no_two_at_once(books: Books, seen: Witness) -> Iterator[str]:
 
 
 def _owners(books: Books) -> dict[tuple[str, int], str]:
-    """Which session had which attempt."""
+    """The session of each attempt."""
     owners = {(row["run_id"], row["attempt"]): row["session_id"] for row in books.attempts}
     for run in books.runs:
         if run["session_id"] is not None:
@@ -190,7 +190,7 @@ def _owners(books: Books) -> dict[tuple[str, int], str]:
 
 
 def only_the_owner_settles(books: Books, seen: Witness) -> Iterator[str]:
-    """Attempts are counted without a gap; each was executed where the books say, and ended so."""
+    """Attempts are numbered without gaps; each was executed where it is recorded, and ended so."""
     numbers: dict[str, set[int]] = defaultdict(set)
     for row in books.attempts:
         numbers[row["run_id"]].add(row["attempt"])
@@ -227,7 +227,8 @@ def _ends(books: Books, seen: Witness) -> Iterator[str]:
 
 
 def events_in_order(books: Books, seen: Witness) -> Iterator[str]:
-    """Versions without a gap, positions in their order; each delivered, never backwards by key."""
+    """Versions without gaps, positions in their order; each delivered, never backwards for a
+    key."""
     by_aggregate: dict[str, list[Row]] = defaultdict(list)
     for event in books.events:
         if event["aggregate"] is not None:
@@ -262,7 +263,7 @@ def _deliveries(known: dict[str, Row], got: list[Row]) -> Iterator[str]:
 
 
 def answers_hold(books: Books, seen: Witness) -> Iterator[str]:
-    """What somebody was told to be on the books is on them."""
+    """Every change that was confirmed to a user is in the database."""
     runs = {run["id"]: run for run in books.runs}
     schedules = {schedule["id"] for schedule in books.schedules}
     revisions = {(row["schedule_id"], row["version"]) for row in books.revisions}
@@ -283,7 +284,7 @@ def answers_hold(books: Books, seen: Witness) -> Iterator[str]:
 
 
 def nothing_early(books: Books, seen: Witness) -> Iterator[str]:
-    """By the books and in fact."""
+    """No run started before its time, by the records and in reality."""
     due = {run["id"]: run["due_at"] for run in books.runs}
     claims = [(run["id"], run["claimed_at"]) for run in books.runs]
     claims += [(attempt["run_id"], attempt["claimed_at"]) for attempt in books.attempts]
@@ -299,9 +300,9 @@ def nothing_early(books: Books, seen: Witness) -> Iterator[str]:
 
 
 def dead_nodes_are_followed(books: Books, seen: Witness) -> Iterator[str]:
-    """Runs of the dead are taken over within two looks of the end of their lease. The limit counts
-    from the last fault that kept the living from it, or from the start of the first that lived on,
-    and a lease in which they judge nobody."""
+    """Runs of dead nodes are taken over within two looks of the end of their lease. The limit
+    counts from the last fault that kept live nodes from it, or from the time when the first node
+    that outlived the dead one may judge others, which is one lease after its start."""
     sessions = {session["id"]: session for session in books.sessions}
     for attempt in books.attempts:
         session = sessions.get(attempt["session_id"])
@@ -309,7 +310,7 @@ def dead_nodes_are_followed(books: Books, seen: Witness) -> Iterator[str]:
             continue
         lease = (session["expires_at"] - session["seen_at"]).total_seconds()
         if session["ended_at"] == session["seen_at"]:
-            continue  # it left in order, and lost nothing by a death
+            continue  # it stopped in order, so no run was lost by its death
         ends, taken = session["expires_at"].timestamp(), attempt["finished_at"].timestamp()
         judged_from = _first_judge(books.sessions, session)
         limit = max(ends, judged_from) + lease * 2 / 3 + TAKE_OVER
@@ -321,7 +322,7 @@ def dead_nodes_are_followed(books: Books, seen: Witness) -> Iterator[str]:
 
 
 def _first_judge(sessions: Iterable[Row], dead: Row) -> float:
-    """When the first node that outlived the dead one had lived for its own lease, and may judge."""
+    """When the first node that outlived the dead one had run for its own lease, and may judge."""
     return min(
         (
             (other["started_at"] + (other["expires_at"] - other["seen_at"])).timestamp()
@@ -337,7 +338,7 @@ def _first_judge(sessions: Iterable[Row], dead: Row) -> float:
 
 
 def ends_are_final(books: Books, seen: Witness) -> Iterator[str]:
-    """How an attempt ended never changes, and only a person opens a run again."""
+    """The end of an attempt never changes, and only a user can reopen a run."""
     runs = {run["id"]: run for run in books.runs}
     outcomes = {(a["run_id"], a["attempt"]): a["outcome"] for a in books.attempts}
     for glimpse in set(seen.glimpses):
@@ -362,6 +363,6 @@ def _work_after_the_end(runs: Iterable[Row], seen: Witness) -> Iterator[str]:
 
 
 def facts_of(run: Row) -> tuple[object, ...]:
-    """What must not change about a run that has ended."""
+    """Facts that must not change about a run that has ended."""
     names = ("status", "finished_at", "reason", "exit_code", "session_id")
     return tuple(run[name] for name in names)

@@ -1,9 +1,9 @@
-"""A process that ticks or claims when it is told to, as fast as it can, and reports what it got.
+"""A process that ticks or claims on command, as fast as it can, and reports what it got.
 
-Reads orders as lines of JSON, answers each with one. {"do": "tick" | "claim", "url": …, "session":
-…, "at": …, "queue": …, "limit": …, "hold": …, "seconds": …}: it begins at the moment `at`. Each
-claim is settled as succeeded `hold` seconds later. It ends after so many `seconds`, and without
-them when it has got nothing for a while.
+Reads orders as lines of JSON, and responds to each with one. {"do": "tick" | "claim", "url": …,
+"session": …, "at": …, "queue": …, "limit": …, "hold": …, "seconds": …}: it starts at the moment
+`at`. Each claim is settled as succeeded `hold` seconds later. It ends after `seconds`, or without
+them once it has got nothing for a while.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def obey(order: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _claim(store: Store, order: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every claim with its run and when it was surely under way."""
+    """Every claim with its run, and the time in which it was certainly active."""
     got: list[dict[str, Any]] = []
     pause = threading.Event()
     last = time.time()

@@ -1,7 +1,7 @@
 """A storm in which the clock of the database steps back and forth while nodes are killed and
-stopped: nothing is lost or doubled, and the books' own check agrees.
+stopped: nothing is lost or doubled, and the database's own check agrees.
 
-All nodes and people go by one clock, which a file shifts: to them it is the database's.
+All nodes and users use one clock, which a file shifts: for them it is the database's clock.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ if TYPE_CHECKING:
 NODES: Final = 3
 BACK: Final = timedelta(minutes=47)
 AHEAD: Final = timedelta(seconds=12)
-"""What the clock shows too early is decided, and nothing is due until that time has come again."""
+"""Due times that the clock shows too early are decided then; afterwards nothing is due until that
+time comes again."""
 NAMES: Final = tuple(name for name in LOAD if name not in ("failing", "cancel"))
 
 
 class DatabaseClock:
-    """The machine's clock, shifted by what stands in a file."""
+    """The machine's clock, shifted by the seconds in a file."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.file = fleet.world.folder / "database-clock"
@@ -59,7 +60,7 @@ class ClockStorm:
         self._over = threading.Event()
 
     def blow(self, seconds: float) -> list[str]:
-        """Each fault in turn for so many seconds; returns what is wrong then."""
+        """Cause each fault in turn for this many seconds; returns what is wrong then."""
         fleet = self._fleet
         began = time.monotonic()
         fleet.load(NAMES)
@@ -83,7 +84,7 @@ class ClockStorm:
     def _verdict(self) -> list[str]:
         fleet = self._fleet
         fleet.seen.evidence = fleet.world.evidence()
-        # times on the books and times of the evidence are of different clocks: leases, starts and
+        # recorded times and times of the evidence are from different clocks: leases, starts and
         # takeovers are not compared
         books = fleet.books()
         endless = [row | {"expires_at": datetime.max.replace(tzinfo=UTC)} for row in books.sessions]
@@ -115,7 +116,7 @@ class ClockStorm:
         self._wait_for_the_clock()
 
     def _step_back_and_kill(self) -> None:
-        """Its runs are taken over although its lease seems to last for 47 minutes."""
+        """Its runs are taken over although its lease seems to last another 47 minutes."""
         place = self._chance.randrange(NODES)
         self._clock.set(-BACK)
         self._nodes[place].process.end(signal.SIGKILL)
@@ -138,7 +139,7 @@ class ClockStorm:
         return any(run["status"] == "running" and run["session_id"] in mine for run in books.runs)
 
     def _wait_for_the_clock(self) -> None:
-        """Until nothing that is decided lies ahead."""
+        """Wait until nothing that is decided is in the future."""
 
         def come() -> bool:
             marks = [s["watermark"] for s in self._fleet.books().schedules if s["watermark"]]

@@ -1,4 +1,4 @@
-"""Fleets for the tests of this folder."""
+"""Fleets for the tests of this directory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fleet(tmp_path: Path, postgres_server: Server) -> Iterator[Fleet]:
 
 @pytest.fixture
 def durable_fleet(tmp_path: Path) -> Iterator[Fleet]:
-    """On a server of its own, as durable as in production, to be crashed."""
+    """A fleet on a separate server, as durable as in production, that tests may crash."""
     server = Server(durable=True)
     try:
         with open_fleet(tmp_path, server, "template0") as opened:

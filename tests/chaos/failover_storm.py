@@ -1,5 +1,5 @@
-"""The server that nodes work on crashes, and its synchronous standby is promoted, while nodes are
-killed: nothing that was acknowledged is lost, and nothing is doubled."""
+"""The server of the nodes crashes, and its synchronous standby is promoted, while nodes are killed:
+nothing that was acknowledged is lost, and nothing is doubled."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DATABASE: Final = "books"
 
 
 class FailoverStorm:
-    """One failover of a fleet that works; `told` gets a line for each fault."""
+    """One failover of a working fleet; `told` gets a line for each fault."""
 
     def __init__(
         self, fleet: Fleet, standby: Server, number: int, told: Callable[[str], None]
@@ -38,7 +38,7 @@ class FailoverStorm:
         self.recovery = Recovery(BEAT)
 
     def blow(self) -> list[str]:
-        """Returns what is wrong when all has healed."""
+        """Returns what is wrong once everything has healed."""
         fleet = self._fleet
         fleet.load(NAMES)
         nodes = [fleet.node() for _ in range(NODES)]
@@ -75,7 +75,7 @@ class FailoverStorm:
 
 @contextmanager
 def open_pair(folder: Path) -> Iterator[tuple[Fleet, Server]]:
-    """A fleet that knows a primary and a standby for which it waits."""
+    """A fleet with a primary, and a standby that the primary waits for."""
     primary = Server(durable=True)
     try:
         primary.execute(f"CREATE DATABASE {DATABASE}")

@@ -1,5 +1,5 @@
-"""A fleet of real nodes on a PostgreSQL server of its own, with faults to inject; what is seen of
-it outside the books is kept for the checker."""
+"""A fleet of real nodes on a separate PostgreSQL server, with faults to inject; what is seen of it
+outside the database is kept for the checker."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tests.support.postgres import Server
 
 LEASE: Final = 3.0
-"""Of the nodes here; the timeouts of their transactions are as much shorter than usual."""
+"""The lease of the nodes here; their transaction timeouts are shortened in proportion."""
 QUICK: Final = SAY + "say start; echo working; say end"
 SLOW: Final = SAY + "say start; for n in 1 2 3 4 5 6; do sleep 0.1; say beat; done; say end"
 LATE: Final = SAY + "say start; for n in 1 2 3 4; do sleep 0.3; say beat; done; say end"
@@ -63,7 +63,7 @@ LOAD: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "narrow": (SLOW, {"trigger": {"every": "2s"}, "overlap": "allow", "queue": "narrow", **EVERY}),
     "pair": (SLOW, {"trigger": {"every": "1s"}, "overlap": "allow", "max_concurrent": 2, **EVERY}),
 }
-"""What the fleet has to do: commands and definitions by name."""
+"""The work of the fleet: commands and definitions by name."""
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Member:
 
 
 class Fleet:
-    """Books, nodes and everything that was seen of them."""
+    """The database, the nodes, and everything that was seen of them."""
 
     def __init__(self, folder: Path, server: Server, url: str) -> None:
         self.server, self.url = server, url
@@ -101,7 +101,7 @@ class Fleet:
         return made
 
     def load(self, names: tuple[str, ...] = tuple(LOAD)) -> None:
-        """Schedules that go on until `end_load`."""
+        """Add schedules that continue until `end_load`."""
         if "narrow" in names:
             self.world.book.queues.limit("narrow", concurrency=1, rate="100/s")
         self._loaded = names
@@ -110,7 +110,7 @@ class Fleet:
             self.world.add(name, shell, **definition)
 
     def load_flows(self) -> None:
-        """Flows and their schedules, and somebody who listens to what is told of runs."""
+        """Add flows and their schedules, and a consumer of the events about runs."""
         store = self.world.book.store
         for name in GRAPHS:
             put_flow(store, text_of(name, self.world.mark), name)
@@ -121,18 +121,18 @@ class Fleet:
         self._loaded += tuple(SCHEDULES)
 
     def adopt(self, names: tuple[str, ...]) -> None:
-        """Schedules that came from elsewhere, and go on until `end_load`."""
+        """Use schedules that were added elsewhere, and continue until `end_load`."""
         self._loaded += names
 
     def end_load(self) -> None:
-        """Nothing more gets due soon; an end that is past when it is written would belie what ran
-        until then."""
+        """Let nothing more become due soon. The end must not be in the past when it is written:
+        that would contradict what ran until then."""
         for name in self._loaded:
             ends = (datetime.now(UTC) + timedelta(seconds=2)).isoformat()
             self.world.book.schedules.update(name, end_at=ends)
 
     def start(self, proxied: bool = False, **options: Any) -> Member:
-        """A node; it is not waited for."""
+        """Start a node, without waiting until it is ready."""
         proxy = self.proxy() if proxied else None
         options = {"lease": LEASE, "scaled": True, "queues": ["default", "narrow"], **options}
         process = self.world.start_node(proxy.url if proxy else None, **options)
@@ -143,19 +143,19 @@ class Fleet:
         return member
 
     def node(self, proxied: bool = False, **options: Any) -> Member:
-        """A node that is ready."""
+        """Start a node, and wait until it is ready."""
         member = self.start(proxied, **options)
         member.process.wait_ready()
         return member
 
     def up(self) -> Member:
-        """`duebook up`, with the lease that it has in production."""
+        """Run `duebook up`, with the lease that it has in production."""
         member = self.start_up()
         member.process.wait_ready()
         return member
 
     def start_up(self) -> Member:
-        """As `up`, without waiting for it."""
+        """Like `up`, without waiting until it is ready."""
         process = self.world.up("--queue", "default", "--queue", "narrow")
         self.seen.pids[process.mark] = process.pid
         member = Member(process)
@@ -164,7 +164,7 @@ class Fleet:
 
     @contextmanager
     def fault(self, what: str) -> Iterator[None]:
-        """While this lasts, nobody need follow the dead in time."""
+        """During this, runs of dead nodes need not be taken over in time."""
         began = time.time()
         try:
             yield
@@ -172,7 +172,7 @@ class Fleet:
             self.seen.faults.append(Fault(what, began, time.time()))
 
     def crash_server(self) -> None:
-        """As `pg_ctl stop -m immediate`, and a start that recovers."""
+        """Crash the server as `pg_ctl stop -m immediate` does, and start it, which recovers."""
         with self.fault("server"):
             self.server.stop(signal.SIGQUIT)
             self.server.start()
@@ -182,19 +182,20 @@ class Fleet:
         eventually(lambda: is_stopped(member.process.pid))
 
     def wait_stopped(self, member: Member, timeout: float = PATIENCE) -> None:
-        """Until it has stopped itself at the point that it was given."""
+        """Wait until the node has stopped itself at the point that it was given."""
         eventually(lambda: is_stopped(member.process.pid), timeout)
 
     def wait_more(self, name: str, number: int = 2, timeout: float = PATIENCE) -> None:
-        """Until so many more runs of the schedule have begun."""
+        """Wait until this many more runs of the schedule have started."""
         before = len(self.world.evidence("start", name))
         eventually(lambda: len(self.world.evidence("start", name)) >= before + number, timeout)
 
     def drain(self, timeout: float = 5 * PATIENCE) -> None:
-        """Until everything that was due has been decided and has ended; there may be a backlog.
+        """Wait until everything that was due has been decided and has ended; there may be a
+        backlog.
 
-        It is not waited for completion: that is noticed up to a minute later, when the run of the
-        last due time is not the last to end.
+        Does not wait for schedules to be completed: that is noticed up to a minute later, if the
+        run of the last due time is not the last to end.
         """
         try:
             eventually(lambda: not self._unfinished(), timeout)
@@ -202,7 +203,7 @@ class Fleet:
             raise AssertionError(f"unfinished after {timeout} s: {self._unfinished()}") from None
 
     def _unfinished(self) -> list[tuple[str, str]]:
-        """What is not over: schedules, and runs."""
+        """The schedules and runs that are not finished."""
         books = read_books(self.url)
         loaded = [schedule for schedule in books.schedules if schedule["name"] in self._loaded]
         undecided = [s for s in loaded if s["next_due_at"] or s["seen"]]
@@ -212,7 +213,7 @@ class Fleet:
         ]
 
     def end(self) -> None:
-        """All nodes end in order, and leave nothing behind."""
+        """Stop all nodes in order; they must leave nothing behind."""
         living = [member for member in self.members if member.alive]
         for member in living:
             member.process.send(signal.SIGTERM)
@@ -222,7 +223,7 @@ class Fleet:
         self._stillness.close()
 
     def verdict(self) -> list[str]:
-        """What the checker says against the books."""
+        """The violations that the checker finds in the database."""
         self.seen.evidence = self.world.evidence()
         books = self.books()
         return check(books, self.seen) + check_flows(books, self.seen)
@@ -231,7 +232,7 @@ class Fleet:
         return read_books(self.url)
 
     def settle_accounts(self) -> None:
-        """The end of most tests: everything is over, and everything is right."""
+        """The end of most tests: everything is finished, and everything is right."""
         self.end_load()
         self.drain()
         self.end()

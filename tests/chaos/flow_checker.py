@@ -1,6 +1,6 @@
-"""What must hold for flows, judged from the books' tables and from what their commands wrote.
+"""What must hold for flows, checked against the database's tables and the output of their commands.
 
-Shares no code with the engine. Every violation is a line that begins with F and a number.
+Shares no code with the engine. Every violation is a line that starts with F and a number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HANDLER: Final = "handler_on."
 NOT_BEGUN: Final = ("precondition", "upstream_failed", "upstream_skipped")
 STOPPED: Final = ("flow_cancelled", "flow_timeout")
 SLACK: Final = timedelta(seconds=10)
-"""The times of a transaction are those of its beginning, though it sees what ended since."""
+"""The time of a transaction is that of its start, although it sees what has ended since."""
 
 
 def check_flows(
@@ -43,7 +43,7 @@ def check_flows(
 
 
 def _flows(books: Books) -> Iterator[tuple[Row, dict[str, Row]]]:
-    """The runs of flows that began, each with the runs of its steps by name."""
+    """The runs of flows that started, each with the runs of its steps by name."""
     steps: dict[str, dict[str, Row]] = defaultdict(dict)
     for run in books.runs:
         if run["parent_run_id"] is not None and run["step"] is not None:
@@ -58,12 +58,12 @@ def _name(run: Row) -> str:
 
 
 def _failed(run: Row) -> bool:
-    """Whether it did not do its work: somebody may have cancelled it by itself."""
+    """Whether it did not do its work; it may also have been cancelled on its own."""
     return run["status"] == "failed" or (run["status"] == "cancelled" and not _skipped(run))
 
 
 def _is_poison(run: Row) -> bool:
-    """Whether so many nodes died of it, or beside it, that nobody tries it again."""
+    """Whether so many nodes died during it that it is not retried."""
     return (run["status"], run["reason"]) == ("failed", "poison")
 
 
@@ -170,7 +170,7 @@ def _lets_on(graph: Graph, step: Row) -> bool:
 
 
 def one_attempt_at_a_time(books: Books, seen: Witness) -> Iterator[str]:
-    """The attempts of a step are never at work together, and nothing follows its success."""
+    """The attempts of a step never work at the same time, and nothing follows its success."""
     steps = {run["id"]: run for run in books.runs if run["parent_run_id"] is not None}
     spans: dict[str, dict[int, tuple[float, float]]] = defaultdict(dict)
     done: dict[str, set[int]] = defaultdict(set)
@@ -227,7 +227,7 @@ def _expected(graph: Graph, own: list[Row]) -> str:
 
 
 def _without_failure(own: list[Row]) -> str:
-    """How a flow ends in which every failure was survived."""
+    """How a flow ends in which the flow continued after every failure."""
     if not any(_failed(step) or step["status"] == "partial" for step in own):
         return "succeeded"
     did = any(step["status"] in ("succeeded", "partial") for step in own)
@@ -238,7 +238,7 @@ def _without_failure(own: list[Row]) -> str:
 
 
 def each_end_is_told_once(books: Books, seen: Witness) -> Iterator[str]:
-    """Where anybody listens, `flow.finished` comes once for each run of a flow."""
+    """If there are consumers, `flow.finished` arrives once for each run of a flow."""
     told = Counter(event["aggregate"] for event in books.events if event["type"] == "flow.finished")
     if not told:
         return

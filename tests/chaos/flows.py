@@ -1,5 +1,5 @@
 """The flows that a fleet runs beside its schedules, and what the checker knows of them: which step
-comes after which, and whose failure the others survive."""
+comes after which, and after which failures other steps continue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tests.support.nodes import SAY
 
-_SAY: Final = SAY.replace('"$DUEBOOK_SCHEDULE"', "flow")  # what is called has no schedule
+_SAY: Final = SAY.replace('"$DUEBOOK_SCHEDULE"', "flow")  # a called flow has no schedule
 QUICK: Final = _SAY + "say start; say end"
 SLOW: Final = _SAY + "say start; for n in 1 2 3; do sleep 0.1; say beat; done; say end"
 FAILING: Final = _SAY + "say start; say fail; exit 3"
@@ -27,9 +27,9 @@ class Graph:
     """A flow by its steps."""
 
     after: dict[str, tuple[str, ...]]
-    """step -> those it depends on"""
+    """step -> the steps that it depends on"""
     survived: frozenset[str] = frozenset()
-    """steps after whose failure others go on"""
+    """steps after whose failure others continue"""
     unmet: frozenset[str] = frozenset()
     """steps whose condition never holds"""
     handlers: frozenset[str] = field(default_factory=frozenset)

@@ -1,9 +1,9 @@
-"""The books move from a file to PostgreSQL in the middle of the work, with a program's own table:
-nodes are killed on both sides, and so is the copy itself, at random moments.
+"""The database moves from a file to PostgreSQL during operation, with a program's own table: nodes
+are killed on both sides, and so is the copy itself, at random moments.
 
 A program writes its table and an event in one transaction, first to the file and then to
-PostgreSQL. In the end each row has its event and each event its row, what was acknowledged is
-there, and the flaky receiver of a webhook has got every event, in the order of its key.
+PostgreSQL. In the end each row has its event and each event its row, what was acknowledged exists,
+and the flaky receiver of a webhook has got every event, in the order of its key.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TOPIC: Final = "shop.orders"
 KEYS: Final = 5
 NODES: Final = 2
 WORDS: Final = ("stays in", "waiting up to", "copied", "copied runs", "copied your table")
-"""Of a copy, from its first one to its last."""
+"""Messages of a copy, from the first one to the last."""
 OWN: Final = """
 CREATE TABLE orders (id INTEGER PRIMARY KEY, customer TEXT NOT NULL, price NUMERIC(8, 2));
 CREATE INDEX orders_by_customer ON orders (customer);
@@ -48,7 +48,7 @@ CREATE VIEW large AS SELECT * FROM orders WHERE price > 100;
 
 
 class Shop(Onlooker):
-    """Takes an order again and again: a row of its own and an event, both or neither."""
+    """Takes one order after another: a row and an event, both or neither."""
 
     def __init__(self, path: Path, url: str) -> None:
         super().__init__(wait=0.05)
@@ -60,7 +60,7 @@ class Shop(Onlooker):
         self.moved = threading.Event()
 
     def act(self) -> None:
-        with suppress(sqlite3.OperationalError, psycopg.Error):  # busy, or gone for a moment
+        with suppress(sqlite3.OperationalError, psycopg.Error):  # busy, or unavailable for a moment
             if self.moved.is_set():
                 self._order_in_postgres()
             else:
@@ -95,7 +95,7 @@ class Shop(Onlooker):
         self._server.close()
 
     def verdict(self) -> list[str]:
-        """What is wrong with the table, by its own rows and the events."""
+        """What is wrong with the table, judged by its rows and the events."""
         with psycopg.connect(self._url) as connection:
             rows = connection.execute("SELECT id, customer FROM public.orders").fetchall()
             events = connection.execute(
@@ -124,7 +124,7 @@ class MoveStorm:
         self._pause = threading.Event()
 
     def blow(self, kills: int) -> list[str]:
-        """The copy is killed so many times before it may end; then all is left to heal."""
+        """Kill the copy this many times before it may finish; then let everything heal."""
         self._began = time.monotonic()
         try:
             return self._blow(kills)
@@ -194,8 +194,8 @@ class MoveStorm:
         return self._old.start("db", "copy", "--json", *words)
 
     def _kill_a_copy(self) -> bool:
-        """While it waits for runs, fills the new books, or is about to commit; False: it was
-        quicker, and has ended."""
+        """Kill it while it waits for runs, fills the new database, or is about to commit; False if
+        it was faster, and has ended."""
         word = self._chance.choice(WORDS)
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -209,13 +209,13 @@ class MoveStorm:
         return copy.end(signal.SIGKILL) != 0
 
     def _check_failure(self, copy: NodeProcess, deadline: float) -> None:
-        """The one before it may still count as being under way; nothing else may be wrong."""
+        """The previous copy may still count as active; nothing else may be wrong."""
         assert "is in progress" in copy.log, copy.log
         assert time.monotonic() < deadline, copy.log
         self._pause.wait(0.5)
 
     def _copy(self) -> None:
-        """Called again until it is done, as the message says."""
+        """Run the copy again until it is done, as its message asks."""
         deadline = time.monotonic() + 2 * PATIENCE
         while True:
             copy = self._start_copy()

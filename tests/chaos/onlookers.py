@@ -1,5 +1,5 @@
-"""Threads beside a fleet: people who change the books and keep the answers, and somebody who looks
-at the books again and again and remembers what had ended."""
+"""Threads beside a fleet: users who change the database and record the responses, and an observer
+who reads it again and again and remembers which runs had ended."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ GROUP BY flow"""
 
 
 class Onlooker:
-    """A thread that does something until it is told to end; the books may be out of reach."""
+    """A thread that repeats something until it is told to stop; the database may be unreachable."""
 
     def __init__(self, wait: float) -> None:
         self._wait = wait
@@ -65,7 +65,7 @@ class Onlooker:
 
 
 class Observer(Onlooker):
-    """Sees which runs have ended, and whether more are under way than the limits allow."""
+    """Records which runs have ended, and whether more are active than the limits allow."""
 
     def __init__(self, url: str, seen: Witness) -> None:
         super().__init__(wait=0.3)
@@ -84,7 +84,7 @@ class Observer(Onlooker):
 
 
 class People(Onlooker):
-    """Trigger, cancel, retry, update, pause, resume and create, and note what they are told."""
+    """Trigger, cancel, retry, update, pause, resume and create, and record the responses."""
 
     def __init__(self, url: str, seen: Witness, names: list[str], chance: Random) -> None:
         super().__init__(wait=0.25)
@@ -133,7 +133,7 @@ class People(Onlooker):
         self._told("created", made.id)
 
     def _pause(self, name: str) -> None:
-        """Or resume what is paused."""
+        """Pause a schedule, or resume it if it is paused."""
         if self.book.schedules.get(name).status == "paused":
             self.book.schedules.resume(name)
         else:

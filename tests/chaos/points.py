@@ -1,5 +1,5 @@
-"""The points at which nodes are killed or stopped: before and after each statement that matters,
-by the thread that executes it (a node takes over in its keeper, or when it begins)."""
+"""The points at which nodes are killed or stopped: before and after each important statement, by
+the thread that executes it (a node takes over in its keeper, or when it starts)."""
 
 from __future__ import annotations
 

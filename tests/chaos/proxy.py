@@ -1,5 +1,5 @@
-"""A way to a database that can be cut, silenced, or made to lose the answer to a COMMIT; it knows
-only so much of the protocol as to recognise one."""
+"""A route to a database that can be cut, silenced, or made to lose the response to a COMMIT; it
+knows only enough of the protocol to recognise one."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class Link:
 
 
 class Proxy:
-    """Listens on a port of its own in a thread of its own.
+    """Listens on its own port in its own thread.
 
-    `lose` is asked at each COMMIT what shall get lost: nothing, the request, or the reply to it.
+    `lose` is called at each COMMIT and returns what to lose: nothing, the request, or the response.
     """
 
     def __init__(self, url: str, lose: Callable[[], Loss] | None = None) -> None:
         self._to = conninfo_to_dict(url)
         self.lose: Callable[[], Loss] = lose or (lambda: "")
         self.lost = 0
-        """how many COMMITs or replies to them it has lost"""
+        """how many COMMITs or responses to them it has lost"""
         self._silent = False
         self._links: set[Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -59,26 +59,26 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """Where the database is for who goes through this proxy."""
+        """The URL of the database through this proxy."""
         there = {**self._to, "host": "127.0.0.1", "port": self.port, "connect_timeout": None}
         return "postgresql://?" + "&".join(
             f"{name}={value}" for name, value in there.items() if value is not None
         )
 
     def cut(self) -> None:
-        """Every connection ends, as when a firewall is restarted."""
+        """End every connection, as when a firewall is restarted."""
         self._loop.call_soon_threadsafe(self._each, Link.abort)
 
     def silence(self) -> None:
-        """Connections stay, new ones are accepted, and nothing comes through: a black hole."""
+        """Connections stay and new ones are accepted, but nothing passes: a black hole."""
         self._loop.call_soon_threadsafe(self._set_silent, True)
 
     def let_through(self) -> None:
-        """What was held up arrives late."""
+        """Let held-up data pass, late."""
         self._loop.call_soon_threadsafe(self._set_silent, False)
 
     def forget(self) -> None:
-        """Connections of now stay and are silent for ever; new ones work."""
+        """Silence the present connections forever; new ones work."""
         self._loop.call_soon_threadsafe(self._each, lambda link: link.audible.clear())
         self._loop.call_soon_threadsafe(self._links.clear)
 

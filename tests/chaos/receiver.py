@@ -22,7 +22,7 @@ RELAYING: Final[dict[str, Any]] = {
     "roles": ["scheduler", "worker", "relay"],
     "http_allow": "127.0.0.0/8",
 }
-"""Options of nodes that serve the sink."""
+"""Options of nodes that deliver to the sink."""
 NAME: Final = "hooks"
 FAILS: Final = 0.05
 
@@ -41,11 +41,11 @@ class Receiver:
             return failure if self._chance.random() < FAILS else None
 
     def listen(self, book: Book, topic: str) -> None:
-        """From the beginning of the log."""
+        """Deliver events from the start of the log."""
         book.events.add_sink(NAME, "webhook", topic, url=self._webhook.url, start="beginning")
 
     def wait_for_all(self, url: str, timeout: float = 3 * PATIENCE) -> None:
-        """Until every event on the log in PostgreSQL has come; nobody writes any more."""
+        """Wait until every event of the log in PostgreSQL has arrived; no more are written."""
         with psycopg.connect(url) as connection:
             rows = connection.execute("SELECT id FROM duebook.events").fetchall()
         wanted = {row[0] for row in rows}
@@ -59,7 +59,7 @@ class Receiver:
             raise AssertionError(f"{missing()} of {len(wanted)} events did not come") from None
 
     def testify(self, seen: Witness) -> None:
-        """What came, each event when it came first: what comes again may be older."""
+        """Record each event when it first arrived: events that arrive again may be older."""
         for event in dict.fromkeys(event for event, _ in self._webhook.heard):
             seen.deliveries.append(Delivery(NAME, event))
 

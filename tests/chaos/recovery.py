@@ -1,5 +1,5 @@
-"""How long it takes after each kind of fault until runs start on time again, by what the commands
-of one steady schedule wrote; what is normal is measured before the first fault."""
+"""How long it takes after each kind of fault until runs start on time again, judged by the evidence
+of one steady schedule; the normal lateness is measured before the first fault."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from tests.support.nodes import Evidence
 
 SHORTEST: Final = 0.5
-"""Seconds: what is late by less is on time, whatever the machine does."""
+"""Seconds; less than that counts as on time, whatever the machine does."""
 TIMES: Final = 2
-"""What takes so many times as long as the slowest of the calm is late."""
+"""A start is late if it takes this many times as long as the slowest one in the calm."""
 IN_ROW: Final = 3
-"""So many due times in a row that started on time are calm."""
+"""This many due times in a row that started on time count as calm."""
 
 
 @dataclass(frozen=True)
 class Disturbance:
-    """A fault of some kind, from when to when; then everything was there again."""
+    """A fault of one kind, from its start until everything was available again."""
 
     kind: str
     began: float
@@ -34,21 +34,21 @@ class Disturbance:
 
 @dataclass
 class Recovery:
-    """What is normal, and the faults that disturbed it."""
+    """The normal lateness, and the faults that disturbed it."""
 
     beat: str
-    """the schedule that nobody changes, and whose starts tell what is late"""
+    """the schedule that is never changed, and whose starts show what is late"""
     normal: float = SHORTEST
     disturbances: list[Disturbance] = field(default_factory=list)
     loads: list[float] = field(default_factory=list)
 
     def learn(self, calm: Iterable[Evidence]) -> None:
-        """From starts before the first fault."""
+        """Measure the normal lateness by starts before the first fault."""
         slowest = max((late(line) for line in calm if line.schedule == self.beat), default=0)
         self.normal = max(SHORTEST, TIMES * slowest)
 
     def note(self, kind: str, began: float) -> None:
-        """A fault is over now."""
+        """Record that a fault is over now."""
         self.disturbances.append(Disturbance(kind, began, time.time()))
         self.loads.append(os.getloadavg()[0])
 
@@ -59,9 +59,9 @@ class Recovery:
         return len(recent) == IN_ROW and all(late(line) <= self.normal for line in recent)
 
     def seconds(self, starts: Iterable[Evidence]) -> dict[str, list[float]]:
-        """By kind: from the end of each fault to the last start of the beat that was late, or of
-        any run that a node had lost; 0 where there was none. `starts` are of schedules that retry
-        nothing by themselves."""
+        """By kind: from the end of each fault to the last late start of the beat, or of any run
+        that a node had lost; 0 if there was none. `starts` are of schedules that retry nothing by
+        themselves."""
         lines = sorted(starts, key=lambda line: line.at)
         followers = [*self.disturbances, None][1:]
         found: dict[str, list[float]] = defaultdict(list)
@@ -79,7 +79,7 @@ class Recovery:
         return line.attempt > 1 or (line.schedule == self.beat and late(line) > self.normal)
 
     def told(self, starts: Iterable[Evidence]) -> Iterator[str]:
-        """A table for people."""
+        """The results as a table."""
         found = self.seconds(starts)
         if not found:
             return

@@ -1,5 +1,5 @@
-"""Notices when the machine stood still: a thread for each core looks at the clock again and again.
-What was late then says nothing about a fleet."""
+"""Notices when the machine stalled: a thread for each core reads the clock again and again. Delays
+at such times say nothing about a fleet."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 LOOK: Final = 0.05
 LATE: Final = 0.2
-"""Seconds by which a look comes too late for a machine that is only busy."""
+"""Seconds of delay beyond what is normal on a machine that is only busy."""
 
 
 class Stillness:
-    """Puts what it notices down as faults, until it is closed."""
+    """Records what it notices as faults, until it is closed."""
 
     def __init__(self, seen: Witness) -> None:
         self._seen = seen

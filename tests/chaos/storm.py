@@ -1,5 +1,5 @@
-"""Faults in a random order that a number repeats: nodes are killed, stopped, cut off, cloned and
-given wrong clocks, COMMITs get lost and the server crashes, while people change the books."""
+"""Faults in a random order, repeatable by a seed: nodes are killed, stopped, cut off, cloned and
+given wrong clocks, COMMITs get lost and the server crashes, while users change the database."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from tests.chaos.proxy import Loss
 
 NODES: Final = 3
-"""Beside one that only the server's faults reach, so that the dead are followed in time."""
+"""In addition to one that only faults of the server affect, so that dead nodes are followed in
+time."""
 HOUR: Final = 3600
 BEAT: Final = "all-1"
-"""A schedule that people leave alone: by it one sees that the fleet works."""
+"""A schedule that users do not change: it shows whether the fleet works."""
 CALM_BEATS: Final = 8
-"""Due times from which one learns what is normal."""
+"""Due times from which the normal lateness is measured."""
 STOPPABLE: Final = [point for point in POINTS if point.startswith(("ticker", "dispatcher"))]
 
 
@@ -74,9 +75,10 @@ class Storm:
         ]
 
     def blow(self, seconds: float, calm: float = 0) -> list[str]:
-        """Faults for so many seconds, each kind in turn; then all is left to heal and checked.
+        """Cause faults for this many seconds, each kind in turn; then let everything heal, and
+        check it.
 
-        With `calm`, after each fault the next one waits at most so long until runs start on time.
+        With `calm`, each fault is followed by a wait of at most this long until runs start on time.
         """
         fleet = self._fleet
         self._began = time.monotonic()
@@ -132,7 +134,7 @@ class Storm:
         since = time.time()
 
         def calm() -> bool:
-            self._wait(0.2)  # each look reads all evidence
+            self._wait(0.2)  # each check reads all evidence
             return self.recovery.is_calm(self._fleet.world.evidence("start", BEAT), since)
 
         if not within(longest, calm):
@@ -147,7 +149,8 @@ class Storm:
     # -- nodes
 
     def _new_node(self, **options: Any) -> Member:
-        """Now and then with a wrong clock, as a clone, deaf, or one of those that lead in turn."""
+        """Start a node; now and then with a wrong clock, as a clone, deaf, or as one that may
+        lead."""
         if self._chance.random() < 0.5:
             clock = self._fleet.world.folder / f"clock-{len(self._fleet.members)}"
             set_clock(clock, self._chance.choice((-HOUR, HOUR, 90, -90)))
@@ -175,17 +178,17 @@ class Storm:
         self._replace(place)
 
     def _kill_with_its_spawner(self) -> None:
-        """What it had started is left to supervisors alone."""
+        """What it had started depends on supervisors alone."""
         place = self._pick()
         process = self._nodes[place].process
         spawner = process.spawner()
         process.end(signal.SIGKILL)
-        with suppress(ProcessLookupError):  # it ends by itself when its node is gone
+        with suppress(ProcessLookupError):  # it ends by itself when its node has ended
             os.kill(spawner, signal.SIGKILL)
         self._replace(place)
 
     def _kill_at_a_point(self) -> None:
-        """Which it may never reach."""
+        """The node may never reach the point."""
         place, point = self._pick(), self._chance.choice(POINTS)
         self._tell(f"  {point}")
         self._nodes[place].process.end(signal.SIGTERM)
@@ -215,7 +218,8 @@ class Storm:
         node.process.send(signal.SIGCONT)
 
     def _stop_at_a_point(self) -> None:
-        """One that does not reach it in time is killed, lest it stop there later."""
+        """A node that does not reach the point in time is killed, so that it does not stop there
+        later."""
         place, point = self._pick(), self._chance.choice(STOPPABLE)
         self._tell(f"  {point}")
         self._nodes[place].process.end(signal.SIGTERM)

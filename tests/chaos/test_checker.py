@@ -1,5 +1,5 @@
-"""The checker finds every kind of fault: real books of a real fleet are right, and wrong as soon as
-anything in them or in the evidence is doctored."""
+"""The checker finds every kind of fault: the real database of a real fleet is right, and wrong as
+soon as anything in it or in the evidence is altered."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WHERE id = '{0}'"""
 
 
 class Case:
-    """A copy of the books, to be doctored, and what was seen outside of them."""
+    """A copy of the database, to be altered, and what was seen outside of it."""
 
     def __init__(self, url: str, seen: Witness) -> None:
         self.url, self.seen = url, seen
@@ -58,7 +58,7 @@ class Case:
         return check(self.read(), self.seen)
 
     def line(self, word: str, schedule: str, number: int = 0) -> tuple[int, Evidence]:
-        """Evidence, and its place."""
+        """A line of evidence, and its index."""
         found = [
             (place, line)
             for place, line in enumerate(self.seen.evidence)
@@ -75,7 +75,8 @@ class Case:
 def original(
     tmp_path_factory: pytest.TempPathFactory, postgres_server: Server
 ) -> Iterator[tuple[str, Witness]]:
-    """The right books of two nodes, one of which was killed at work, and somebody's answers."""
+    """A correct database of two nodes, one of which was killed at work, and the responses to
+    users."""
     with open_fleet(tmp_path_factory.mktemp("fleet"), postgres_server) as fleet:
         fleet.load(NAMES)
         run = fleet.world.book.schedules.trigger("all-1").id
@@ -117,7 +118,7 @@ def test_right_books_are_right(case: Case) -> None:
 
 
 def doctored() -> dict[str, tuple[str, str]]:
-    """What the checker must say, and the statements that give it reason to, by the fault."""
+    """By fault: what the checker must report, and the statements that cause it."""
     text = Path(__file__).with_name("doctored.sql").read_text()
     blocks = re.findall(r"^-- (.+) \| (.+)\n((?:(?!-- ).*\n)+)", text, re.MULTILINE)
     return {name: (says, sql) for says, name, sql in blocks}
@@ -162,7 +163,7 @@ def _begin_early(case: Case) -> None:
 
 
 def _unsay(word: str, status: str) -> Callable[[Case], None]:
-    """Take away what an attempt said that was settled so."""
+    """Remove what attempts reported that were settled with this status."""
 
     def unsay(case: Case) -> None:
         ended = {(r["id"], r["attempt"]) for r in case.read().runs if r["status"] == status}

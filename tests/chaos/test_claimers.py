@@ -1,4 +1,4 @@
-"""Ten processes go for the same work at the same moment: one gets it, and no limit is exceeded."""
+"""Ten processes compete for the same work: one gets it, and no limit is exceeded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NUMBER = 10
 AHEAD = 2.0
-"""Seconds from an order to the moment that is meant: time to hear of it."""
+"""Seconds from an order to its moment: time for the order to arrive."""
 HOUR = timedelta(hours=1)
 ROOT = Path(__file__).parents[2]
 NEVER = {"cron": "0 0 29 2 *"}
@@ -31,7 +31,7 @@ TRUE = {"command": ["true"]}
 
 
 class Claimers:
-    """Ten processes, begun once."""
+    """Ten processes, started once."""
 
     def __init__(self) -> None:
         self._sessions = count()
@@ -45,7 +45,7 @@ class Claimers:
     def go(
         self, url: str, do: str, number: int = NUMBER, **order: Any
     ) -> list[list[dict[str, Any]]]:
-        """What each of them got."""
+        """What each process got."""
         at = time.time() + AHEAD
         chosen = self._processes[:number]
         for process in chosen:
@@ -79,14 +79,14 @@ def claimers() -> Iterator[Claimers]:
 
 
 def add(book: Book, name: str, runs: int, **policies: Any) -> None:
-    """A schedule with so many runs to claim."""
+    """A schedule with this many runs to claim."""
     book.schedules.create(name, trigger=NEVER, target=TRUE, **policies)
     for _ in range(runs):
         book.schedules.trigger(name)
 
 
 def add_due(url: str, *names: str) -> None:
-    """Schedules that were made an hour ago, and have become due."""
+    """Schedules that were created an hour ago, and have become due."""
     made_at = datetime.now(UTC) - HOUR
     with Book(PostgresStore(url, lambda: made_at)) as book:
         for name in names:
@@ -98,7 +98,7 @@ def flat(got: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
 
 
 def most_at_once(claims: list[dict[str, Any]]) -> int:
-    """Of the stretches in which claims were surely under way."""
+    """The most claims that were certainly active at the same time."""
     changes = sorted([(c["began"], 1) for c in claims] + [(c["ended"], -1) for c in claims])
     most = now = 0
     for _, change in changes:
@@ -160,7 +160,7 @@ def test_ten_claimers_never_exceed_the_rate_of_a_queue(
     add(book, "job", 80, queue="rare", overlap="allow")
     book.queues.limit("rare", rate="5/s")
     got = flat(claimers.go(postgres_url, "claim", seconds=3, queue="rare", hold=0, limit=3))
-    for first in got:  # in any window, of those that were surely asked for and begun within it
+    for first in got:  # in any window, of the claims certainly requested and started within it
         for last in got:
             within = [
                 c for c in got if first["asked"] <= c["asked"] and c["began"] <= last["began"]

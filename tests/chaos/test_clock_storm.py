@@ -1,4 +1,4 @@
-"""The database's clock steps back and forth; `make chaos` does so for longer."""
+"""The database's clock steps back and forth; `make chaos` runs this for longer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real nodes are killed at every point of their work with the books, while others go on."""
+"""Real nodes are killed at every point of their work with the database, while others continue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_every_point_is_a_statement_of_the_store() -> None:
 
 
 def kill_at(fleet: Fleet, point: str, patience: float = 3 * LEASE) -> bool:
-    """Whether a node reached the point in time, and died of it; it may take its time to begin."""
+    """Whether a node reached the point in time, and died there; it may take a while to start."""
     leaves = point.endswith(("end_session", "release_lead"))
     node = fleet.start(kill_at=point, shutdown_grace=0)
     eventually(lambda: node.process.was_ready or not node.alive)
@@ -42,7 +42,8 @@ def kill_at(fleet: Fleet, point: str, patience: float = 3 * LEASE) -> bool:
 
 
 def kill_after_a_death(fleet: Fleet, point: str) -> bool:
-    """The same when nobody else is killed: first one dies at work, whom the next can follow."""
+    """The same without other deaths: first one node dies at work, whose runs the next can take
+    over."""
     if point.endswith("end_expired_sessions"):
         return any(kill_after_a_stop(fleet, point) for _ in range(TRIES))
     return any(
@@ -52,7 +53,7 @@ def kill_after_a_death(fleet: Fleet, point: str) -> bool:
 
 
 def kill_after_a_stop(fleet: Fleet, point: str) -> bool:
-    """Whose process is gone is buried at once; only the lease of one that stands still runs out."""
+    """A lost process is noticed at once; only the lease of a stopped process has to run out."""
     still = fleet.node()
     still.process.send(signal.SIGSTOP)
     reached = kill_at(fleet, point, 5 * LEASE)
@@ -61,7 +62,7 @@ def kill_after_a_stop(fleet: Fleet, point: str) -> bool:
 
 
 def kill_at_all(fleet: Fleet, points: list[str]) -> list[str]:
-    """Several at once; returns those that no node reached."""
+    """Several nodes at the same time; returns the points that no node reached."""
 
     def kill(some: list[str]) -> list[str]:
         return [point for point in some if not kill_at(fleet, point)]
@@ -88,10 +89,10 @@ def test_nodes_killed_at_some_points_of_their_work_lose_and_double_nothing(fleet
 def test_nodes_killed_at_every_point_lose_and_double_nothing(fleet: Fleet) -> None:
     fleet.load()
     fleet.load_flows()
-    other = fleet.node(lease=4 * LEASE, slots=2, roles=["worker"])  # it leaves enough to do
-    with fleet.fault("deaths"):  # of those who would follow the dead; who stays looks seldom
+    other = fleet.node(lease=4 * LEASE, slots=2, roles=["worker"])  # it leaves enough work
+    with fleet.fault("deaths"):  # of nodes that would take over; the one that remains looks rarely
         missed = kill_at_all(fleet, POINTS)
-        other.process.end(signal.SIGTERM)  # which might be the one that follows the dead
+        other.process.end(signal.SIGTERM)  # it might be the one that takes over
         missed = [point for point in missed if not kill_after_a_death(fleet, point)]
         assert not missed, "no node reached these"
         fleet.node()

@@ -1,4 +1,5 @@
-"""One fault at a time on a fleet under load: nothing is lost or doubled, nobody is waited for."""
+"""One fault at a time on a fleet under load: nothing is lost or doubled, and nothing has to
+wait."""
 
 from __future__ import annotations
 
@@ -20,17 +21,17 @@ if TYPE_CHECKING:
 
 MANY = ("all-1", "all-2", "cron", "queue", "skip", "latest", "failing", "pair", "narrow")
 SLACK = 2.0
-"""Seconds that a busy machine may take on top."""
+"""Additional seconds that a busy machine may take."""
 
 
 def wait_until_trusted() -> None:
-    """Until every node that is ready has lived for a lease, and so may judge others."""
+    """Wait until every ready node has run for one lease, so that it may judge others."""
     ready = time.monotonic()
     eventually(lambda: time.monotonic() > ready + LEASE * 4 / 3)
 
 
 def took_over_in_time(fleet: Fleet, lost_at: float) -> None:
-    """Whether the job began again within a lease and two looks in which the machine went on."""
+    """Check that the job started again within a lease and two looks, not counting stalls."""
     again = fleet.world.wait_evidence("start", "job", 2)[-1]
     took = again.at - lost_at - fleet.seen.stood_still(lost_at, again.at)
     assert took < LEASE * 5 / 3 + SLACK
@@ -55,7 +56,7 @@ def test_a_node_stopped_between_take_and_commit_and_beyond_its_lease(fleet: Flee
 def test_a_node_stopped_between_claim_and_commit_holds_nobody_up(fleet: Fleet) -> None:
     """It holds a limited queue, a limited schedule, and its own session."""
     fleet.load(("all-1", "narrow", "pair", "queue"))
-    lease = 5 * LEASE  # which no busy machine takes from them
+    lease = 5 * LEASE  # a busy machine does not make them lose it
     fleet.node(slots=3, lease=lease)
     for point in ("dispatcher before:note_begun", "dispatcher after:claim_limited"):
         stopped = fleet.start(stop_at=point, lease=lease)
@@ -129,7 +130,7 @@ def test_a_node_in_a_black_hole_stops_its_work_before_others_take_it_over(fleet:
 
 
 def test_a_node_whose_connections_were_forgotten_comes_back(fleet: Fleet) -> None:
-    """Nobody closes them, and nobody answers on them any more."""
+    """The connections are not closed, but nothing answers on them any more."""
     fleet.load(MANY)
     node = fleet.node(proxied=True)
     assert node.proxy is not None
@@ -140,14 +141,14 @@ def test_a_node_whose_connections_were_forgotten_comes_back(fleet: Fleet) -> Non
 
 
 def test_clones_with_clocks_that_are_wrong_by_an_hour(fleet: Fleet) -> None:
-    """They say the same about themselves, and none of them knows the time."""
+    """They report the same identity, and none of them has the right time."""
     fleet.load(MANY)
     clocks = [fleet.world.folder / f"clock-{n}" for n in range(3)]
     for clock, shift in zip(clocks, (-3600, 3600, 0), strict=True):
         set_clock(clock, shift)
         fleet.node(clone="localhost", clock=str(clock))
     fleet.wait_more("all-1", 2)
-    set_clock(clocks[0], 3600)  # and one of them jumps
+    set_clock(clocks[0], 3600)  # and the clock of one of them jumps
     fleet.members[1].process.end(signal.SIGKILL)
     fleet.wait_more("all-1", 3)
     fleet.settle_accounts()

@@ -1,4 +1,4 @@
-"""The checker of flows finds every kind of fault in right books that are doctored."""
+"""The checker of flows finds every kind of fault in a correct database that is altered."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MINUTE = timedelta(minutes=1)
 
 
 class Case:
-    """A copy of right books, to be doctored, and what was seen outside of them."""
+    """A copy of a correct database, to be altered, and what was seen outside of it."""
 
     def __init__(self, books: Books, seen: Witness) -> None:
         self.books, self.seen = deepcopy(books), deepcopy(seen)

@@ -1,4 +1,4 @@
-"""Nodes of which one leads: it is killed, stopped beyond its lease, and stopped in its commit."""
+"""One node leads: it is killed, stopped beyond its lease, and stopped in its commit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def start_three(fleet: Fleet, lease: float = LEASE) -> None:
 
 
 def leader(fleet: Fleet, after: int = 0) -> tuple[Member, int]:
-    """Who leads in a term after that one, and the term."""
+    """The leader in a term after the given one, and that term."""
 
     def found() -> tuple[int, int] | None:
         with psycopg.connect(fleet.url) as connection:
@@ -47,7 +47,7 @@ def test_a_killed_leader_is_followed_and_nothing_is_lost_or_doubled(fleet: Fleet
 
 
 def test_a_leader_that_leaves_is_followed_at_once(fleet: Fleet) -> None:
-    lease = 20 * LEASE  # so that nobody on a busy machine takes half of it
+    lease = 20 * LEASE  # so that a busy machine does not take half of it
     start_three(fleet, lease)
     fleet.wait_more("all-1", 2)
     first, term = leader(fleet)
@@ -80,7 +80,7 @@ def test_a_leader_stopped_in_its_commit_holds_up_no_others_pulse(fleet: Fleet) -
     fleet.load(NAMES)
     stopped = fleet.start(coordination="leader", stop_at="ticker before:COMMIT")
     fleet.wait_stopped(stopped)
-    patient = 5 * LEASE  # which no busy machine takes from them
+    patient = 5 * LEASE  # a busy machine does not make them lose it
     others = [fleet.node(coordination="leader", lease=patient) for _ in range(2)]
     fleet.wait_more("all-1", 3)
     assert leader(fleet)[0] in others

@@ -1,4 +1,4 @@
-"""How long a fault was felt, by evidence that is made up here."""
+"""How long a fault had an effect, according to evidence that is made up here."""
 
 from __future__ import annotations
 

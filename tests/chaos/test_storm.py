@@ -1,4 +1,4 @@
-"""A short storm; `make chaos` blows longer ones."""
+"""A short storm; `make chaos` runs longer ones."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ HOUR = timedelta(hours=1)
 
 
 def add_hourly(fleet: Fleet, name: str, **definition: Any) -> datetime:
-    """A schedule that somebody made an hour ago, and that has just become due; when it did."""
+    """A schedule that was created an hour ago and has just become due; returns when it did."""
     made_at = datetime.now(UTC) - HOUR
     target = {"shell": QUICK, "env": {"WORK_MARK": fleet.world.mark}}
     with Book(PostgresStore(fleet.url, lambda: made_at)) as book:

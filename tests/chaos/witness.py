@@ -1,5 +1,5 @@
-"""What was seen from outside the books while a fleet worked: evidence of commands, answers to
-people, glimpses of the books, and faults; kept by tests and read by the checker."""
+"""What was seen from outside the database while a fleet worked: evidence of commands, responses to
+users, samples of the database, and faults; recorded by tests and read by the checker."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from tests.support.nodes import Evidence
 
 STANDSTILL: Final = "standstill"
-"""The fault of the machine itself."""
+"""The fault for a stall of the machine itself."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A change that somebody was told to be on the books."""
+    """A change that was confirmed to a user."""
 
     what: str
     """created, updated, triggered, cancelled, retried"""
@@ -25,7 +25,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Glimpse:
-    """A run that stood on the books as ended."""
+    """A run that the database showed as ended."""
 
     run: str
     attempt: int
@@ -58,14 +58,14 @@ class Witness:
     faults: list[Fault] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
     reopened: set[str] = field(default_factory=set)
-    """runs that somebody wanted to have tried again, whatever the answer was"""
+    """runs that a user wanted to retry, whatever the response was"""
     paused: set[str] = field(default_factory=set)
-    """schedules that somebody wanted to pause"""
+    """schedules that a user wanted to pause"""
     pids: dict[str, int] = field(default_factory=dict)
-    """processes of nodes by their marks; clones are unknown"""
+    """processes of nodes by their marks; without clones"""
 
     def stood_still(self, began: float, ended: float) -> float:
-        """For how many seconds of that time the machine did."""
+        """For how many seconds of that time the machine was stalled."""
         still, until = 0.0, began
         for fault in sorted(self.faults, key=lambda fault: fault.began):
             if fault.what == STANDSTILL and until < fault.ended and fault.began < ended:
