@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CORES: Final = len(os.sched_getaffinity(0))
 CLUSTER_DAY: Final = 100_000
-"""Due times of a day on a cluster of three nodes."""
+"""The due times of one day on a cluster of three nodes."""
 TELL_EVERY: Final = 60.0
 FAULTS: Final = {
     "crash": "node crashed before or after a statement or COMMIT",

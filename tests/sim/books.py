@@ -86,7 +86,7 @@ def running_under(connection: sqlite3.Connection, session: str) -> list[str]:
 
 
 def closed_days(connection: sqlite3.Connection) -> dict[tuple[str, int], set[date]]:
-    """The dates of each version of each calendar."""
+    """The closed dates of each version of each calendar."""
     rows = _rows(connection, "SELECT name, version, definition FROM calendars")
     return {
         (row["name"], row["version"]): {
@@ -97,7 +97,7 @@ def closed_days(connection: sqlite3.Connection) -> dict[tuple[str, int], set[dat
 
 
 def is_active(connection: sqlite3.Connection) -> bool:
-    """Whether anything has yet to run, or to be decided."""
+    """Whether anything is left to run, or to decide."""
     sql = (
         f"SELECT EXISTS (SELECT 1 FROM runs WHERE status NOT IN {ENDED}) OR EXISTS"  # noqa: S608
         " (SELECT 1 FROM schedule_state WHERE status <> 'completed')"

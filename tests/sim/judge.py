@@ -1,5 +1,5 @@
-"""The invariants I1 to I9 in a simulated world: what tests/chaos judges without a clock, and due
-times, overlaps and deliveries by rules of its own. Shares no code with Duebook."""
+"""The invariants I1 to I9 in a simulated world: those that tests/chaos checks without a clock, and
+due times, overlaps and deliveries by separate rules. Shares no code with Duebook."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["judge"]
 
 Closed = dict[tuple[str, int], set[date]]
-"""The days of each version of each calendar."""
+"""The closed days of each version of each calendar."""
 
 BY_PEOPLE = {"edited", "deleted", "skipped_by_user", "superseded", "paused", "already_started"}
 
@@ -63,7 +63,7 @@ def _seen(world: World) -> Witness:
 
 
 def _worked(books: Books) -> Books:
-    """Without runs of due times that only write an event, and leave no evidence."""
+    """Omit runs of due times that only write an event, and leave no evidence."""
     events = {s["id"] for s in books.schedules if "event" in s["spec"]["target"]}
     runs = [run for run in books.runs if run["schedule_id"] not in events]
     kept = {run["id"] for run in runs}
@@ -102,7 +102,7 @@ def _accounts(books: Books, schedule: Row, moved: set[datetime]) -> Iterator[str
     until = _end(schedule)
     ends = [*(row["valid_from"] for row in revisions[1:]), until]
     known = [
-        # a revision was in force until the next, even if that one ended the schedule before
+        # a revision was in use until the next one, even if that ended the schedule earlier
         _due(row, schedule["created_at"], max(end, until))
         for row, end in zip(revisions, ends, strict=True)
     ]
@@ -168,7 +168,7 @@ def _within(dues: list[datetime], entry: Row) -> list[datetime]:
 
 
 def _end(schedule: Row) -> datetime:
-    """Up to where its due times must be accounted for."""
+    """The time up to which its due times must be accounted for."""
     deleted: datetime | None = schedule["deleted_at"]
     if deleted is not None:
         return deleted

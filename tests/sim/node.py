@@ -47,7 +47,7 @@ SPAWNER_PART: Final = 0.9
 
 
 class SimNode:
-    """One process; a restarted one is another."""
+    """One process; after a restart, another SimNode."""
 
     def __init__(self, world: World, number: int, life: int) -> None:
         self.number = number
@@ -58,7 +58,7 @@ class SimNode:
         self.stopped_until = 0.0
         self.deaf_until = 0.0
         self.countdown: dict[str, int] = {}
-        """at how many points from now it crashes or fails"""
+        """the number of points until it crashes or fails"""
         self._world = world
         self._drift = 1.0 + world.script.drift(number)
         self._origin = 1e5 * (number + 1)
@@ -84,7 +84,7 @@ class SimNode:
         self._world.say(word, claim, self)
 
     def die(self) -> None:
-        """Nothing of it goes on, not even what cleans up."""
+        """Stop everything at once, without any cleanup."""
         self.alive = False
         self.places.die()
         for actor in self.actors.values():
@@ -189,7 +189,8 @@ class SimNode:
             raise
 
     def _settle(self) -> float:
-        """As engine.settler: the final ones together, the others each, all by their tokens."""
+        """Like engine.settler: settle final outcomes together and the others one by one, all by
+        their tokens."""
         over = self.places.over()
         final = [w for w in over if is_final(w.claim, w.outcome)]
         if final:
@@ -223,7 +224,8 @@ class SimNode:
         self.ring("dispatcher")
 
     def _pass_on(self, pulse: Pulse) -> None:
-        """As engine.node: wake the others in time for what they may not have heard of."""
+        """Like engine.node: wake the other loops in time for changes whose hints they may have
+        missed."""
         if pulse.wake_at is not None:
             self.cursor.look_back(pulse.wake_at)
             self.ring("ticker", self._seconds_until(pulse.wake_at))
@@ -245,7 +247,7 @@ class SimNode:
             raise
 
     def deliver(self, deliveries: Sequence[Delivery]) -> Report:
-        """What the courier's outlet does."""
+        """The outlet of the courier."""
         return self._world.deliver(deliveries)
 
     # -- time

@@ -1,5 +1,5 @@
-"""People in a simulated world: they create, edit, pause, delete, trigger, cancel and retry through
-the client, see their requests fail, and remember what they were told."""
+"""Users in a simulated world: they create, edit, pause, delete, trigger, cancel and retry through
+the client, see their requests fail, and remember the responses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["People"]
 
 LAST_DUE: Final = 15.0
-"""Seconds after the storm in which the last due times fall."""
+"""Seconds after the storm within which the last due times are."""
 FAILS: Final = 0.15
 
 
@@ -45,7 +45,7 @@ class People:
         self._chance = world.script.chance("people")
 
     def begin(self) -> None:
-        """The first definitions, before anything can fail."""
+        """Create the first definitions, before anything can fail."""
         self._book.calendars.save("closed", dates=[CLOSED[1]])
         for queue, most in LIMITS.items():
             self._book.queues.limit(queue, concurrency=most)
@@ -93,7 +93,7 @@ class People:
                 self._answer("updated", schedules.update(name, end_at=end_at))
             except Unavailable:
                 raise
-            except DuebookError as error:  # it was deleted, or is complete
+            except DuebookError as error:  # it was deleted, or is completed
                 self._world.say_line(f"  people: {name} ends: {error}")
 
     def _now(self) -> datetime:

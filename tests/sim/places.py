@@ -1,5 +1,5 @@
 """Where simulated nodes work: an attempt is a stretch of true time, and leaves evidence outside of
-the books when it begins, ends and is stopped."""
+the database when it starts, ends and is stopped."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class SimPlaces:
         self._says("start", work.claim)
 
     def pass_time(self) -> None:
-        """End what has ended by now, in the order of its end."""
+        """End what is over by now, in the order of the ends."""
         now = self._now()
         if now >= self.kill_at:
             self.stop_all("lost")
@@ -129,7 +129,7 @@ class SimPlaces:
             self.stop(token, reason)
 
     def over(self) -> list[Work]:
-        """What has ended, and is not on the books yet."""
+        """Work that has ended, but is not settled yet."""
         return [work for work in self._work.values() if work.is_over]
 
     def forget(self, works: list[Work]) -> None:
@@ -138,7 +138,7 @@ class SimPlaces:
         self._look()
 
     def die(self) -> None:
-        """With the node; its work ends where it is."""
+        """Die with the node; its work ends where it is."""
         for work in self._work.values():
             if work.has_begun and not work.is_over:
                 self._says("beat", work.claim)

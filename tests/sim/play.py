@@ -1,5 +1,5 @@
-"""Plays a script and judges what happened; a failing one is shrunk to what it takes to fail, and
-written as a test."""
+"""Plays a script and judges what happened; a failing script is reduced to what is needed to fail,
+and written as a test."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Played:
     counts: Counter[str]
     points: set[str]
     due_times: int
-    """runs of due times, and due times in the ledger"""
+    """runs of due times, plus due times in the ledger"""
 
     @property
     def violated(self) -> set[str]:
-        """The numbers of the invariants that do not hold."""
+        """The numbers of the violated invariants."""
         return {problem.partition(":")[0] for problem in self.problems}
 
 
@@ -68,7 +68,7 @@ def _play(script: Script) -> Played:
 def shrink(
     script: Script, fails: Callable[[Script], bool], most_tries: int = 150
 ) -> tuple[Script, int]:
-    """A script with less in it that fails as well, and how many were tried."""
+    """A smaller script that also fails, and how many scripts were tried."""
     tries = 0
     improved = True
     while improved and tries < most_tries:
@@ -84,7 +84,7 @@ def shrink(
 
 
 def _smaller(script: Script) -> Iterator[Script]:
-    """Simpler scripts, the boldest first: half of a part left out, then ever less of it."""
+    """Simpler scripts, the boldest first: without half of a part, then without ever less of it."""
     parts: dict[str, tuple[Any, ...]] = {
         "faults": script.faults,
         "actions": script.actions,

@@ -1,5 +1,5 @@
-"""What happens in a simulated world: nodes, schedules, faults and what people do, all of it drawn
-from one seed, and plain values, so that parts can be left out when a failure is shrunk."""
+"""What happens in a simulated world: nodes, schedules, faults and actions of users, all drawn from
+one seed. They are plain values, so that parts can be removed when a failure is reduced."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ LIMITS: Final = {"narrow": 1, "pair": 2}
 RATES: Final = {"paced": (6, 10)}
 """Queues, and how many of their runs may begin in how many seconds."""
 CLOSED: Final = ("2026-02-28", "2026-03-01", "2026-07-01")
-"""Days that the calendar may close: before midnight, after it, and neither."""
+"""Days that the calendar may close: before midnight, after it, and another day."""
 PERIODS: Final = ("2s", "3s", "5s", "7s")
 CROWDED: Final = ("skip", "queue", "latest", "allow", "all", "missed", "one", "jitter", "event")
 """Of which a crowded world has many."""
@@ -85,7 +85,7 @@ def definition(name: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Fault:
-    """`size` counts points for crash and fail, and is seconds for the others."""
+    """`size` counts points for crash and fail; for other faults it is seconds."""
 
     at: float
     kind: str
@@ -95,7 +95,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Action:
-    """What a person does."""
+    """An action of a user."""
 
     at: float
     what: str
@@ -105,7 +105,7 @@ class Action:
 
 @dataclass(frozen=True)
 class Script:
-    """A world; the same script is the same history, to the byte."""
+    """A world; the same script produces the same history, to the byte."""
 
     seed: int
     nodes: int = 3
@@ -117,20 +117,20 @@ class Script:
     actions: tuple[Action, ...] = ()
 
     def chance(self, *what: object) -> Random:
-        """Chance about one thing, whatever is asked about others."""
+        """A random generator for one purpose, independent of all others."""
         return Random(f"{self.seed} {what}")
 
     def drift(self, number: int) -> float:
-        """By which part the monotonic clock of a node is too fast."""
+        """By which fraction the monotonic clock of a node is too fast."""
         return round(self.chance("drift", number).uniform(-0.01, 0.01), 4)
 
     def skew(self, number: int) -> float:
-        """By how many seconds the clock of a node is wrong when it begins."""
+        """By how many seconds the clock of a node is wrong at its start."""
         return round(self.chance("skew", number).uniform(-3600, 3600), 1)
 
 
 def draw(seed: int) -> Script:
-    """The world of a seed."""
+    """The world for a seed."""
     chance = Random(f"world {seed}")
     seconds = round(chance.uniform(60.0, LONGEST_STORM), 1)
     nodes = chance.choice((2, 3, 3, 3, 4))

@@ -1,5 +1,5 @@
-"""The SQLite store as simulated nodes use it: on one database in memory, without a thread of its
-own, a pause before and after each transaction, and a point at each statement and COMMIT."""
+"""The SQLite store as simulated nodes use it: on one database in memory, without its own thread,
+with a pause before and after each transaction, and a point at each statement and COMMIT."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class TurnWriter(Writer):
-    """Writes in the turn of whoever asks."""
+    """Writes at once, in the turn of the calling actor."""
 
     def __init__(self, memory: Memory, hook: Callable[[str], None] | None) -> None:
         self._place, self._hook = memory.place, hook
@@ -41,8 +41,8 @@ class TurnWriter(Writer):
 
 
 class TurnStore(MemoryStore):
-    """`point` is called before and after every statement and COMMIT and may raise; `committed` when
-    something was written."""
+    """`point` is called before and after every statement and COMMIT, and may raise; `committed` is
+    called when something was written."""
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
-"""A sample of the simulation for every build, bounded by its worlds and not by a clock; and that it
-finds a rule that is broken, gives the same history for the same seed, and shrinks a failure."""
+"""A sample of the simulation for every build, limited by its worlds and not by a clock. Also tests
+that it finds a broken rule, gives the same history for the same seed, and reduces a failure."""
 
 from __future__ import annotations
 

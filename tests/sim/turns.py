@@ -1,5 +1,5 @@
-"""Lets loops take turns at the points where they reach the database; one scheduler picks whose
-turn it is, so that the same choices give the same history. Knows nothing of Duebook."""
+"""Lets loops take turns at the points where they access the database. One scheduler picks whose
+turn it is, so that the same choices give the same history. Does not depend on Duebook."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ AT_ONCE: Final = -inf
 
 
 class Crash(BaseException):
-    """The end of a node: nothing that a product catches."""
+    """The end of a node; not an exception that Duebook catches."""
 
 
 class Actor:
-    """A loop around `step`, which returns in how many seconds it wants to step again.
+    """A loop around `step`, which returns the seconds until it wants to step again.
 
-    In the middle of a step it waits at `pause()` for its next turn.
+    In the middle of a step, it waits at `pause()` for its next turn.
     """
 
     def __init__(self, name: str, step: Callable[[], float]) -> None:
@@ -35,7 +35,7 @@ class Actor:
         self.not_before = AT_ONCE
         self.failures = 0
         self.wait: float | None = None
-        """what the last step returned; None in the middle of one"""
+        """the result of the last step; None in the middle of one"""
         self._step = step
         self._turn: greenlet.greenlet | None = None
 
@@ -46,7 +46,7 @@ class Actor:
         self.ring(until)
 
     def resume(self) -> None:
-        """Go on until the next pause, or the end of the step; raises what the step raises."""
+        """Continue until the next pause, or the end of the step; raises what the step raises."""
         if self._turn is None:
             self.wait, self.wake_at = None, inf
             self._turn = greenlet.greenlet(self._run)
@@ -64,12 +64,12 @@ class Actor:
         self.wait = self._step()
 
     def kill(self) -> None:
-        """Unwind a step that is under way."""
+        """Unwind a step that is in progress."""
         turn, self._turn = self._turn, None
         if turn is not None and not turn.dead:
             with contextlib.suppress(Crash):
                 turn.throw(Crash())
-            while not turn.dead:  # it waits on in a clause that cleans up
+            while not turn.dead:  # it pauses again in a clause that cleans up
                 with contextlib.suppress(Crash):
                     turn.throw(Crash())
 
@@ -84,14 +84,14 @@ class Actor:
 
 
 def pause() -> None:
-    """Give up the turn; outside of an actor nothing happens."""
+    """Give up the turn; does nothing outside of an actor."""
     parent = greenlet.getcurrent().parent
     if parent is not None:
         parent.switch()
 
 
 class TurnLock:
-    """A lock among actors, in place of one among threads: who waits gives up its turn."""
+    """A lock among actors, in place of one among threads: an actor that waits gives up its turn."""
 
     def __init__(self) -> None:
         self._held = False

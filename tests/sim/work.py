@@ -1,5 +1,5 @@
-"""What simulated attempts do: how long each takes and how it ends follows from the seed and from
-what it is an attempt of, never from when it is asked."""
+"""The work of simulated attempts: its duration and end follow from the seed and the attempt, never
+from the time of the call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FAILED = Outcome("failed", "exit_code", "simulated failure", exit_code=3)
 
 
 class Performance(StandIns):
-    """Slow and failing work among much that is quick and succeeds."""
+    """Some slow and failing work among much that is quick and succeeds."""
 
     def __init__(self, script: Script, preparer: StepPreparer) -> None:
         super().__init__(preparer)

@@ -1,4 +1,4 @@
-"""One simulated world: true time, the database and its clock, the nodes and the people, and the
+"""One simulated world: true time, the database and its clock, the nodes and the users, and the
 scheduler that picks whose turn it is. Everything follows from the script."""
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ __all__ = ["World"]
 START: Final = datetime(2026, 2, 28, 23, 59, tzinfo=UTC)
 """A minute before a day that a calendar may close."""
 TURN: Final = 0.002
-"""Seconds that a turn takes at most, when nothing is slow."""
+"""The most seconds that a turn takes, unless something is slow."""
 SLOW_TURN: Final = 0.3
 CALM: Final = 240.0
-"""Seconds after the last fault by which everything has ended."""
+"""Seconds after the last fault within which everything has ended."""
 GLIMPSE_EVERY: Final = 7.0
 SECONDS: Final = LEASE.total_seconds()
 FOLLOWED: Final = SECONDS * 5 / 3 + 2.0
-"""A lease and two looks, and what turns take."""
+"""A lease and two looks, plus the time that turns take."""
 MOST_TURNS: Final = 400_000
 ATTEMPTS: Final = 3
 """After which an event that its receiver rejects is given up."""
@@ -59,7 +59,7 @@ HINTED: Final = ("ticker", "advancer", "dispatcher", "keeper", "courier")
 
 
 class World:
-    """`run` lets it happen; then the witness and the database tell what did."""
+    """`run` simulates it; then the witness and the database show what happened."""
 
     def __init__(self, script: Script, breaks: bool = True) -> None:
         self.script = script
@@ -71,7 +71,7 @@ class World:
         self.rejected: set[str] = set()
         """events that the receiver never takes"""
         self.points: set[str] = set()
-        """where nodes crashed"""
+        """the points at which nodes crashed"""
         self.lease_ends: dict[str, float] = {}
         self.memory = Memory()
         self.consumer = Consumer("default", "sim", "group", ("sim",), 4, ATTEMPTS)
@@ -90,7 +90,7 @@ class World:
         self._hindered_until = 0.0
         """the end of the fault that lasts longest"""
         self._orphans: dict[str, float] = {}
-        """sessions of dead nodes, and until when their runs must be followed"""
+        """sessions of dead nodes, and the time by which their runs must have been taken over"""
         self._glimpses_at = GLIMPSE_EVERY
         self._glimpses: dict[Glimpse, None] = {}
         self._seen_until = START - timedelta(days=1)
@@ -110,7 +110,7 @@ class World:
         return START + timedelta(seconds=self.now + self._offset)
 
     def _note_time(self) -> datetime:
-        """The latest that the database has shown."""
+        """The latest time that the database has shown."""
         self._latest = max(self._latest, self.database_clock())
         return self._latest
 
@@ -125,7 +125,7 @@ class World:
 
     @contextmanager
     def _own_time(self) -> Iterator[None]:
-        """Ids and clocks of nodes come from this world."""
+        """Take ids and the clocks of nodes from this world."""
         wall = lambda: datetime.fromtimestamp(self._wall() / 1e9, UTC)  # noqa: E731
         with (
             patch("duebook.ids.uuid7", self._new_uuid),
@@ -178,7 +178,7 @@ class World:
         return not waiting_events(self.memory.connection, "sim", arrived)
 
     def _pass_time(self) -> None:
-        """What happens by itself up to now."""
+        """Do everything that happens by itself until now."""
         self._note_time()
         for node in self.nodes:
             if node.places.next_end <= self.now:
@@ -276,7 +276,7 @@ class World:
         match fault.kind:
             case "crash" | "fail":
                 node.countdown[fault.kind] = int(fault.size)
-                return  # it counts when it happens
+                return  # it is counted when it happens
             case "stop":
                 node.stopped_until = self.now + fault.size
             case "deaf":
@@ -302,7 +302,7 @@ class World:
         self._happens_at = -inf
 
     def point(self, node: SimNode, name: str) -> None:
-        """Of a node, before and after each statement and COMMIT."""
+        """Called for a node before and after each statement and COMMIT."""
         if not node.alive:
             raise Crash
         self.counts["points"] += 1
@@ -345,7 +345,7 @@ class World:
         self.trace.append(f"{self.now:.6f} {text}")
 
     def committed(self) -> None:
-        """News for everybody who hears; a hint that is lost costs only time."""
+        """Send hints to every node that can hear; a lost hint only costs time."""
         self.counts["commits"] += 1
         for node in self.nodes:
             if node.alive and node.deaf_until <= self.now:
@@ -353,7 +353,7 @@ class World:
                     node.ring(name, HEARD_AFTER)
 
     def say(self, word: str, claim: Claim, node: SimNode) -> None:
-        """Evidence of work, outside of the books."""
+        """Record evidence of work, outside of the database."""
         run = claim.run
         due = 0.0 if run.due_at is None else run.due_at.timestamp()
         self.seen.pids[node.mark] = node.pid
@@ -373,7 +373,7 @@ class World:
             self.problems.append(f"I3: {run.schedule} {run.id} worked beyond the lease of its node")
 
     def deliver(self, deliveries: Sequence[Delivery]) -> Report:
-        """The receiver of events: it refuses some for a while."""
+        """The receiver of events, which refuses some for a while."""
         report = Report()
         held: set[str] = set()
         for delivery in deliveries:
