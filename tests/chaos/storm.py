@@ -149,8 +149,8 @@ class Storm:
     # -- nodes
 
     def _new_node(self, **options: Any) -> Member:
-        """Start a node; now and then with a wrong clock, as a clone, deaf, or as one that may
-        lead."""
+        """Start a node; now and then with a wrong clock, as a clone, deaf, or with a
+        leader."""
         if self._chance.random() < 0.5:
             clock = self._fleet.world.folder / f"clock-{len(self._fleet.members)}"
             set_clock(clock, self._chance.choice((-HOUR, HOUR, 90, -90)))

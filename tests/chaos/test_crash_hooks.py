@@ -53,7 +53,7 @@ def kill_after_a_death(fleet: Fleet, point: str) -> bool:
 
 
 def kill_after_a_stop(fleet: Fleet, point: str) -> bool:
-    """A lost process is noticed at once; only the lease of a stopped process has to run out."""
+    """A process that is gone is noticed at once; only the lease of a stopped one must run out."""
     still = fleet.node()
     still.process.send(signal.SIGSTOP)
     reached = kill_at(fleet, point, 5 * LEASE)

@@ -1,5 +1,4 @@
-"""How many random examples a test tries: a third of them in `make test`, all in `make
-test-long`."""
+"""How many random examples a test tries: a third in `make test`, all in `make test-long`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A Kafka for tests: librdkafka's mock cluster in one process, and a consumer in another.
 
-`python -m tests.support.kafka cluster` prints its address; `python -m tests.support.kafka consume
-SERVERS TOPIC` prints each message as JSON, without end.
+`python -m tests.support.kafka cluster` prints its address;
+`python -m tests.support.kafka consume SERVERS TOPIC` prints each message as JSON, without end.
 """
 
 from __future__ import annotations
