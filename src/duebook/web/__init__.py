@@ -1,1 +1,1 @@
-"""The dashboard: pages for people around the client `book`; handlers decide nothing."""
+"""The dashboard: web pages around the client `book`; handlers make no scheduling decisions."""

@@ -1,4 +1,4 @@
-"""Terminal colours in logs and errors as classes of spans; everything else in them is dropped."""
+"""Turns terminal colours in logs and errors into spans with classes; drops all other escapes."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _ESCAPE: Final = re.compile(
 _HIDDEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
 )
-"""What moves the cursor, shows nothing, or turns the text around."""
+"""Characters that move the cursor, are invisible, or reverse the text."""
 _COLOURS: Final = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 
 
 def stripped(text: str) -> str:
-    """Without escapes and what a terminal would obey."""
+    """The text without escape sequences and control characters."""
     return _HIDDEN.sub("", _ESCAPE.sub("", text))
 
 
 def escaped(text: str) -> str:
-    """JSON in which what nobody would see is written out; it means the same."""
+    """JSON with its invisible characters written as escapes; its value stays the same."""
     return _HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def coloured(text: str) -> Markup:
-    """HTML with a span for each stretch of colour; the text itself is escaped."""
+    """HTML with a span for each coloured part; the text itself is escaped."""
     if "\x1b" not in text and "\x9b" not in text:
         return escape(_HIDDEN.sub("", text))
     parts: list[Markup] = []
@@ -71,5 +71,5 @@ def _after(classes: tuple[str, ...], codes: str) -> tuple[str, ...]:
         elif number == 39:
             kept = [name for name in kept if name == "ansi-bold"]
         elif number in (38, 48):
-            break  # a colour of another palette follows: it is left out
+            break  # a colour from another palette follows; ignored
     return tuple(dict.fromkeys(kept))

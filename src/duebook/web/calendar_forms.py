@@ -1,4 +1,4 @@
-"""The definition of a calendar as the fields of a form, and back; pure."""
+"""Converts a calendar definition to the fields of a form, and back; pure."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _APART: Final = re.compile(r"[\s,]+")
 
 @dataclass(frozen=True, slots=True)
 class DayField:
-    """A source of days, as a page asks for it."""
+    """A form field for one source of days."""
 
     key: str
-    """in the definition"""
+    """its name in the definition"""
     words: str
     hint: str
     example: str
     taken_out: bool = False
-    """its days are left out"""
+    """its days are excluded from the calendar"""
 
     @property
     def name(self) -> str:
-        """of the field in the form"""
+        """The name of the field in the form."""
         return f"without_{self.key}" if self.taken_out else self.key
 
     @property
@@ -52,7 +52,7 @@ BLANK: Final = {field.name: "" for field in (*FIELDS, *WITHOUT)}
 
 
 def texts_of(definition: Mapping[str, Any]) -> dict[str, str]:
-    """What stands in each field."""
+    """The text of each field for a definition."""
     without = definition.get("without", {})
     return {
         field.name: _text(field, (without if field.taken_out else definition).get(field.key))
@@ -69,7 +69,7 @@ def _text(field: DayField, value: Any) -> str:
 
 
 def definition_of(given: Mapping[str, str]) -> dict[str, Any]:
-    """A definition from the texts of a form, without what is empty; it may be wrong."""
+    """A definition from the texts of a form, without empty fields; not validated yet."""
     definition = _read(FIELDS, given)
     without = _read(WITHOUT, given)
     return definition | {"without": without} if without else definition

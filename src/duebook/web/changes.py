@@ -1,4 +1,4 @@
-"""What somebody changed, field by field, from what to what; pure."""
+"""Changes field by field, with the old and the new value; pure."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ __all__ = ["FieldChange", "differences", "field_changes", "field_values", "form_
 NOTHING: Final = "–"
 LONGEST: Final = 300
 DEEPEST: Final = 4
-"""Names of a path; what is deeper is told as JSON."""
+"""Names in a path; deeper values are shown as JSON."""
 ONLY_WHAT_DIFFERS: Final = {("update", "schedule"), ("update", "sink")}
-"""Their entries name no field that stayed: one that looks the same has a secret that changed."""
+"""Their entries contain only changed fields: in one that looks the same, a secret has changed."""
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """A field with what it was and what it is, as text or as a time."""
+    """A field with its old and new value, as text or as a time."""
 
     name: str
     was: str | datetime | None = None
-    """None: nothing was said of it before"""
+    """None: it was not set before"""
     becomes: str | datetime | None = None
-    """None: nothing is said of it afterwards"""
+    """None: it is not set afterwards"""
     hidden: bool = False
-    """it differs in a secret"""
+    """only a secret in it differs"""
 
 
 def field_changes(change: Change) -> list[FieldChange]:
-    """Of an entry of the audit; of what was made or deleted every field."""
+    """The changes in an audit entry; every field if something was created or deleted."""
     before, after = change.before or {}, change.after or {}
     only = (change.action, change.kind) in ONLY_WHAT_DIFFERS
     return [row for name in {**before, **after} for row in _field(name, before, after, only)]
 
 
 def field_values(form: Mapping[str, Any]) -> list[FieldChange]:
-    """What stands in each field, and below it."""
+    """The value of each field, nested ones included."""
     return [row for name in form for row in _field(name, {}, form, only_differing=False)]
 
 
 def form_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldChange]:
-    """Of two forms without secrets."""
+    """The changes between two forms without secrets."""
     return [
         row
         for name in {**before, **after}
@@ -65,7 +65,7 @@ def form_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Fi
 
 
 def differences(before: ScheduleSpec, after: ScheduleSpec) -> list[FieldChange]:
-    """Of two definitions; secrets are hidden, and named."""
+    """The changes between two definitions; changed secrets are named, their values hidden."""
     old, new = before.to_json(), after.to_json()
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     was, becomes = before.to_shown(names), after.to_shown(names)
@@ -89,7 +89,7 @@ def _field(
 
 
 def _leaves(path: tuple[str, ...], was: Any, becomes: Any) -> Iterator[FieldChange]:
-    """What differs below a name."""
+    """The differences below a path."""
     if was == becomes:
         return
     if len(path) < DEEPEST and _branches(was, becomes):
@@ -101,7 +101,7 @@ def _leaves(path: tuple[str, ...], was: Any, becomes: Any) -> Iterator[FieldChan
 
 
 def _branches(was: Any, becomes: Any) -> bool:
-    """Whether both are objects, or one is and the other is nothing."""
+    """Whether both are objects, or one is an object and the other is None."""
     kinds = [isinstance(value, dict) for value in (was, becomes) if value is not None]
     return bool(kinds) and all(kinds) and bool(was or becomes)
 
@@ -115,7 +115,7 @@ def _values(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...]
 
 
 def _name(path: tuple[str, ...]) -> str:
-    """The fields are ours; what is below them may be anybody's."""
+    """Names below the top level may come from users, so they are escaped."""
     return escaped(" › ".join((path[0].replace("_", " "), *path[1:])))[:LONGEST]
 
 

@@ -1,4 +1,4 @@
-"""Draws runs as SVG: numbers in, paths and rectangles out; pure, and without style."""
+"""Draws charts of runs as SVG from plain numbers; pure, and without styles."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ SCALES: Final = (
     *(number * HOUR for number in (1, 2, 4, 12)),
     *(number * DAY for number in (1, 2, 4, 10, 20, 40)),
 )
-"""Seconds that a scale may end at: they and their halves are easy to read."""
+"""Upper ends of a scale, in seconds: these and their halves are easy to read."""
 
 
 def strip(marks: Sequence[RunMark], most: int) -> Markup:
-    """The recent runs of a schedule: colour is how they ended, height is how long they took."""
+    """The recent runs of a schedule: colour shows how they ended, height how long they took."""
     if not marks:
         return Markup('<span class="none">no runs yet</span>')
     paths: dict[str, list[str]] = {}
@@ -78,7 +78,7 @@ def _seconds(length: timedelta | None) -> float:
 
 
 def _height(value: float, longest: float, room: int) -> int:
-    """Between a fifth of the room and all of it; differences of a tenth are not worth a pixel."""
+    """Between a fifth of the room and all of it; the square root keeps short bars visible."""
     if longest <= 0:
         return room // 2
     return max(round(room * math.sqrt(value / longest)), room // 5)
@@ -87,8 +87,7 @@ def _height(value: float, longest: float, room: int) -> int:
 def duration_chart(
     marks: Sequence[RunMark], clock: Clock, link: Callable[[str], str] | None = None
 ) -> Markup:
-    """How long each run took, each with its own hint and a link to it; a line at the mean of those
-    that ended."""
+    """How long each ended run took, with a hint and a link for each, and a line at their mean."""
     ended = [mark for mark in marks if mark.took is not None]
     if len(ended) < 2:
         return Markup("")
@@ -127,14 +126,14 @@ def scale_top(longest: timedelta) -> timedelta:
 
 
 def _linked(drawn: Markup, address: str) -> Markup:
-    """A link for the mouse: keys and screen readers have the same runs in the table below."""
+    """A link for the mouse: keyboards and screen readers have the same runs in the table below."""
     if not address:
         return drawn
     return Markup('<a href="{}" tabindex="-1" aria-hidden="true">{}</a>').format(address, drawn)
 
 
 def success_chart(days: Sequence[DayFigures]) -> Markup:
-    """The part of each day's runs that succeeded in all they did, the oldest day first."""
+    """The share of each day's runs that fully succeeded, the oldest day first."""
     known = [day for day in reversed(days) if day.figures.success_rate is not None][-MOST_DAYS:]
     if len(known) < 2:
         return Markup("")
@@ -159,8 +158,8 @@ def success_chart(days: Sequence[DayFigures]) -> Markup:
 def framed(
     drawn: Markup, words: str, scale: Sequence[str], ends: Sequence[str], links: bool = False
 ) -> Markup:
-    """A chart that is stretched, with a scale beside it and times below, which are not; with links
-    in it, it is no image."""
+    """A stretched chart with an unstretched scale beside it and times below; its role is `group`
+    instead of `img` if it contains links."""
     grid = Markup('<path class="grid" d="M0 .5H{0}M0 {1}H{0}M0 {2}H{0}"/>').format(
         CHART_WIDTH, CHART_HEIGHT / 2, CHART_HEIGHT - 0.5
     )
@@ -177,7 +176,7 @@ def _spans(texts: Sequence[str]) -> Markup:
 
 
 def _bar(status: str, x: float, wide: float, share: float, hint: str) -> Markup:
-    """A bar from the foot up to a share of the height, and at least visible."""
+    """A bar that fills a share of the height; large enough to see unless the share is 0."""
     high = round(max(share * CHART_HEIGHT, 2), 1) if share else 0
     title = Markup("<title>{}</title>").format(hint) if hint else ""
     return Markup('<rect class="run-{}" x="{}" y="{}" width="{}" height="{}">{}</rect>').format(
@@ -196,7 +195,7 @@ def time_line(
     clock: Clock,
     link: Callable[[Sequence[Coming]], str] | None = None,
 ) -> Markup:
-    """What is due by the minute, up to `until`; each minute with a link to it."""
+    """The due times of each minute, up to `until`; each minute has a link."""
     minutes: dict[int, list[Coming]] = {}
     for due in coming:
         minutes.setdefault(max(int((due.at - start).total_seconds() // 60), 0), []).append(due)

@@ -1,4 +1,4 @@
-"""Proves that a form, or a notice in an address, was made by us for this very session; pure."""
+"""Proves that Duebook created a form, or a notice in a URL, for this session; pure."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["FIELD", "TOLD", "is_right", "signed_address", "token_for", "told_by"
 
 FIELD: Final = "csrf"
 TOLD: Final = "told"
-"""The field of an address that proves what it says was done."""
+"""The query parameter that proves the notice in a URL."""
 _OTHERS: Final = (TOLD, "namespace", "before")
-"""What an address says besides."""
+"""Query parameters that the proof does not cover."""
 _PURPOSE: Final = b"a form of the dashboard"
 _NOTICE: Final = b"a notice of the dashboard"
 
 
 def token_for(session: str) -> str:
-    """A session is a secret of its browser, so nobody else can make this from anything public."""
+    """Derived from the session, which only its browser knows, so no one else can compute it."""
     return hmac.new(session.encode(), _PURPOSE, hashlib.sha256).hexdigest()
 
 
@@ -32,7 +32,7 @@ def is_right(session: str, given: str) -> bool:
 
 
 def signed_address(session: str, address: str) -> str:
-    """An address of ours that tells what was done, which nobody else can make up."""
+    """A dashboard URL that reports what was done, signed so that no one else can forge it."""
     parts = urlsplit(address)
     fields = parse_qsl(parts.query, keep_blank_values=True)
     proof = _proof(session, unquote(parts.path), fields)
@@ -40,7 +40,7 @@ def signed_address(session: str, address: str) -> str:
 
 
 def told_by(session: str, path: str, fields: Iterable[tuple[str, str]]) -> bool:
-    """Whether an address with these fields was signed for this session."""
+    """Whether a URL with these query parameters was signed for this session."""
     known = list(fields)
     given = dict(known).get(TOLD, "")
     return hmac.compare_digest(_proof(session, path, known).encode(), given.encode())

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["HOURS", "day_chart", "hour_range", "lateness_chart"]
 
 HOURS: Final = 25
-"""The one that has begun, and 24 before it."""
+"""The current hour and the 24 before it."""
 HOUR: Final = timedelta(hours=1)
 WIDE: Final = CHART_WIDTH / HOURS
 STEPS: Final = (1, 2, 4, 6, 8, 10, 20, 40, 60, 80)
@@ -79,7 +79,7 @@ def _hours(clock: Clock) -> list[datetime]:
 
 
 def hour_range(hour: datetime, zone: str) -> dict[str, str]:
-    """The fields `from` and `to` of a form for the runs of an hour, by a clock."""
+    """The form fields `from` and `to` that select the runs of an hour, as wall times in a zone."""
     start, end = local_datetime(hour, zone), local_datetime(hour + HOUR, zone)
     return {"from": f"{start:%Y-%m-%dT%H:%M}", "to": f"{end:%Y-%m-%dT%H:%M}"}
 
@@ -110,7 +110,7 @@ def _linked(number: int, words: str, address: str, drawn: Markup) -> Markup:
 
 
 def _room(number: int) -> Markup:
-    """All of the hour's column can be pressed, however low its bar is."""
+    """Makes the whole column of the hour clickable, however low its bar is."""
     return Markup('<rect class="room" x="{}" y="0" width="{:g}" height="{}"/>').format(
         number * WIDE, WIDE, CHART_HEIGHT
     )
@@ -125,7 +125,7 @@ def _part(status: str, number: int, foot: int, count: float, top: int) -> Markup
 
 
 def _top(most: int) -> int:
-    """Where the scale ends: a number that is easy to halve."""
+    """The end of the scale: a number that is easy to halve."""
     size = 1
     while True:
         for step in STEPS:

@@ -1,4 +1,4 @@
-"""A definition as a form of fields, and back: what a person may edit on a page; pure."""
+"""Converts a definition to the fields of an edit form, and back; pure."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ __all__ = [
 _AS_JSON: Final = frozenset(
     {"calendar", "days", "dependencies", "object", "retry", "target", "triggers"}
 )
-"""The shapes of values that are typed as JSON; a few have a shorter way as well."""
+"""The shapes of values that are typed as JSON; a few also have a shorter form."""
 _NO, _YES = "no", "yes"
 
 
 @dataclass(frozen=True, slots=True)
 class EditField:
-    """A field of a definition as a page asks for it."""
+    """A form field for one field of a definition."""
 
     name: str
     shape: str = "text"
-    """that of its kind"""
+    """the shape of its kind"""
     hint: str = ""
     example: str = ""
     choices: tuple[str, ...] = ()
     initial: str = ""
-    """what a new definition begins with"""
+    """its value in a new definition"""
 
     @property
     def has_lines(self) -> bool:
@@ -81,7 +81,7 @@ def _example(known: DefinitionField) -> str:
 
 FIELDS: Final = tuple(_edit_field(name, known) for name, known in schedule.FIELDS.items())
 ABOUT: Final = 6
-"""How many of them say when, what and what for; the others are policies."""
+"""How many of the first fields describe the schedule and its target; the others are policies."""
 TZ: Final = EditField(
     "tz", hint="For all kinds but Every; JSON has its own", example="Europe/Brussels"
 )
@@ -89,25 +89,25 @@ BLANK: Final = {field.name: field.initial for field in FIELDS}
 
 
 class Unreadable(InvalidSchedule):
-    """Some fields cannot be read; `rest` are the others, which may be wrong too."""
+    """Some fields cannot be read; `rest` contains the others, which may be invalid too."""
 
     def __init__(self, problems: dict[str, str], rest: dict[str, Any]) -> None:
         super().__init__(problems)
         self.rest = {name: value for name, value in rest.items() if value is not None}
 
     def with_others(self, check: Callable[[dict[str, Any]], object]) -> dict[str, str]:
-        """What is wrong with these fields, and with the rest."""
+        """The problems of these fields and of the rest."""
         try:
             check(self.rest)
         except InvalidSchedule as error:
             return error.problems | self.problems
         except DuebookError:
-            pass  # told once these can be read
+            pass  # reported once these can be read
         return self.problems
 
 
 def definition_of(given: Mapping[str, str]) -> dict[str, Any]:
-    """A new definition from the texts of a page; what is empty has its default.
+    """A new definition from the texts of a form; empty fields get their defaults.
 
     Raises InvalidSchedule with every field that cannot be read.
     """
@@ -127,17 +127,17 @@ def definition_of(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def plain_lines(text: str) -> str:
-    """What somebody typed, without what browsers make of its lines."""
+    """The typed text with plain line ends instead of those that browsers send."""
     return text.replace("\r\n", "\n").strip()
 
 
 def texts_of(spec: ScheduleSpec) -> dict[str, str]:
-    """What stands in each field of the page; secrets are hidden."""
+    """The text of each form field; secrets are hidden."""
     return _texts(spec.to_shown([field.name for field in FIELDS]))
 
 
 def texts_of_template(defaults: Mapping[str, Any]) -> dict[str, str]:
-    """What stands in the fields of a new schedule that begins with a template."""
+    """The text of each form field for a new schedule from a template."""
     return BLANK | _texts({name: defaults[name] for name in defaults if name in BLANK}, only=True)
 
 
@@ -162,7 +162,7 @@ def _text(field: EditField, value: Any) -> str:
 
 
 def changes_of(spec: ScheduleSpec, given: Mapping[str, str]) -> dict[str, Any]:
-    """The fields whose text is not what the page had shown; an empty one is put to its default.
+    """The fields whose text differs from what the page showed; an emptied one gets its default.
 
     Raises InvalidSchedule with every field that cannot be read.
     """

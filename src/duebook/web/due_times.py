@@ -1,4 +1,4 @@
-"""Due times as rows for people: on the wall, with what clocks do to them; pure."""
+"""Due times as table rows: wall times, with marks where clocks change; pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DueRow:
 
 
 def due_rows(spec: ScheduleSpec, due_times: Sequence[datetime], now: datetime) -> list[DueRow]:
-    """Rows with marks where clocks change between two of them, or right at one."""
+    """Rows with marks where clocks change between two of them, or at one of them."""
     if not due_times:
         return []
     tz = spec.tz
@@ -61,7 +61,7 @@ def due_rows(spec: ScheduleSpec, due_times: Sequence[datetime], now: datetime) -
 
 
 def earlier_due_times(spec: ScheduleSpec, now: datetime, count: int) -> datetime | None:
-    """The `count`-th due time of the triggers before `now`; the first there was, if fewer."""
+    """The `count`-th latest due time before `now`; the earliest one if there are fewer."""
     found: datetime | None = None
     for _ in range(count):
         past = (trigger.previous_before(found or now) for trigger in spec.triggers)

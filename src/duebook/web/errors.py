@@ -1,4 +1,4 @@
-"""What people see when something is refused: the log-in, or a page that says what is wrong."""
+"""The page for a rejected request: the login form, or a page that explains the error."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOT_SENT: Final = (
 
 
 def explain(scope: Scope, error: Exception) -> Response:
-    """A page for people, problem details for programs."""
+    """An HTML page for browsers, problem details for programs."""
     request, problem = Request(scope), problem_of(error)
     if not wants_page(request):
         return problem.response()
@@ -44,14 +44,14 @@ def explain(scope: Scope, error: Exception) -> Response:
 
 
 def _why(request: Request) -> str | None:
-    """Why somebody is asked to log in who was logged in; None for others."""
+    """Why a user who was logged in must log in again; None for other users."""
     if not read_cookie(request.headers, COOKIE):
         return None
     return ENDED if request.method == "GET" else NOT_SENT
 
 
 def _form_page(request: Request) -> str:
-    """The page of ours that a form was sent from, or the first one."""
+    """The dashboard page that a form was sent from, or the overview."""
     came = urlsplit(request.headers.get("referer", ""))
     if came.netloc != request.url.netloc:
         return "/"

@@ -1,4 +1,4 @@
-"""Schedules whose last run failed, as a page of the list."""
+"""Finds schedules whose last run failed, one page at a time."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["failing"]
 
 LOOKED: Final = 1_000
-"""The newest failed runs, whose schedules are looked at."""
+"""How many of the newest failed runs are searched for schedules."""
 PAGE: Final = 50
 
 
 def failing(book: Book, after: str, filters: Mapping[str, Any]) -> Listing[Schedule]:
-    """Those with a name after the given one, by name; raises Invalid."""
+    """A page of failing schedules in order of name, after the name `after`. Raises Invalid."""
     wanted = load_schedule_filter(dict(filters))
     rows: list[Schedule] = []
     for name in book.insights.failing(LOOKED):

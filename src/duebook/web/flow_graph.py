@@ -1,4 +1,4 @@
-"""Draws a flow with the states of its steps as SVG: steps in, boxes and ways out; pure."""
+"""Draws a flow as SVG, with a box for each step and its state; pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["HANDLER", "MOST_DRAWN", "DrawnStep", "draw_flow", "drawn_steps"]
 
 MOST_DRAWN: Final = 200
-"""Steps; a larger picture shows nobody anything."""
+"""Steps; a larger graph would be unreadable."""
 HANDLER: Final = "handler_on."
 LONGEST: Final = 28
 """Characters of a name in a box."""
@@ -29,14 +29,14 @@ _WIDTH, _HEIGHT, _GAP, _DROP, _EDGE = 8, 44, 20, 40, 8
 
 @dataclass(frozen=True, slots=True)
 class DrawnStep:
-    """A step of a flow, and how far a run of it has come with it."""
+    """A step of a flow, with its state in one run."""
 
     name: str
     depends: Sequence[str]
     runs: str
     description: str
     state: str
-    """pending: it has not begun"""
+    """pending: it has not started"""
     run: Run | None = None
 
     @property
@@ -53,7 +53,7 @@ class DrawnStep:
 
 
 def drawn_steps(view: FlowView, runs: Sequence[Run]) -> list[DrawnStep]:
-    """The steps in the order of the flow; each by its latest run, as far as it has one."""
+    """The steps in the order of the flow, each with its latest run if it has one."""
     latest: Mapping[str, Run] = {run.step: run for run in runs if run.step is not None}
     return [_drawn(step, latest.get(step["name"])) for step in view.steps]
 
@@ -64,7 +64,7 @@ def _drawn(step: Mapping[str, Any], run: Run | None) -> DrawnStep:
 
 
 def draw_flow(steps: Sequence[DrawnStep], address: Callable[[Run], str]) -> Markup:
-    """The graph from top to bottom, handlers in a last row with dashes; nothing when too large."""
+    """The graph from top to bottom, with handlers dashed in the last row; empty if too large."""
     if not steps or len(steps) > MOST_DRAWN:
         return Markup("")
     graph = {step.name: step.depends for step in steps if not step.is_handler}

@@ -1,4 +1,4 @@
-"""Draws when the steps of a flow's run ran, with each attempt, as SVG; pure."""
+"""Draws when each attempt of each step of a flow run took place, as SVG; pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEFT, WIDE, RIGHT, ROW, TOP = 200, 700, 110, 24, 22
 
 @dataclass(frozen=True, slots=True)
 class StepBar:
-    """A time in which a step ran."""
+    """One attempt of a step, from its start to its end."""
 
     step: str
     run_id: str
@@ -38,7 +38,7 @@ class StepBar:
 
 
 def step_bars(runs: Iterable[Run], attempts: Iterable[AttemptMark], now: datetime) -> list[StepBar]:
-    """A bar for each attempt of each run of a step that has started, the oldest first."""
+    """A bar for each attempt of each step run that has started, the oldest first."""
     earlier: dict[str, list[AttemptMark]] = {}
     for attempt in attempts:
         earlier.setdefault(attempt.run_id, []).append(attempt)
@@ -56,7 +56,7 @@ def step_bars(runs: Iterable[Run], attempts: Iterable[AttemptMark], now: datetim
 
 
 def draw_timeline(bars: Sequence[StepBar], address: Callable[[str], str]) -> Markup:
-    """A row for each step in the order in which they started; nothing without a bar."""
+    """A row for each step in the order they started; empty without bars or with too many rows."""
     rows: dict[str, list[StepBar]] = {}
     for bar in bars:
         rows.setdefault(bar.step, []).append(bar)

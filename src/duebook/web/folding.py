@@ -1,4 +1,4 @@
-"""Folds what is told many times alike: rows of a ledger, and dead letters of one cause; pure."""
+"""Folds repeated entries: similar rows of a ledger, and dead letters with the same cause; pure."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 __all__ = ["FoldedRow", "LetterGroup", "fold_explanations", "group_letters"]
 
 FEWEST: Final = 3
-"""Rows that are alike before they are folded."""
+"""Similar rows in sequence before they are folded."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldedRow:
-    """A row of a ledger, and those after it that tell the same of other due times."""
+    """A row of a ledger, and the rows after it that say the same about other due times."""
 
     first: Explanation
     others: tuple[Explanation, ...] = ()
 
 
 def fold_explanations(told: Sequence[Explanation]) -> list[FoldedRow]:
-    """Rows in their order; one after the other that had no run for the same reason become one."""
+    """Rows in their order; adjacent ones without a run and with the same reason become one."""
     found: list[FoldedRow] = []
     for _, group in groupby(told, _alike):
         rows = list(group)
@@ -57,12 +57,12 @@ class LetterGroup:
 
     @property
     def key(self) -> str:
-        """What tells it from other groups of its consumer."""
+        """Distinguishes it from the other groups of its consumer."""
         return hashlib.sha256(self.cause.encode(errors="replace")).hexdigest()[:16]
 
     @property
     def waiting(self) -> int:
-        """How many are not about to be delivered again."""
+        """How many are not already queued for another delivery."""
         return sum(not letter.again for letter in self.letters)
 
     @property

@@ -1,6 +1,7 @@
-"""How much is due in each hour to come, and was done in each hour past; remembers what it counted.
+"""Counts what is due in each coming hour and what ran in each past hour; caches the counts.
 
-Counting due times of many schedules takes a while: a thread does it, and pages show the latest.
+Counting the due times of many schedules takes a while: a thread does it, and pages show the
+latest counts.
 """
 
 from __future__ import annotations
@@ -31,31 +32,31 @@ A_DAY: Final = 24
 WEEK: Final = 7 * A_DAY
 PORTION: Final = 100
 RESTS: Final = 3
-"""Times as long as it counts a portion, so that pages of others do not wait for it."""
+"""Pause after each portion, in multiples of its counting time, so that other pages do not wait."""
 MOST_COUNTED: Final = 5_000
-"""Different stretches of due times that are remembered."""
+"""Distinct sets of due times whose counts are cached."""
 AT_ONCE: Final = 300
-"""So many schedules are counted while a page waits."""
+"""Schedules that are counted while a page waits."""
 FRESH: Final = 300.0
-"""Seconds that a count holds."""
+"""Seconds until a count is outdated."""
 EACH: Final = 24 * 7 * 60
-"""Due times of one schedule that are counted one by one; a busier one is taken as even."""
+"""Due times of one schedule that are counted one by one; beyond them, a mean rate is assumed."""
 KEPT: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Week:
-    """What is known about a namespace."""
+    """The past and the coming week of a namespace."""
 
     past: Sequence[HourLoad]
     coming: Sequence[HourLoad]
     schedules: int
     complete: bool
-    """whether all schedules are counted; the others are being so"""
+    """whether all schedules are counted; if not, a thread is counting the rest"""
 
 
 def hours_from(start: datetime) -> list[datetime]:
-    """The hours of a week."""
+    """The hours of a week from `start`."""
     first = start.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     return [first + number * HOUR for number in range(WEEK)]
 
@@ -67,10 +68,10 @@ def coming_hours(
     counted: dict[Hashable, Counter[datetime]] | None = None,
     budget: Budget | None = None,
 ) -> dict[datetime, tuple[int, timedelta]]:
-    """How many due times of these schedules each hour of a week has, and how long they may take.
+    """How many due times of these schedules fall into each hour of a week, and their expected work.
 
-    Those that are due at the same times are counted once; `counted` remembers that. Raises
-    OverBudget when it takes longer than `budget`.
+    Schedules that are due at the same times are counted once and cached in `counted`. Raises
+    OverBudget if it takes longer than `budget`.
     """
     hours = hours_from(now)
     until = instant_before(hours[-1] + HOUR)
@@ -119,9 +120,9 @@ class Calendar:
         self._turn = threading.Lock()
 
     def week(self, namespace: str, insights: Insights, budget: Budget | None = None) -> Week:
-        """The week past and the one to come; counts anew when what is known is old.
+        """The past and the coming week; counted again if the cached counts are outdated.
 
-        What takes longer than `budget` is counted behind the page.
+        Counts that take longer than `budget` continue in a thread.
         """
         now = insights.now()
         past = self._past_hours(namespace, insights, now)
@@ -144,7 +145,7 @@ class Calendar:
         return week
 
     def last_day(self, namespace: str, insights: Insights, now: datetime) -> list[HourLoad]:
-        """The hours of the last day in which runs ended, with the one that has begun."""
+        """The hours of the last day in which runs ended, including the current hour."""
         return self._past_hours(namespace, insights, now, A_DAY + 1)
 
     def _keep(self, namespace: str, week: Week) -> None:
@@ -158,8 +159,7 @@ class Calendar:
     def _past_hours(
         self, namespace: str, insights: Insights, now: datetime, most: int = WEEK
     ) -> list[HourLoad]:
-        """The last hours, as many as asked for. Hours that are over stay as they were, so each is
-        counted once."""
+        """The last `most` hours. Past hours do not change, so each is counted only once."""
         week = hours_from(now - (WEEK - 1) * HOUR)
         hours = week[-most:]
         known = self._past.get(namespace, {})
@@ -188,7 +188,7 @@ class Calendar:
             after: str | None = ""
             counted: dict[Hashable, Counter[datetime]] = {}
             while after is not None:
-                with self._turn:  # of one namespace at a time
+                with self._turn:  # one namespace at a time
                     began = self._clock()
                     planned, after = insights.planned(after, PORTION)
                     hours = coming_hours(planned, durations, now, counted)
@@ -201,7 +201,7 @@ class Calendar:
                     counted.clear()
             self._keep(namespace, Week((), _loads(total), schedules, complete=True))
         except DuebookError:
-            pass  # the books do not answer: the next page tries again
+            pass  # the database is unavailable; the next page tries again
         finally:
             with self._lock:
                 self._counting.discard(namespace)

@@ -1,4 +1,4 @@
-"""The runs of a schedule by day and hour: how many there were, and where some failed; pure."""
+"""Counts the runs and failures of a schedule by day and hour; pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAYS: Final = 14
 
 
 def heat_map(marks: Sequence[RunMark], clock: Clock) -> list[tuple[date, list[Cell]]]:
-    """The last days, the newest first, each with its 24 hours by the clock of the viewer."""
+    """The last days, newest first, each with 24 hours in the viewer's time zone."""
     today = local_datetime(clock.now, clock.zone).date()
     found: dict[tuple[date, int], Cell] = {}
     for mark in marks:

@@ -1,4 +1,4 @@
-"""Triggers and targets as a kind and a short text, and back to the JSON of definitions; pure."""
+"""Converts triggers and targets between JSON and a kind with a short text; pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["AS_JSON", "KINDS", "Kind", "Typed", "read_kinds", "same_value", "typ
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A way to say when something is due, or what runs."""
+    """A kind of trigger or target that a form offers."""
 
     name: str
     words: str
@@ -28,7 +28,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """What stands in the fields of a page."""
+    """The kind and the text in the form, with the time zone."""
 
     kind: str
     text: str
@@ -56,11 +56,11 @@ KINDS: Final = {
     ),
 }
 IN_A_ZONE: Final = ("cron", "daily", "weekly", "rrule")
-"""Kinds of triggers that the field of the time zone is for, besides `at`."""
+"""Kinds of triggers, besides `at`, that use the time zone field."""
 
 
 def from_typed(field: str, given: Typed) -> str:
-    """The JSON of what was typed; what is JSON already, or cannot be read, stays as it is."""
+    """What was typed as JSON; unchanged if it is JSON already or cannot be read."""
     text = given.text.replace("\r\n", "\n").strip()
     if not text or text[0] in '{["' or given.kind in ("", AS_JSON):
         return text
@@ -80,7 +80,7 @@ def _moment(text: str, tz: str) -> str:
     try:
         return format_instant(read_time(text, tz).at)
     except DuebookError:
-        return text  # the trigger says what is wrong with it
+        return text  # validating the trigger reports the problem
 
 
 def _target(kind: str, text: str) -> Any:
@@ -96,7 +96,7 @@ def _target(kind: str, text: str) -> Any:
 
 
 def _words(text: str) -> list[str] | str:
-    """As a shell reads them; what it cannot read is refused with the target."""
+    """Split as by a shell; validating the target rejects text that cannot be split."""
     try:
         return shlex.split(text)
     except ValueError:
@@ -104,7 +104,7 @@ def _words(text: str) -> list[str] | str:
 
 
 def typed(field: str, text: str) -> Typed:
-    """What a page shows of a JSON text; JSON itself if no kind can show all of it."""
+    """The form's view of a JSON text; the JSON itself if no kind can show all of it."""
     if not text:
         return Typed(KINDS[field][0].name, "")
     try:
@@ -163,7 +163,7 @@ def _json(value: Any) -> str:
 
 
 def same_value(one: str, other: str) -> bool:
-    """Whether two texts are the same JSON; a task may be written as its name."""
+    """Whether two texts are the same JSON; the name of a task equals its object form."""
     try:
         return bool(_plain(json.loads(one)) == _plain(json.loads(other)))
     except (ValueError, RecursionError):
@@ -175,7 +175,7 @@ def _plain(value: Any) -> Any:
 
 
 def read_kinds(form: Mapping[str, str]) -> dict[str, str]:
-    """The fields that a kind belongs to, as JSON; without those that a page did not ask for."""
+    """The fields that have a kind, as JSON; only those that the form contains."""
     return {
         field: from_typed(
             field, Typed(form.get(f"{field}_kind", ""), form[field], form.get("tz", ""))

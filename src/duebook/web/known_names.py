@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 __all__ = ["known_names"]
 
 MOST: Final = 300
-"""Names of a kind."""
+"""Names in each list."""
 
 
 def known_names(page: PageRequest) -> dict[str, list[str]]:
-    """The lists by what they are of, each by name; a form accepts other names too."""
+    """Sorted names by field; the form accepts other names too."""
     book = page.book
     tasks = {task for node in book.nodes.list() for task in node.tasks}
     return {

@@ -1,4 +1,4 @@
-"""Labels as people ask for them: several in one field, some with spaces in them; pure."""
+"""Reads and writes labels in a search field: several at once, quoted if needed; pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 __all__ = ["LONGEST", "label_text", "labels_text", "read_labels", "read_pairs"]
 
 LONGEST: Final = 1_000
-"""Characters of the field."""
+"""Characters in the field."""
 _ONE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"(?=[\s,]|$)|([^\s,]+)', re.DOTALL)
 _PARTS: Final = re.compile(r'[\s,"]')
 _MARKED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 def label_text(name: str, value: str) -> str:
-    """A label as the field takes it: in quotes where it would fall apart."""
+    """A label as the field expects it: quoted if it would otherwise be split."""
     text = f"{name}:{value}"
     if not _PARTS.search(text):
         return text
@@ -29,17 +29,17 @@ def label_text(name: str, value: str) -> str:
 
 
 def read_labels(text: str) -> list[str]:
-    """What stands in the field, label by label; the opposite of `label_text`."""
+    """The labels in the field; the inverse of `label_text`."""
     return [plain or _MARKED.sub(r"\1", quoted) for quoted, plain in _ONE.findall(text)]
 
 
 def labels_text(labels: Mapping[str, str]) -> str:
-    """Several labels as the field takes them."""
+    """Several labels as the field expects them."""
     return " ".join(label_text(name, value) for name, value in labels.items())
 
 
 def read_pairs(text: str) -> dict[str, str]:
-    """The opposite of `labels_text`; raises Invalid."""
+    """The inverse of `labels_text`. Raises Invalid."""
     found: dict[str, str] = {}
     for item in read_labels(text):
         name, colon, value = item.partition(":")

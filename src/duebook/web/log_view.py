@@ -1,4 +1,4 @@
-"""The rows of a log as a page shows them: lines, and what stands between them; pure."""
+"""The rows of a log on a page: lines, dividers between attempts, and notes about gaps; pure."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 __all__ = ["LogRow", "fitting_lines", "log_rows", "log_summary", "matching", "text_of_log"]
 
 PAGE_SIZE: Final = 100_000
-"""Bytes of a log that a page has at once; the rest is a click away, or read by script."""
+"""Bytes of a log on one page; the rest is behind a link, or loaded by script."""
 ROW_COST: Final = 60
-"""Bytes that a row costs beside its text."""
+"""Bytes of a row in addition to its text."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """A line with its number, or words about what is not here."""
+    """A line with its number, or a divider or note between lines."""
 
     text: str
     number: int = 0
-    """0: it is not a line"""
+    """0: a divider or note"""
     stream: str = "duebook"
     at: datetime | None = None
 
 
 def log_rows(lines: Iterable[tuple[Page, LogLine]], gaps: bool = True) -> Iterator[LogRow]:
     """Every line, a divider where another attempt starts and, if `gaps`, a note where lines were
-    left out. Of an attempt the first lines are always kept, so nothing is missed before them."""
+    not kept. The first lines of an attempt are always kept, so a gap never precedes them."""
     attempt, last = 0, 0
     for place, line in lines:
         if place.attempt != attempt and (attempt or place.attempt > 1):
@@ -54,7 +54,7 @@ def left_out(count: int) -> str:
 
 
 def fitting_lines(lines: Lines, newest: bool, size: int = PAGE_SIZE) -> Lines:
-    """As many as a page has room for, from the end or from the beginning; at least one."""
+    """As many lines as fit on a page, from the end or from the beginning; at least one."""
     ordered = reversed(lines) if newest else lines
     room, count = size, 0
     for _, line in ordered:
@@ -66,13 +66,13 @@ def fitting_lines(lines: Lines, newest: bool, size: int = PAGE_SIZE) -> Lines:
 
 
 def matching(lines: Lines, find: str) -> Lines:
-    """Those with a text in them, in capitals or not."""
+    """The lines that contain a text, ignoring case."""
     wanted = find.lower()
     return [one for one in lines if wanted in stripped(one[1].text).lower()]
 
 
 def log_summary(sizes: Iterable[LogSize]) -> str:
-    """How long it is, and how much of it is kept; empty for an empty log."""
+    """The length of the log, and how much of it was kept; empty for an empty log."""
     known = list(sizes)
     kept, printed = sum(one.kept for one in known), sum(one.printed for one in known)
     if kept < printed:
@@ -81,7 +81,7 @@ def log_summary(sizes: Iterable[LogSize]) -> str:
 
 
 def text_of_log(lines: Iterable[tuple[Page, LogLine]]) -> Iterator[str]:
-    """As a file, with the dividers and notes that a page shows."""
+    """The log as a text file, with the dividers and notes that a page shows."""
     for row in log_rows(lines):
         text = stripped(row.text)
         yield f"{text}\n" if row.number else f"--- {text} ---\n"

@@ -1,4 +1,4 @@
-"""The days of a calendar as months to look at, and as words; pure."""
+"""Shows the days of a calendar as months and in words; pure."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Month:
 
     first: date
     weeks: Sequence[Sequence[date | None]]
-    """None: a day of another month"""
+    """None for a day of another month"""
     inside: frozenset[date]
-    """those of its days that the calendar has"""
+    """the days of the month that the calendar contains"""
 
 
 def first_month(text: str, today: date) -> date:
-    """The month that an address such as 2026-12 asks for, within bounds; by default this one."""
+    """The month that a URL names, such as 2026-12, within bounds; by default the current month."""
     try:
         asked = date.fromisoformat(f"{text}-01")
     except ValueError:
@@ -42,7 +42,7 @@ def first_month(text: str, today: date) -> date:
 
 
 def months_from(days: DaySet, first: date, count: int = SHOWN) -> list[Month]:
-    """So many months; none after the last that a calendar knows."""
+    """`count` months, but none after LAST_DAY, the end of every calendar."""
     found: list[Month] = []
     while len(found) < count and first <= LAST_DAY:
         following = month_after(first, 1)
@@ -57,24 +57,24 @@ def months_from(days: DaySet, first: date, count: int = SHOWN) -> list[Month]:
 
 
 def month_after(first: date, months: int) -> date:
-    """The first day of the month so many months later, or earlier."""
+    """The first day of the month that is `months` later, or earlier if negative."""
     number = first.year * 12 + first.month - 1 + months
     return date(number // 12, number % 12 + 1, 1)
 
 
 def next_inside(days: DaySet, today: date) -> DateRange | None:
-    """The next days that a calendar has, from today on; None: none within 400 days."""
+    """The next range of days in the calendar, from today on; None if there is none in 400 days."""
     return next(iter(days.ranges(today, today + LOOKED)), None)
 
 
 def next_outside(days: DaySet, today: date) -> DateRange | None:
-    """The next days that it does not have."""
+    """The next range of days that are not in the calendar; None if there is none in 400 days."""
     every = (today + timedelta(days=number) for number in range(LOOKED.days))
     return next_inside(DaySet.of(every) - days, today)
 
 
 def span(days: DateRange | str, today: date) -> str:
-    """Days as people read them: Thu 24 Dec to Sat 2 Jan 2027 (in 37 d)."""
+    """A range of days in words: Thu 24 Dec to Sat 2 Jan 2027 (in 37 d)."""
     first, last = _ends(days)
     told = _day(first, today)
     if last > first:

@@ -1,4 +1,4 @@
-"""What is said of a schedule after an action, and the form that undoes it; only words of ours."""
+"""The notice after an action on a schedule, with the form to undo it; shows only fixed texts."""
 
 from __future__ import annotations
 
@@ -49,29 +49,29 @@ NEEDS: Final = {
     "version": ("version",),
     "undo-backfill": ("since", "until", "at"),
 }
-"""What the form of an undo has to say."""
+"""Fields that the undo form must contain."""
 MAY_SAY: Final = {"resume": ("since",), "pause": ("reason", "until")}
-"""What it says besides: which pause it ends, and which pause it brings back."""
+"""Optional fields: which pause an undo ends, and which pause it restores."""
 LONGEST_REASON: Final = 500
-"""Characters of a reason that an undo pauses with again."""
+"""Characters of the reason when an undo restores a pause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something was done."""
+    """What was done, and how to undo it."""
 
     words: str
     undo: tuple[str, ...] = ()
-    """the path of what takes it back; empty: nothing does"""
+    """the path of the undo action; empty if it cannot be undone"""
     fields: Mapping[str, str] = field(default_factory=dict)
     run: str = ""
-    """the run that it made"""
+    """the run that it created"""
     missed: Mapping[str, str] = field(default_factory=dict)
-    """the stretch of due times that an edit leaves to a backfill"""
+    """the range of due times that an edit leaves to a backfill"""
 
 
 def notice_of(schedule: Schedule, given: Mapping[str, str]) -> Notice | None:
-    """What an address says was done to a schedule; None when it says nothing."""
+    """The notice for what a URL says was done to a schedule; None if it says nothing."""
     done, run = given.get("done", ""), given.get("run", "")[:LONGEST]
     words = _words(done, given)
     if words is None or _over(done, schedule):
@@ -90,7 +90,7 @@ def notice_of(schedule: Schedule, given: Mapping[str, str]) -> Notice | None:
 
 
 def _missed(given: Mapping[str, str]) -> dict[str, str]:
-    """The stretch that an address names, as the page of backfills asks for it."""
+    """The range that a URL names, as the fields of the backfill page."""
     try:
         span = [format_instant(parse_instant(given.get(name, ""))) for name in ("since", "until")]
     except InvalidTime:
@@ -99,13 +99,13 @@ def _missed(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _over(done: str, schedule: Schedule) -> bool:
-    """Whether somebody did the opposite since, so that the words are not true any more."""
+    """Whether the opposite has been done since, so that the notice is no longer true."""
     paused = schedule.status == "paused"
     return (done == "pause" and not paused) or (done == "resume" and paused)
 
 
 def _besides(schedule: Schedule, undo: str, given: Mapping[str, str]) -> dict[str, str]:
-    """What an undo is about: it does not take back what somebody else did since."""
+    """The fields that limit an undo to this action, so that later changes of others survive."""
     if undo == "version":
         return {"over": str(schedule.version)}
     if undo == "delete":
@@ -129,6 +129,6 @@ def _words(done: str, given: Mapping[str, str]) -> str | None:
 
 
 def count_of(text: str | None) -> int:
-    """A number from an address; 0 for anything else."""
+    """A number from a URL; 0 for anything else."""
     known = text is not None and text.isascii() and text.isdecimal() and len(text) < 9
     return int(text) if text is not None and known else 0

@@ -1,4 +1,4 @@
-"""A request for a page, as its handler sees it, and the form that came with it."""
+"""The request for a page that its handler receives, and the submitted form."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ __all__ += ["wants_page"]
 
 MOST_FIELDS: Final = 2_000
 KEY: Final = "key"
-"""The field of a form that tells two pages apart."""
+"""The form field that identifies the rendered page the form came from."""
 PREVIEWS: Final = frozenset({"edit.html", "edit_preview.html", "new.html"})
-"""What a browser keeps while its tab is open: who goes back to a form finds what was typed."""
+"""Pages that a browser may keep while the tab is open, so that going back restores typed text."""
 SENT_BEFORE: Final = "before"
-"""In the address that a form leads to which came for the second time."""
+"""The query parameter of a redirect after a form was submitted a second time."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """Somebody who looks at a page of a namespace."""
+    """A request for a page of a namespace."""
 
     ask: Ask
     change: int
-    """the latest that was known before anything was read: what the page shows is as new or newer"""
+    """the latest change known before anything was read, so the page is at least that recent"""
 
     @property
     def request(self) -> Request:
@@ -86,11 +86,11 @@ class PageRequest:
 
     @property
     def views(self) -> list[View]:
-        """Those that this browser remembers."""
+        """The saved views of this browser."""
         return read_views(self.request.headers)
 
     def may_define(self, spec: ScheduleSpec | None, current: ScheduleSpec | None = None) -> bool:
-        """Whether they may put a definition in force, beside the one that is."""
+        """Whether the caller may replace the `current` definition with `spec`."""
         if spec is None:
             return False
         book = self.book
@@ -100,7 +100,7 @@ class PageRequest:
         return Clock(now or utc_now(), self.zone)
 
     def url(self, *parts: str, **query: Any) -> str:
-        """An address of ours in this namespace; each part of the path is quoted."""
+        """A URL of the dashboard in this namespace; each part of the path is quoted."""
         path = "/" + "/".join(quote(part, safe="") for part in parts)
         given = {key: value for key, value in query.items() if value not in (None, "", [])}
         if self.ask.namespace != choose_namespace(self.caller, None):
@@ -108,8 +108,8 @@ class PageRequest:
         return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
     def shared(self, load: Callable[[Book], T], *differs: str | bool) -> T:
-        """What the page shows to whoever sees this namespace; live views load it once for all
-        for whom it does not differ."""
+        """What the page shows to every caller with the same access; live views load it only once
+        for all callers with the same values of `differs`."""
         watches = self.request.app.state.watches
         key = (self.caller.namespaces, self.request.url.path, self.request.url.query, *differs)
         return watches.shared(  # type: ignore[no-any-return]
@@ -140,7 +140,7 @@ class PageRequest:
         return answer
 
     def go(self, *parts: str, **query: Any) -> Answer:
-        """After a write: to a page that can be reloaded, and tells what was done."""
+        """Redirect after a write to a page that reports what was done and can be reloaded."""
         there = self.url(*parts, **query)
         if query:
             there = signed_address(_session(self.request), there)
@@ -148,7 +148,7 @@ class PageRequest:
 
     @property
     def told(self) -> QueryParams:
-        """What the address says was done, if a page of ours said it to this session."""
+        """What the URL says was done, if the dashboard signed it for this session."""
         request = self.request
         given = request.query_params
         is_ours = told_by(_session(request), request.scope["path"], given.multi_items())
@@ -160,8 +160,8 @@ class PageRequest:
         work: Callable[[Book], Answer],
         again: Callable[[str, int], Response] | None = None,
     ) -> Response:
-        """Do what a form asks for, once: who sends it a second time is led to where the first one
-        led, and told so. What is wrong with it is shown beside the form `again`, or raised."""
+        """Do what a form asks for, once: a second submission is redirected to the same page as the
+        first, which says so. Errors are shown beside the form by `again`, or raised without it."""
 
         def once() -> Response:
             answer = replace(self.ask, key=form.key).write(work)
@@ -173,20 +173,19 @@ class PageRequest:
         return once() if again is None else self.attempt(once, again)
 
     def at_once(self, work: Callable[[Book], T]) -> T:
-        """Do it in one transaction, which may begin again."""
+        """Do it in one transaction, which may be retried."""
         store = self.ask.services.store
         return store.transact(lambda tx: work(self.ask.book_on(JoinedStore(tx))))
 
     def read_time(self, field: str, text: str) -> datetime:
-        """A time that somebody wrote: with an offset, or as their own clock shows it; raises
-        Invalid."""
+        """A typed time: with an offset, or as a wall time in the viewer's zone. Raises Invalid."""
         try:
             return read_time(text, self.zone).at
         except Invalid as error:
             raise Invalid(f"{field}: {error}") from None
 
     def read_end(self, form: Form, book: Book) -> datetime | None:
-        """Until when something is paused: for a while, or up to a time; raises Invalid."""
+        """The end of a pause, from a duration or a time; None if open-ended. Raises Invalid."""
         if form["for"] and form["until"]:
             raise Invalid("for and until cannot be combined; choose one of them")
         if form["for"]:
@@ -196,7 +195,7 @@ class PageRequest:
     def attempt(
         self, work: Callable[[], Response], again: Callable[[str, int], Response]
     ) -> Response:
-        """What `work` answers; what it refuses is shown beside the form `again`."""
+        """The response of `work`; an error except Forbidden is shown beside the form by `again`."""
         try:
             return work()
         except Forbidden:
@@ -208,16 +207,16 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The fields of a form that one of our pages made for this session."""
+    """The submitted fields of a form that the dashboard rendered for this session."""
 
     fields: dict[str, list[str]]
 
     def __getitem__(self, name: str) -> str:
-        """Empty when it was not sent."""
+        """Empty if it was not sent."""
         return self.fields.get(name, [""])[0].strip()
 
     def get(self, name: str) -> str | None:
-        """None when it is empty."""
+        """None if it is empty."""
         return self[name] or None
 
     @property
@@ -230,15 +229,15 @@ class Form:
 
     @property
     def key(self) -> str | None:
-        """What this form is known by when it comes again: the key of its page, with what was
-        filled in; None when it has none."""
+        """Identifies a second submission of this form: a hash of the page's key and all fields;
+        None if the page has no key."""
         if not self[KEY]:
             return None
         return hashlib.sha256(json.dumps(self.fields, sort_keys=True).encode()).hexdigest()
 
 
 def _session(request: Request) -> str:
-    """What only this browser knows: its session, or the token that it sends."""
+    """A secret of this browser: its session, or the token that it sends."""
     return read_cookie(request.headers, COOKIE) or request.headers.get("authorization", "")
 
 
@@ -247,14 +246,14 @@ async def _page_request(ask: Here) -> PageRequest:
 
 
 async def _form(request: Request) -> Form:
-    """Raises Forbidden for a form that no page of ours made for this session."""
+    """Raises Forbidden for a form that the dashboard did not render for this session."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise Malformed("send the form as application/x-www-form-urlencoded")
     content = await request.body()
     if len(content) <= AT_ONCE:
         fields = _parse_form(content)
-    else:  # meanwhile others are served
+    else:  # a large form must not block other requests
         fields = await run_in_threadpool(_parse_form, content)
     if not is_right(_session(request), fields.get(FIELD, [""])[0]):
         raise Forbidden(
@@ -264,7 +263,7 @@ async def _form(request: Request) -> Form:
 
 
 def _parse_form(content: bytes) -> dict[str, list[str]]:
-    """The fields of a form; raises Malformed."""
+    """The fields of a form. Raises Malformed."""
     try:
         text = content.decode()
         fields = parse_qs(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
@@ -276,19 +275,19 @@ def _parse_form(content: bytes) -> dict[str, list[str]]:
 
 
 def wants_page(request: Request) -> bool:
-    """Whether a person with a browser asks, and no program."""
+    """Whether the request comes from a browser rather than a program."""
     return not request.url.path.startswith("/api/") and "text/html" in request.headers.get(
         "accept", ""
     )
 
 
 def is_encrypted(request: Request) -> bool:
-    """Whether the browser speaks TLS, to a proxy that says so; who lies harms his own cookie."""
+    """Whether the browser uses TLS, maybe to a proxy; a forged header harms only its sender."""
     return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
 
 
 def local_path(text: str | None) -> str:
-    """Where somebody wanted to go before the log-in; `/` for anything that is not of this site."""
+    """The page to open after the login; `/` for anything outside this site."""
     return text if text and is_local(text) else "/"
 
 

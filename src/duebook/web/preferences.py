@@ -1,4 +1,4 @@
-"""What a browser remembers of its reader: the theme, and the views that were saved; in cookies."""
+"""A user's preferences in cookies: the theme and the saved views."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ __all__ += ["read_views", "views_text", "without_view"]
 THEME_COOKIE: Final = "duebook_theme"
 VIEWS_COOKIE: Final = "duebook_views"
 THEMES: Final = ("light", "dark")
-"""Besides that of the system."""
+"""Besides the system's theme."""
 MOST: Final = 12
 LONGEST_NAME: Final = 40
 LONGEST: Final = 3_500
-"""Characters of the cookie; browsers keep 4,096."""
+"""Characters in the cookie; browsers keep 4,096."""
 
 
 class View(NamedTuple):
-    """A list as somebody filtered it."""
+    """A list with filters, saved under a name."""
 
     name: str
     place: str
 
 
 def is_local(text: str) -> bool:
-    """Whether an address is one of this site."""
+    """Whether a URL belongs to this site."""
     if not text.startswith("/") or text[1:2] in ("/", "\\") or len(text) > 2_000:
         return False
     return text.isprintable() and "\\" not in text
 
 
 def read_theme(headers: Headers) -> str:
-    """Empty: that of the system."""
+    """Empty for the system's theme."""
     theme = read_cookie(headers, THEME_COOKIE)
     return theme if theme in THEMES else ""
 
 
 def read_views(headers: Headers) -> list[View]:
-    """Those that can be read; a cookie that somebody else wrote is worth nothing."""
+    """The readable views of the cookie; none if it is malformed."""
     try:
         found = json.loads(unquote(read_cookie(headers, VIEWS_COOKIE) or ""))
         views = [View(name, place) for name, place in found]
@@ -63,7 +63,7 @@ def _is_fit(view: View) -> bool:
 
 
 def add_view(views: Sequence[View], name: str, place: str) -> list[View]:
-    """With another one; one of the same name is replaced. Raises Invalid."""
+    """The views with one more, which replaces any of the same name. Raises Invalid."""
     new = View(name.strip(), place)
     if not new.name or len(new.name) > LONGEST_NAME or not new.name.isprintable():
         raise Invalid(f"name: use 1 to {LONGEST_NAME} characters")
@@ -80,5 +80,5 @@ def without_view(views: Sequence[View], name: str) -> list[View]:
 
 
 def views_text(views: Sequence[View]) -> str:
-    """As the cookie has them."""
+    """The views as the text of the cookie."""
     return quote(json.dumps([list(view) for view in views], ensure_ascii=False), safe="")

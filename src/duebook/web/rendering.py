@@ -1,4 +1,4 @@
-"""Renders the pages: everything in them is escaped, and nothing in them is script or style."""
+"""Renders the pages: all values are escaped, and none can become script or style."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["distinct_ids", "render", "static"]
 
 LATE: Final = timedelta(minutes=1)
 LISTED_ID: Final = 18
-"""Characters of an id that tell its millisecond and some of what is random about it."""
+"""Characters of an id that contain its millisecond and some of its random part."""
 _FOLDER = Path(__file__).parent
 
 
@@ -94,8 +94,8 @@ def _pretty(value: Any) -> str:
 
 
 def distinct_ids(ids: Iterable[str]) -> dict[str, str]:
-    """The beginning of each id, with as much of its random part as tells it from the others;
-    the command line accepts it."""
+    """The start of each id, with enough of its random part to be unique; the command line
+    accepts it."""
     whole = sorted(set(ids))
     shown = {}
     for before, run_id, after in zip(["", *whole], whole, [*whole[1:], ""], strict=False):
@@ -105,18 +105,18 @@ def distinct_ids(ids: Iterable[str]) -> dict[str, str]:
 
 
 def _alike(one: str, other: str) -> int:
-    """How many characters they begin with alike."""
+    """The length of their common prefix."""
     pairs = zip(one, other, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _spanning(query: dict[str, str], span: dict[str, str]) -> dict[str, str]:
-    """The fields of a form with another time range."""
+    """The query with another time range."""
     return {name: value for name, value in query.items() if name not in ("from", "to")} | span
 
 
 def _late(run: Run) -> bool:
-    """Whether it began more than a minute after it was due; not if a person asked for it."""
+    """Whether it started more than a minute after it was due; False for a manual run."""
     late = lateness(run)
     return late is not None and late > LATE
 

@@ -1,5 +1,5 @@
-"""Runs as people ask for them: also by what the database keeps no order of, the labels of their
-schedules and their nodes; and all that a large action is about, up to a bound."""
+"""Searches runs, also by node and by the labels of their schedules, which the database has no
+index for; and selects the runs of a bulk action, up to a bound."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ if TYPE_CHECKING:
 __all__ = ["ASKED", "MOST_AT_ONCE", "RunSearch", "read_search", "similar_names"]
 
 ASKED: Final = ("schedule", "status", "origin", "queue", "flow", "label", "node", "from", "to")
-"""The fields of the form."""
+"""The fields of the search form."""
 PAGE: Final = 50
 LOOKS: Final = (50, 200, 750)
-"""Runs of each look at the database for one page."""
+"""Runs in each of the queries for one page."""
 MOST_AT_ONCE: Final = 2_000
-"""Runs that one form acts on, the newest."""
+"""Runs that one form acts on, newest first."""
 MOST_LOOKED: Final = 20_000
-"""Runs among which those are found."""
+"""Runs that are searched for them."""
 AT_ONCE: Final = 1_000
 NAMED: Final = 8
-"""Schedules that are named to somebody who typed a part of a name."""
+"""Schedules that are suggested for a part of a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunSearch:
-    """What runs must have."""
+    """Criteria that runs must meet."""
 
     schedule: str
     """the name or id of a schedule, or a unique part of its name; empty for all"""
     filters: Mapping[str, Any]
-    """that the database finds them by"""
+    """criteria that the database checks"""
     labels: tuple[tuple[str, str], ...] = ()
     node: str = ""
 
     def page(self, book: Book, cursor: str | None) -> Listing[Run]:
-        """A page of them; after a bounded look, it may be short while there is more to look at.
+        """A page of runs; as the search is bounded, it may be short although more runs follow.
         Raises Invalid and NotFound."""
         meant = self._meant(book)
         if not self.labels and not self.node:
@@ -54,7 +54,7 @@ class RunSearch:
             looked = book.runs.list(meant, most, cursor=cursor, **self.filters)
             found = self._among(book, looked)[: PAGE - len(rows)]
             rows += found
-            if len(rows) == PAGE and looked[-1] is not found[-1]:  # the page ends within the look
+            if len(rows) == PAGE and looked[-1] is not found[-1]:  # the page ends within this query
                 until = looked.index(found[-1]) + 1
                 looked = book.runs.list(meant, until, cursor=cursor, **self.filters)
             cursor = looked.next_cursor
@@ -63,7 +63,7 @@ class RunSearch:
         return Listing(rows, cursor)
 
     def all_of(self, book: Book, fits: Callable[[Run], bool]) -> tuple[list[Run], bool]:
-        """Those that also fit, the newest first, and whether these are all; raises Invalid and
+        """The runs that also fit, newest first, and whether these are all. Raises Invalid and
         NotFound."""
         rows: list[Run] = []
         meant, cursor, left = self._meant(book), None, MOST_LOOKED
@@ -86,7 +86,7 @@ class RunSearch:
         return all(labels.get(name) == value for name, value in self.labels)
 
     def _meant(self, book: Book) -> str | None:
-        """The schedule that is named, by its id, or the only one with that in its name."""
+        """The schedule's id, or the only name that contains the text; else the text itself."""
         if not self.schedule:
             return None
         try:
@@ -97,7 +97,7 @@ class RunSearch:
 
 
 def read_search(given: Mapping[str, str], read_time: Callable[[str, str], Any]) -> RunSearch:
-    """From the fields of a form; raises Invalid."""
+    """A search from the fields of a form. Raises Invalid."""
     filters: dict[str, Any] = {
         name: given[name] for name in ("status", "origin", "queue", "flow") if given.get(name)
     }
@@ -109,7 +109,7 @@ def read_search(given: Mapping[str, str], read_time: Callable[[str, str], Any]) 
 
 
 def similar_names(book: Book, text: str) -> list[str]:
-    """Some schedules with a text in their name."""
+    """The names of some schedules that contain a text."""
     try:
         return [found.name for found in book.schedules.list(text=text, limit=NAMED)] if text else []
     except Invalid:

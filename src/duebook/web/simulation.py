@@ -1,5 +1,4 @@
-"""Draws the report of a simulation, for the dashboard and as one page that needs nothing else;
-pure."""
+"""Draws the report of a simulation for the dashboard, or as one self-contained page; pure."""
 
 from __future__ import annotations
 
@@ -25,26 +24,26 @@ DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 def simulation_page(report: SimulationReport, breaches: Sequence[str] = ()) -> str:
-    """The report as one page of HTML, without script, for light and dark."""
+    """The report as one HTML page without scripts, in a light and a dark theme."""
     return render(
         "simulation_page.html", breaches=breaches, **_style(), **drawn(report, _dated(report))
     )
 
 
 def spread_page(proposal: SpreadProposal) -> str:
-    """Before and after as one page."""
+    """The state before and after as one page."""
     clock = _dated(proposal.before)
     return render("spread_page.html", **_style(), **drawn_proposal(proposal, clock))
 
 
 def drawn(report: SimulationReport, clock: Clock) -> dict[str, Any]:
-    """What the template of a report shows, with times as `clock` tells them."""
+    """The values for the template of a report, with times as `clock` shows them."""
     chart, hours = load_chart(report, clock), hours_of(report)
     return {"report": report, "clock": clock, "chart": chart, "hours": hours, "days": DAYS}
 
 
 def drawn_proposal(proposal: SpreadProposal, clock: Clock) -> dict[str, Any]:
-    """What the template of a proposal shows; both pictures have the same scale."""
+    """The values for the template of a proposal; both charts have the same scale."""
     top = max(proposal.before.peak, proposal.after.peak)
     return {
         "proposal": proposal,
@@ -55,16 +54,16 @@ def drawn_proposal(proposal: SpreadProposal, clock: Clock) -> dict[str, Any]:
 
 
 def _style() -> dict[str, Markup]:
-    return {"style": Markup(static("duebook.css").decode())}  # noqa: S704 - our own file
+    return {"style": Markup(static("duebook.css").decode())}  # noqa: S704 - a file of Duebook
 
 
 def _dated(report: SimulationReport) -> Clock:
-    """Tells every time with its date: a page that is kept has no today."""
+    """Shows every time with its date: on a saved page, "today" means nothing."""
     return Clock(report.start - timedelta(days=1))
 
 
 def load_chart(report: SimulationReport, clock: Clock, top: int | None = None) -> Markup:
-    """The most runs at the same time over the whole period; a line at the number of workers."""
+    """The peak number of parallel runs over the period, with a line at the number of workers."""
     most = max(top or 0, report.peak, 1)
     wide = CHART_WIDTH / max(len(report.running), 1)
     steps = []
@@ -86,7 +85,7 @@ def load_chart(report: SimulationReport, clock: Clock, top: int | None = None) -
 
 
 def hours_of(report: SimulationReport) -> list[list[Cell]]:
-    """A row for each hour of the day, with a cell for each day of the week; a week on average."""
+    """An average week: a row for each hour of the day, with a cell for each day of the week."""
     weeks = max((report.until - report.start) / timedelta(days=7), 1.0)
     runs = [round(number / weeks) for number in report.hours]
     most = max(runs, default=0)

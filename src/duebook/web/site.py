@@ -1,4 +1,4 @@
-"""Makes the site: the API and the dashboard in one app, behind one gate."""
+"""Creates the site: the API and the dashboard in one app, behind one gate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["create_site"]
 
 
 def create_site(store: Store, authenticator: Authenticator, **options: Any) -> App:
-    """As create_app, with the pages."""
+    """Like create_app, with the dashboard pages."""
     app = create_app(store, authenticator, pages=PAGES, explain=explain, **options)
     app.state.watches = Watches(store)
     app.state.calendar = Calendar()

@@ -1,4 +1,4 @@
-"""A table of the steps of a flow by its last runs: how each ended and how long it took; pure."""
+"""A table of a flow's steps in its latest runs: how each ended and how long it took; pure."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ NOTICED: Final = timedelta(seconds=5)
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """A step in each of the runs, the oldest first; None where it did not begin."""
+    """A step in each of the runs, the oldest first; None where it did not start."""
 
     step: str
     cells: Sequence[StepMark | None]
 
     @property
     def typical(self) -> timedelta | None:
-        """The median of how long it took."""
+        """The median of its durations."""
         took = [cell.took for cell in self.cells if cell is not None and cell.took is not None]
         return median(took) if took else None  # type: ignore[type-var]
 
     @property
     def latest(self) -> StepMark | None:
-        """Where it ended last."""
+        """The latest run in which it ended."""
         ended = [cell for cell in self.cells if cell is not None and cell.took]
         return ended[-1] if ended else None
 
     @property
     def slower(self) -> bool:
-        """Whether its latest time is at least half as long again as usual, and by seconds."""
+        """Whether it last took at least 1.5 times the median, and at least NOTICED more."""
         latest, usual = self.latest, self.typical
         if latest is None or latest.took is None or usual is None:
             return False
@@ -49,7 +49,7 @@ class StepRow:
 
     @property
     def longest(self) -> StepMark | None:
-        """Where it took longest."""
+        """The run in which it took longest."""
         ended = [(cell.took, cell) for cell in self.cells if cell is not None and cell.took]
         return max(ended, key=lambda pair: pair[0])[1] if ended else None
 

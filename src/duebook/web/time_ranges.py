@@ -1,4 +1,4 @@
-"""Times of day that people ask about, such as last night, on the clock of whoever asks; pure."""
+"""Common time ranges such as last night, in the viewer's time zone; pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DAY = timedelta(days=1)
 
 
 def time_ranges(clock: Clock) -> dict[str, dict[str, str]]:
-    """Names of ranges, each with the texts of the fields `from` and `to`."""
+    """The ranges by name, each with the texts of the form fields `from` and `to`."""
     now = local_datetime(clock.now, clock.zone).replace(tzinfo=None, second=0, microsecond=0)
     midnight = now.replace(hour=0, minute=0)
     morning = midnight.replace(hour=8)

@@ -1,4 +1,4 @@
-"""Instants as a viewer reads them: in their zone, beside the schedule's, and how far away."""
+"""Instants as text: in the viewer's zone, in the schedule's zone, and relative to now."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SMALL: Final = timedelta(seconds=10)
 
 
 def read_zone(text: str | None) -> str:
-    """The zone that a viewer chose; UTC for none, and for what is no zone."""
+    """The zone that a viewer chose; UTC if there is none or it is invalid."""
     if not text or len(text) > 64:
         return "UTC"
     try:
@@ -39,13 +39,13 @@ def length_text(length: timedelta | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """What time it is, and in which zone somebody reads it."""
+    """The current time, and the viewer's zone."""
 
     now: datetime
     zone: str = "UTC"
 
     def text(self, moment: datetime, zone: str | None = None) -> str:
-        """Without the date when that is today."""
+        """The time, with the date unless it is today."""
         tz = zone or self.zone
         wall, today = local_datetime(moment, tz), local_datetime(self.now, tz)
         clock = f"{wall:%H:%M:%S}" if wall.second else f"{wall:%H:%M}"
@@ -55,7 +55,7 @@ class Clock:
         return f"{wall:%a} {wall.day} {wall:%b}{year} {clock}"
 
     def dated(self, moment: datetime) -> str:
-        """With its date, also today: 16 Nov 02:30."""
+        """The time with its date, even today: 16 Nov 02:30."""
         wall, today = local_datetime(moment, self.zone), local_datetime(self.now, self.zone)
         year = "" if wall.year == today.year else f" {wall.year:04}"
         return f"{wall.day} {wall:%b}{year} {wall:%H:%M}"
@@ -64,7 +64,7 @@ class Clock:
         return relative(timedelta(seconds=round((moment - self.now).total_seconds())))
 
     def element(self, moment: datetime | None, zone: str | None = None) -> Markup:
-        """A time with its distance; with the schedule's `zone` beside it where that differs."""
+        """The time and how far away it is, plus the time in the schedule's `zone` if it differs."""
         if moment is None:
             return Markup('<span class="none">–</span>')
         shown = self.text(moment)
@@ -78,14 +78,14 @@ class Clock:
         )
 
     def beside(self, moment: datetime, zone: str) -> str:
-        """As another zone shows it, beside ours: without its date where that is the same."""
+        """The time in another zone, for use beside ours: without the date if it is the same."""
         theirs = self.text(moment, zone)
         if local_datetime(moment, zone).date() == self._day(moment):
             return theirs.split()[-1]
         return theirs
 
     def at(self, moment: datetime, beside: datetime | None = None) -> Markup:
-        """Only the time; without its date where that stands `beside` it already."""
+        """Only the time; without its date if `beside`, the time next to it, has the same date."""
         shown = self.text(moment)
         if beside is not None and self._day(moment) == self._day(beside):
             shown = shown.split()[-1]
@@ -99,7 +99,7 @@ class Clock:
         return local_datetime(moment, self.zone).date()
 
     def brief(self, moment: datetime | None) -> Markup:
-        """Only the distance, with the time as a hint."""
+        """Only how far away it is, with the time as a hint."""
         if moment is None:
             return Markup('<span class="none">–</span>')
         return Markup('<time datetime="{}" title="{}" class="ago" data-at="{}">{}</time>').format(

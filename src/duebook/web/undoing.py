@@ -1,5 +1,5 @@
-"""Large actions: the number that somebody types first, and what an undo takes back, which the audit
-knows; writes nothing."""
+"""Bulk actions: the count that a user types to confirm, and what an undo affects, according to
+the audit log; writes nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["is_undo", "mistyped", "must_type", "span", "to_undo"]
 
 TYPED: Final = 50
-"""For more than this, the number is typed."""
+"""For more than this, the count must be typed to confirm."""
 OPPOSITES: Final = {"pause": "resume", "resume": "pause", "retry": "cancel", "cancel": "retry"}
 
 
@@ -28,14 +28,14 @@ def must_type(count: int) -> bool:
 
 
 def mistyped(form: Form, count: int) -> str:
-    """What is wrong with the number that was typed; empty: nothing."""
+    """The problem with the typed count; empty if it is right."""
     if not must_type(count) or form["typed"].replace(",", "") == str(count):
         return ""
     return f"{count:,} are affected; type {count} to confirm"
 
 
 def span(now: Callable[[], datetime], since: datetime) -> dict[str, str]:
-    """The fields of a form that undoes what was done since."""
+    """The fields of a form that undoes what was done from `since` until now."""
     return {"since": format_instant(since), "upto": format_instant(now())}
 
 
@@ -44,8 +44,8 @@ def is_undo(form: Form) -> bool:
 
 
 def to_undo(book: Book, kind: str, action: str, form: Form) -> dict[str, str]:
-    """The names of what the same person did the opposite of `action` to, by id; without what was
-    changed again since. Raises Invalid, and InvalidTime."""
+    """The names, by id, of what the same user did the opposite of `action` to; without what has
+    since been changed by either action. Raises Invalid, and InvalidTime."""
     if action not in OPPOSITES:
         raise Invalid("choose what to undo")
     since, upto = parse_instant(form["since"]), parse_instant(form["upto"])

@@ -1,4 +1,4 @@
-"""Sees that something changed, once for all who look: one cheap question a second to the books."""
+"""Watches for changes on behalf of all live pages, with one cheap query a second."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = ["Watches"]
 LOOK_EVERY: Final = 1.0
 """Seconds."""
 TURN: Final = 0.3
-"""Seconds after which a stream may look at its session again; the books are asked less often."""
+"""Seconds after which a stream may check its session again; the database is queried less often."""
 KEPT: Final = 200
-"""Pages whose contents are kept for others that look at the same change."""
+"""Pages whose contents are cached for other viewers of the same change."""
 
 
 class Watch:
-    """The changes of one namespace, numbered; looked for as long as anybody waits for them."""
+    """Numbers the changes of one namespace; queries only while a page waits for them."""
 
     def __init__(self, insights: Insights, clock: Callable[[], float] = time.monotonic) -> None:
         self._insights = insights
@@ -43,7 +43,7 @@ class Watch:
         self.number = 0
 
     async def look(self) -> int:
-        """The number of the latest change; asks the books at most once a second, for everybody."""
+        """The number of the latest change; queries the database at most once a second in total."""
         async with self._looking:
             if self._clock() - self._looked_at >= LOOK_EVERY:
                 signal = await run_in_threadpool(self._insights.signal)
@@ -54,7 +54,7 @@ class Watch:
 
 
 class Watches:
-    """The watches of a server, and what pages showed at the latest change."""
+    """The watches of a server, and the cached contents of pages."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -67,19 +67,19 @@ class Watches:
         return self._watches.setdefault(namespace, Watch(Insights(self._store, namespace)))
 
     def number(self, namespace: str) -> int:
-        """Of the latest change that somebody saw; asks nobody."""
+        """The number of the latest change seen so far, without a query."""
         watch = self._watches.get(namespace)
         return 0 if watch is None else watch.number
 
     async def changes(self, namespace: str) -> AsyncIterator[int]:
-        """Each change from now on, and 0 now and then so that the caller may look at itself."""
+        """The number of each change from now on, and 0 in between so that callers get a turn."""
         watch = self.of(namespace)
         seen = 0
         while True:
             try:
                 number = await watch.look()
             except DuebookError:
-                number = seen  # the books do not answer: pages stay as they are
+                number = seen  # the database is unavailable; pages stay as they are
             yield number if number != seen else 0
             seen = number
             await asyncio.sleep(TURN)
@@ -87,11 +87,11 @@ class Watches:
     def shared(
         self, namespace: str, key: Hashable, headers: Mapping[str, str], load: Callable[[], T]
     ) -> T:
-        """What `load` gives; of those that look again after a change, the first asks the books.
+        """The result of `load`, which only the first page to reload after a change calls.
 
-        A change that this server has not seen is shared with nobody: its number is made up, or of
-        another server. What is kept counts for the latest change that was seen before it was
-        loaded, never for the number that somebody sent.
+        A change that this server has not seen is not shared: its number is invented, or from
+        another server. A cached result belongs to the latest change seen before it was loaded,
+        never to the number that a client sent.
         """
         change = _read_number(headers.get(LIVE, ""))
         if change is None or change > self.number(namespace):

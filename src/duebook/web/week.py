@@ -26,15 +26,15 @@ HOUR: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """An hour as clocks show it; one that comes twice counts both times."""
+    """An hour of wall time; one that occurs twice counts both times."""
 
     runs: int = 0
     failed: int = 0
     busy: timedelta = timedelta()
     level: int = 0
-    """0 for nothing, 1 to 5 by how it compares with the busiest"""
+    """0 for no runs, otherwise 1 to 5 relative to the busiest cell"""
     hour: datetime | None = None
-    """when it begins"""
+    """when it starts"""
 
     @property
     def short(self) -> str:
@@ -51,16 +51,16 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class WeekTable:
-    """What a page shows of a week."""
+    """A week as a page shows it."""
 
     days: Sequence[date]
     rows: Sequence[Sequence[Cell]]
-    """24 of them, each with a cell for each day"""
+    """24 rows, each with a cell for each day"""
     totals: Sequence[int]
 
 
 def week_table(loads: Sequence[HourLoad], first: date, zone: str) -> WeekTable:
-    """The hours of seven days from `first` on, in the zone of whoever reads it."""
+    """The hours of seven days from `first` on, in the viewer's zone."""
     days = [first + timedelta(days=number) for number in range(DAYS)]
     found: dict[tuple[date, int], Cell] = {}
     for load in loads:
@@ -78,7 +78,7 @@ def week_table(loads: Sequence[HourLoad], first: date, zone: str) -> WeekTable:
 
 
 def levelled(cell: Cell | None, most: int) -> Cell:
-    """The cell with its level, by how it compares with the busiest."""
+    """The cell with its level, relative to the busiest cell."""
     if cell is None or not cell.runs:
         return Cell()
     level = min(1 + int(4 * math.sqrt(cell.runs / most)), 5)

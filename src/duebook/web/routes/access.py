@@ -1,4 +1,4 @@
-"""Who changed what, and, for admins, who may: tokens are made and revoked here."""
+"""The audit log; and, for admins, the tokens, which are created and revoked here."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def get_audit(
     by: Text = None,
     cursor: Annotated[str | None, Query(max_length=1000)] = None,
 ) -> Response:
-    """Who changed what, the newest first; admins of all namespaces also see what all share."""
+    """The audit log, newest first; admins of all namespaces also see changes outside namespaces."""
     asked: dict[str, Any] = {"kind": kind, "subject": subject, "by": by}
     given = {name: value for name, value in asked.items() if value}
     everywhere = page.may(Role.ADMIN) and page.caller.everywhere
@@ -74,13 +74,13 @@ def get_tokens(page: CurrentPage) -> Response:
 
 @operations("GET", "/tokens/new", Role.ADMIN, everywhere=True)
 def ask_create_token(page: CurrentPage) -> Response:
-    """What a new token may do."""
+    """The form for a new token."""
     return _ask(page, {"name": "", "role": "viewer", "namespaces": page.ask.namespace, "lasts": ""})
 
 
 @operations("POST", "/tokens", Role.ADMIN, everywhere=True)
 def do_create_token(page: CurrentPage, form: Submitted) -> Response:
-    """Make a token; its secret is shown this once."""
+    """Create a token; its secret is shown only once."""
 
     def work() -> Response:
         names = form["namespaces"].replace(",", " ").split()
@@ -97,14 +97,14 @@ def do_create_token(page: CurrentPage, form: Submitted) -> Response:
 
 @operations("GET", "/tokens/{name}/revoke", Role.ADMIN, everywhere=True)
 def ask_revoke(page: CurrentPage, name: str) -> Response:
-    """Whether to revoke it."""
+    """Confirm revoking it."""
     found = [token for token in page.book.tokens.list() if name in (token.name, token.id)]
     return page.render("token_revoke.html", 200 if found else 404, name=name, found=bool(found))
 
 
 @operations("POST", "/tokens/{name}/revoke", Role.ADMIN, everywhere=True)
 def do_revoke(page: CurrentPage, name: str, form: Submitted) -> Response:
-    """From now on it opens nothing."""
+    """Revoke it."""
 
     def work(book: Book) -> Answer:
         book.tokens.revoke(name)

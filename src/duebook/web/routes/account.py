@@ -1,4 +1,4 @@
-"""Log-in and log-out, the zone that somebody reads times in, and the files that pages need."""
+"""Login and logout, the viewer's time zone, and the static files of every page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["operations"]
 operations = Operations("", "pages")
 
 OUR_LINKS: Final = ("none", "same-origin")
-"""What browsers say of an address that was typed or opened from outside, and of our own pages."""
+"""Values of Sec-Fetch-Site for typed URLs, for links from other programs, and for our own pages."""
 UNKNOWN: Final = "This token is unknown or no longer valid."
 USED: Final = (
     "This link has been used, or is older than a minute. To get a new one, run: duebook token link"
@@ -47,10 +47,10 @@ def get_login(
     code: Annotated[str | None, Query(max_length=200)] = None,
     there: Annotated[str | None, Query(alias="next", max_length=2000)] = None,
 ) -> Response:
-    """Log in by a link that works once, or with a token that the page asks for.
+    """Log in with a one-time link, or with a token typed into the page.
 
-    A link of another site would log its reader in as somebody else, so the page asks then, too.
-    Tokens never stand in an address: browsers and proxies keep those.
+    A link on another site could log its reader in as another user, so the form is shown then,
+    too. Tokens are never part of a URL, because browsers and proxies store URLs.
     """
     if code is not None and request.headers.get("sec-fetch-site", "none") in OUR_LINKS:
         session = _authenticator(request).use_link(code)
@@ -61,7 +61,7 @@ def get_login(
 
 @operations("POST", "/login", None)
 async def post_login(request: Request) -> Response:
-    """Log in with the token of the form."""
+    """Log in with the token in the form."""
     text = (await request.body()).decode("utf-8", "replace")
     try:
         fields = parse_qs(text, max_num_fields=10)
@@ -72,8 +72,8 @@ async def post_login(request: Request) -> Response:
 
 
 @operations("POST", "/logout", Role.VIEWER)
-def post_logout(request: Request, form: Submitted) -> Response:  # noqa: ARG001 - it was checked
-    """End the session, here and wherever somebody has a copy of it."""
+def post_logout(request: Request, form: Submitted) -> Response:  # noqa: ARG001 - already checked
+    """End the session, even for copies of its cookie."""
     _authenticator(request).end_session(read_cookie(request.headers, COOKIE) or "")
     answer = RedirectResponse("/login", 303)
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
@@ -82,7 +82,7 @@ def post_logout(request: Request, form: Submitted) -> Response:  # noqa: ARG001 
 
 @operations("POST", "/zone", Role.VIEWER)
 def post_zone(page: CurrentPage, form: Submitted) -> Response:
-    """Read times in another zone, or again in that of the browser; raises InvalidTrigger."""
+    """Show times in another zone, or in the browser's zone again. Raises InvalidTrigger."""
     answer = RedirectResponse(local_path(form["next"]), 303)
     if not form["zone"]:
         answer.delete_cookie(ZONE_COOKIE, samesite="strict")
@@ -99,19 +99,19 @@ def post_zone(page: CurrentPage, form: Submitted) -> Response:
 
 @operations("GET", "/static/duebook.css", None)
 def get_style() -> Response:
-    """How the pages look."""
+    """The style sheet of the pages."""
     return Response(static("duebook.css"), media_type="text/css", headers=FILES)
 
 
 @operations("GET", "/static/duebook.js", None)
 def get_module() -> Response:
-    """What pages do besides, where a browser lets them."""
+    """The optional script of the pages."""
     return Response(static("duebook.js"), media_type="text/javascript", headers=FILES)
 
 
 @operations("GET", "/static/icon.svg", None)
 def get_icon() -> Response:
-    """The sign of the site."""
+    """The icon of the site."""
     return Response(static("icon.svg"), media_type="image/svg+xml", headers=FILES)
 
 
@@ -126,7 +126,7 @@ def _authenticator(request: Request) -> Authenticator:
 
 
 def _logged_in(request: Request, session: str | None, there: str, told: str) -> Response:
-    """To where somebody wanted to go, with a session; or the page with what is wrong."""
+    """Redirect to the requested page with a session; or show the login form with the problem."""
     if session is None:
         return HTMLResponse(render("login.html", refused=told, there=there), 401)
     answer = RedirectResponse(there, 303)

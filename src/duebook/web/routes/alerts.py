@@ -1,5 +1,5 @@
-"""Alerts: which problems are open and were, and the rules that find them; saving, silencing,
-testing and deleting a rule."""
+"""Alerts: open and past problems, and the rules that find them; saving, silencing, testing and
+deleting a rule."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["operations"]
 operations = Operations("", "pages")
 
 LISTED: Final = 50
-"""Problems that the page lists, of those that are open and of those that are over."""
+"""Problems in each list on the page, the open and the past one."""
 GIVEN: Final = ("name", "on", "to", "schedule", "labels", "group", "repeat", "limit")
 NEW: Final = {"on": "failure recovered", "group": "1m", "repeat": "1d", "limit": "20"}
 ACTIONS: Final = ("delete", "silence", "test")
@@ -64,7 +64,7 @@ _WORDS: Final = {
 
 @operations("GET", "/alerts/new", Role.OPERATOR)
 def ask_save_rule(page: CurrentPage) -> Response:
-    """A new rule, or one that is changed."""
+    """The form for a new or an existing rule."""
     name = page.request.query_params.get("name")
     given = dict.fromkeys(GIVEN, "") | NEW
     if name is None:
@@ -92,7 +92,7 @@ def do_save_rule(page: CurrentPage, form: Submitted) -> Response:
     former = form["former"]
 
     def again(problem: str, status: int) -> Response:
-        hidden = given | {"to": ""}  # addresses of channels are secrets
+        hidden = given | {"to": ""}  # channel addresses are secrets
         return _form_page(page, hidden, problem, status, former=former)
 
     def save(book: Book) -> Answer:
@@ -109,7 +109,7 @@ def _exists(book: Book, name: str) -> bool:
 
 
 def _read(given: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of a rule; raises Invalid."""
+    """The fields of a rule. Raises Invalid."""
     if not given["limit"].isdecimal():
         raise Invalid("limit is not a whole number")
     return {
@@ -131,14 +131,14 @@ def _form_page(
     rule: AlertRule | None = None,
     former: str = "",
 ) -> Response:
-    """`former` is the rule that the form changes, which may have that name."""
+    """`former` is the name of the rule being edited, which the form may keep."""
     values = {"given": given, "problem": problem, "rule": rule, "former": former}
     return page.render("alert_rule.html", status, **values)
 
 
 @operations("GET", "/alerts/{name}/{action}", Role.OPERATOR)
 def ask_rule_action(page: CurrentPage, name: str, action: str) -> Response:
-    """Whether to delete, silence or test a rule."""
+    """Confirm deleting, silencing or testing a rule."""
     return _ask(page, name, action)
 
 
@@ -157,7 +157,7 @@ def do_rule_action(page: CurrentPage, name: str, action: str, form: Submitted) -
 
 
 def _act(book: Book, name: str, action: str, length: str | None) -> str:
-    """Returns what was done."""
+    """Do it, and return what was done."""
     if action == "delete":
         book.alerts.remove(name)
         return "deleted"

@@ -1,4 +1,4 @@
-"""The backfill of a schedule: first a count, then the runs; and taking those back that wait."""
+"""The backfill of a schedule: a count first, then the runs; undoing it cancels waiting runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ operations = Operations("/schedules/{name}", "pages")
 
 FIELDS: Final = ("from", "to", "reprocess", "concurrency", "beside")
 SAID: Final = 20
-"""Due times of a backfill that are shown one by one."""
+"""Due times of a backfill that are listed."""
 
 
 @operations("GET", "/backfill", Role.OPERATOR)
@@ -42,7 +42,7 @@ def ask_backfill(
     concurrency: Annotated[str, Query(max_length=10)] = "",
     beside: Annotated[str, Query(max_length=10)] = "",
 ) -> Response:
-    """Which past due times should run, and how many those are."""
+    """Choose past due times, and count them."""
     schedule, problem, status = page.book.schedules.get(name), "", 200
     given = {"from": start, "to": end, "reprocess": reprocess}
     given |= {"concurrency": concurrency, "beside": beside}
@@ -104,7 +104,7 @@ def do_backfill(page: CurrentPage, name: str, form: Submitted) -> Response:
 
 
 def _filling(given: Mapping[str, str]) -> dict[str, Any]:
-    """How a backfill runs; raises Invalid."""
+    """The options of a backfill. Raises Invalid."""
     text = given["concurrency"]
     if text and not (text.isascii() and text.isdecimal()):
         raise Invalid(f'concurrency "{shorten(text)}" is not a whole number')
@@ -117,7 +117,7 @@ def _filling(given: Mapping[str, str]) -> dict[str, Any]:
 
 @operations("POST", "/undo-backfill", Role.OPERATOR)
 def do_undo_backfill(page: CurrentPage, name: str, form: Submitted) -> Response:
-    """Cancel those of its runs that nobody has begun."""
+    """Cancel its runs that have not started."""
 
     def work(book: Book) -> Answer:
         schedule, span = book.schedules.get(name), (form["since"], form["until"])

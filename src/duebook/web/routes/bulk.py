@@ -1,4 +1,4 @@
-"""Pause and resume many: those that were ticked, or all that a filter finds; asked for first."""
+"""Pauses or resumes many schedules, selected ones or all that match a filter; asks first."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ask_bulk(
     action: Annotated[Action, Query()] = "pause",
     names: Annotated[list[str] | None, Query(alias="name", max_length=MOST)] = None,
 ) -> Response:
-    """Whether to do it, to how many and to which."""
+    """Confirm it, showing how many schedules and which."""
     query = page.request.query_params
     filters = {name: query[name] for name in FILTERS if query.get(name)}
     if query.get("all") != "1":
@@ -53,7 +53,7 @@ def ask_bulk(
 
 
 def ask_names(page: CurrentPage, names: Sequence[str], whole: bool = True) -> Response:
-    """Whether to pause these, which a page of runs led to; `whole` unless there are more."""
+    """Confirm pausing the schedules of some runs; `whole` is False if there may be more."""
     few = names[:MOST]
     left = "" if whole and len(few) == len(names) else LEFT.format(len(few))
     return _page(page, "pause", len(few), few, names=few, hint=left)
@@ -61,7 +61,7 @@ def ask_names(page: CurrentPage, names: Sequence[str], whole: bool = True) -> Re
 
 @operations("POST", "", Role.OPERATOR)
 def do_bulk(page: CurrentPage, form: Submitted) -> Response:
-    """Do it; raises Invalid for a form that says neither what nor to which."""
+    """Do it. Raises Invalid for a form without an action or without schedules."""
     action = _action(form["action"])
     if is_undo(form):
         return _undo(page, form, action)
@@ -96,7 +96,7 @@ def do_bulk(page: CurrentPage, form: Submitted) -> Response:
         return again(problem, 422)
     if names or count < MOST:
         return page.write(form, chosen if names else found, again)
-    # in many transactions: who comes again does the rest
+    # in many transactions: submitting the form again does the rest
     return page.attempt(lambda: found(page.book).response(), again)
 
 
@@ -109,7 +109,7 @@ def _told(
     since: datetime,
     filters: Mapping[str, str] | None = None,
 ) -> Answer:
-    """To the list, which tells what was done and undoes it: by name, or all of it by time."""
+    """Go to the list, which reports what was done and offers undo, by name or by time range."""
     undone_by: dict[str, Any] = {"name": names} if len(names) <= PAGE else {}
     if count and not undone_by.get("name"):
         undone_by = span(book.insights.now, since)
@@ -117,7 +117,7 @@ def _told(
 
 
 def _undo(page: CurrentPage, form: Submitted, action: Action) -> Response:
-    """Take back what a large action did, a batch at a time; who comes again does the rest."""
+    """Undo a bulk action in batches; submitting the form again does the rest."""
     book, count = page.book, 0
     wanted = list(to_undo(book, "schedule", action, form).items())
     for start in range(0, len(wanted), MOST):
@@ -139,7 +139,7 @@ def _filter(filters: dict[str, str]) -> dict[str, Any]:
 
 
 def _command(action: Action, filters: dict[str, str]) -> str:
-    """What does the same in a shell, where what people typed are words and nothing else."""
+    """The equivalent shell command, in which typed values are quoted."""
     found = _filter(filters)
     words = ["duebook", action]
     if "problem" in found:

@@ -1,4 +1,4 @@
-"""Many runs that are retried or cancelled at once, or whose schedules are paused; asks first."""
+"""Retries or cancels many runs, or pauses their schedules; asks first."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ __all__ = ["operations"]
 operations = Operations("/bulk-runs", "pages")
 
 MOST_SENT: Final = 200
-"""Runs that a form names one by one; of more it says what they have in common."""
+"""Runs that a form lists by id; for more, it contains their filters."""
 BATCH: Final = 100
-"""Runs of one transaction."""
+"""Runs in one transaction."""
 MOST_DIGITS: Final = 6
 STATES: Final = {
     "retry": ("failed",),
     "cancel": ("queued", "running"),
     "pause": ("",),
 }
-"""The states of the runs that an action is about, unless a filter says which."""
+"""The states of the runs that an action applies to, unless a filter chooses one."""
 Action = Literal["retry", "cancel", "pause"]
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The runs that a form is about: as they were when its page was made."""
+    """The runs that a form refers to, as they were when its page was rendered."""
 
     action: str
     given: Mapping[str, str]
-    """the filters, and perhaps the cause of failures"""
+    """the filters, and the cause of failures if there is one"""
     seen: datetime
 
     def load(self, page: CurrentPage) -> tuple[list[Run], bool]:
-        """Those of them for which it can be done, the newest first, and whether these are all;
-        raises Invalid and NotFound."""
+        """The runs that the action can apply to, newest first, and whether these are all. Raises
+        Invalid and NotFound."""
         if self.given.get("cause"):
             groups, whole = read_failures(page, self.given).load(page.book, MOST_ACTED)
             found = [run for run in runs_of_cause(groups, self.given["cause"]) if self._fits(run)]
@@ -75,7 +75,7 @@ class _Wanted:
         return (asked,) if asked else STATES[self.action]
 
     def _fits(self, run: Run) -> bool:
-        """Whether it is a run of its own that can be acted on, and that was so for the page."""
+        """Whether the action applies to it, and did when the page was rendered; never to a step."""
         if run.parent_run_id is not None or run.created_at > self.seen:
             return False
         if self.action == "pause":
@@ -86,7 +86,7 @@ class _Wanted:
 
 @operations("GET", "", Role.OPERATOR)
 def ask_bulk_runs(page: CurrentPage, action: Annotated[Action, Query()] = "retry") -> Response:
-    """Whether to retry or cancel them, or to pause their schedules, and which they are."""
+    """Confirm retrying or cancelling the runs, or pausing their schedules, with a list of them."""
     query = page.request.query_params
     given = {name: query[name] for name in (*ASKED, "cause") if query.get(name)}
     wanted = _Wanted(action, given, page.book.insights.now())
@@ -128,14 +128,14 @@ def _filters(wanted: _Wanted) -> dict[str, str]:
 
 
 def _common(wanted: _Wanted, count: int) -> dict[str, list[str]]:
-    """The fields of a form for more runs than it can name."""
+    """The fields of a form for more runs than it can list."""
     fields = {**wanted.given, "seen": format_instant(wanted.seen), "count": str(count)}
     return {name: [text] for name, text in fields.items()}
 
 
 @operations("POST", "", Role.OPERATOR)
 def do_bulk_runs(page: CurrentPage, form: Submitted) -> Response:
-    """Do it to those that are still as they were; the others are counted."""
+    """Do it to the runs that have not changed since; count the others."""
     action = form["action"]
     if is_undo(form):
         ids = list(to_undo(page.book, "run", action, form))
@@ -159,7 +159,7 @@ def do_bulk_runs(page: CurrentPage, form: Submitted) -> Response:
 
 
 def _do_common(page: CurrentPage, form: Submitted, action: str) -> Response:
-    """All that a form has in common, unless that are more by now than its page told."""
+    """Act on all runs that match the form's filters, unless more match now than its page showed."""
     given = {name: form[name] for name in (*ASKED, "cause") if form[name]}
     wanted = _Wanted(action, given, parse_instant(form["seen"]))
     if not (form["count"].isdecimal() and len(form["count"]) < MOST_DIGITS):
@@ -177,7 +177,7 @@ def _do_common(page: CurrentPage, form: Submitted, action: str) -> Response:
 def _in_batches(
     page: CurrentPage, action: str, ids: Sequence[str], of: int = 0, undo: bool = False
 ) -> Response:
-    """A transaction for each batch: who comes again finds none left, or does the rest."""
+    """A transaction for each batch: submitting the form again does the rest, if any is left."""
     book = page.book
     since, done = book.insights.now(), 0
     for start in range(0, len(ids), BATCH):
@@ -188,7 +188,7 @@ def _in_batches(
 
 
 def _do(page: CurrentPage, book: Book, action: str, ids: Sequence[str]) -> Answer:
-    """Do it, and go to the list, which tells how many there were."""
+    """Do it, and go to the list, which reports the count."""
     since = book.insights.now()
     done = _count(book, action, ids)
     return _told(page, action, done, len(ids), span(book.insights.now, since) if done else {})
@@ -201,7 +201,7 @@ def _told(
 
 
 def _count(book: Book, action: str, ids: Sequence[str], undo: bool = False) -> int:
-    """To how many of them it could be done."""
+    """Apply it to each run; return how many succeeded."""
     return sum(_done(book, action, run_id, undo) for run_id in ids)
 
 
@@ -213,7 +213,7 @@ def _existing(book: Book, run_id: str) -> Run | None:
 
 
 def _done(book: Book, action: str, run_id: str, undo: bool) -> bool:
-    """Whether it could be done; not to a run that changed since it was asked for."""
+    """Apply it to one run; False if the run has changed since the request."""
     run = _existing(book, run_id)
     if run is None or run.is_active == (action == "retry") or (undo and not _unused(run)):
         return False
@@ -228,5 +228,5 @@ def _done(book: Book, action: str, run_id: str, undo: bool) -> bool:
 
 
 def _unused(run: Run) -> bool:
-    """Whether nothing of it was executed: an undo stops no work, and repeats none."""
+    """Whether none of it was executed: an undo neither stops work nor repeats it."""
     return run.status == "queued" or (run.status == "cancelled" and not run.started_at)

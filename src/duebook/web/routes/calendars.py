@@ -1,4 +1,4 @@
-"""Calendars: which there are, the days of one, and changing it after a look at what moves."""
+"""Calendars: the list, the days of one, and editing it after a preview of what moves."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["operations"]
 operations = Operations("", "pages")
 
 MOST: Final = 50
-"""Versions, users and moved schedules that are shown."""
+"""Versions, schedules that use it, and moved schedules that are shown."""
 Text = Annotated[str, Query(max_length=20)]
 
 
@@ -50,7 +50,7 @@ def _today(page: CurrentPage) -> date:
 
 @operations("GET", "/calendars", Role.VIEWER)
 def get_calendars(page: CurrentPage) -> Response:
-    """The calendars, with what they are made of and who uses them."""
+    """The calendars, with their definitions and how many schedules use them."""
     found, users = page.shared(lambda book: (book.calendars.list(), book.insights.calendar_users()))
     today = _today(page)
     rows = [
@@ -76,7 +76,7 @@ def _words(days: Any, today: date) -> str:
 def get_calendar_page(
     page: CurrentPage, name: str, month: Annotated[str, Query(alias="from", max_length=7)] = ""
 ) -> Response:
-    """A calendar: its definition, its days, its versions and who uses it."""
+    """A calendar: its definition, its days, its versions and the schedules that use it."""
     seen = page.shared(lambda book: book.insights.calendar(name, MOST))
     today = _today(page)
     first = first_month(month, today)
@@ -100,24 +100,24 @@ def get_calendar_page(
     )
 
 
-# -- create and edit: first what moves, then the new days
+# -- create and edit: first a preview, then the new days
 
 
 @operations("GET", "/new-calendar", Role.OPERATOR)
 def ask_create_calendar(page: CurrentPage) -> Response:
-    """The sources of its days."""
+    """The form for a new calendar."""
     return _form_page(page, "", BLANK)
 
 
 @operations("POST", "/new-calendar", Role.OPERATOR)
 def do_create_calendar(page: CurrentPage, form: Submitted) -> Response:
-    """Show the days that it would have, or create it."""
+    """Preview its days, or create it."""
     return _change(page, form, form["name"], None)
 
 
 @operations("GET", "/calendars/{name}/edit", Role.OPERATOR)
 def ask_edit_calendar(page: CurrentPage, name: str, version: Text = "") -> Response:
-    """The sources of its days; with `version`, those of an earlier one."""
+    """The form with its definition, or with that of an earlier `version`."""
     seen = page.book.insights.calendar(name, MOST)
     wanted = [c for c in seen.versions if str(c.version) == version] if version else seen.versions
     if not wanted:
@@ -206,7 +206,7 @@ def _preview_page(
 
 @operations("GET", "/calendars/{name}/delete", Role.OPERATOR)
 def ask_delete_calendar(page: CurrentPage, name: str) -> Response:
-    """Whether to delete it, and what hinders that."""
+    """Confirm deleting it, or show what prevents that."""
     return _ask_delete(page, name)
 
 

@@ -1,5 +1,5 @@
-"""Missed due times that wait for an operator: a page that counts what a choice takes, and a form
-that makes it."""
+"""Missed due times that wait for an operator: a page that counts what a choice affects, and a
+form that submits it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def ask_catchup(
     end: Annotated[str, Query(alias="to", max_length=40)] = "",
     rest: Text = "",
 ) -> Response:
-    """What is held, and how many due times a choice takes."""
+    """The held due times, and how many a choice would affect."""
     given = {"decide": decide, "newest": newest, "from": start, "to": end, "rest": rest}
     tried, problem, status = None, "", 200
     if decide:
@@ -70,7 +70,7 @@ def do_catchup(page: CurrentPage, name: str, form: Submitted) -> Response:
 
     try:
         tried = _decide(page, page.book, name, given, dry_run=True)
-    except (Conflict, Invalid):  # the write tells why, or that this form came before
+    except (Conflict, Invalid):  # the write reports why, or that the form was sent before
         return page.write(form, work, again)
     if problem := mistyped(form, _chosen(tried)):
         return _show(page, name, given, problem, 422, tried)
@@ -84,7 +84,7 @@ def _chosen(tried: CatchupDecision | None) -> int:
 def _decide(
     page: CurrentPage, book: Book, name: str, given: Mapping[str, str], dry_run: bool = False
 ) -> CatchupDecision:
-    """Raises Invalid for a choice that cannot be read."""
+    """Approve or reject as the form says. Raises Invalid for a choice that cannot be read."""
     span: dict[str, Any] = {}
     for key, field in (("start", "from"), ("end", "to")):
         span[key] = page.read_time(field, given[field]) if given[field] else None

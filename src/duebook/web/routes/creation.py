@@ -1,4 +1,4 @@
-"""A new schedule: when it would be due, and making it; one that was deleted is made again."""
+"""Creating a schedule after a preview of its due times, and creating a deleted one again."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ ASKED: Final = (NAME, TZ, *FIELDS)
 
 @operations("GET", "/new", Role.OPERATOR)
 def ask_new(page: CurrentPage, template: Annotated[str, Query(max_length=128)] = "") -> Response:
-    """The fields of a definition, empty or as a template has them."""
+    """The form for a definition, empty or filled from a template."""
     fields = texts_of_template(page.book.templates.get(template).defaults) if template else BLANK
     return _page(page, fields | {"name": "", "tz": page.zone})
 
 
 @operations("POST", "/new", Role.OPERATOR)
 def do_new(page: CurrentPage, form: Submitted) -> Response:
-    """Show when it would be due, or make it."""
+    """Preview when it would be due, or create it."""
     given = {field.name: form[field.name] for field in ASKED} | read_kinds(form.texts)
     name = given["name"]
     try:
@@ -77,7 +77,7 @@ def do_new(page: CurrentPage, form: Submitted) -> Response:
 
 @operations("POST", "/schedules/{name}/again", Role.OPERATOR)
 def do_again(page: CurrentPage, name: str, form: Submitted) -> Response:
-    """Make one that was deleted again, with its latest definition; `name` is its id."""
+    """Create a deleted schedule again, with its latest definition; `name` is its id."""
     spec = page.book.schedules.revisions(name)[-1].spec
     if spec is None:
         raise Invalid(

@@ -1,4 +1,4 @@
-"""Which schedules are due in a stretch of time to come, such as an hour of the load."""
+"""Lists the schedules that are due in a future time range, such as an hour of the load."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PORTION: Final = 500
 MOST_LOOKED: Final = 1_000
 """Schedules that are looked at for one page."""
 LISTED: Final = 100
-"""Schedules of a page."""
+"""Schedules on a page."""
 COUNTED: Final = 1_000
 """Due times of one schedule that are counted."""
 LONGEST: Final = timedelta(days=1)
@@ -40,7 +40,7 @@ LONGEST: Final = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A schedule with its due times in the stretch."""
+    """A schedule with its due times in the range."""
 
     name: str
     tz: str
@@ -85,7 +85,7 @@ def get_due(
 
 
 def _stretch(page: CurrentPage, since: str | None, to: str | None) -> tuple[datetime, datetime]:
-    """From when until when; raises Invalid."""
+    """Start and end of the range. Raises Invalid."""
     now = page.book.insights.now()
     start = page.read_time("from", since) if since else now
     end = page.read_time("to", to) if to else start + timedelta(hours=1)
@@ -97,7 +97,7 @@ def _stretch(page: CurrentPage, since: str | None, to: str | None) -> tuple[date
 
 
 def _find(book: Book, start: datetime, end: datetime, after: str) -> tuple[list[Row], str | None]:
-    """A page of them, and the name to go on after; None: these are all."""
+    """A page of schedules, and the name after which the next page starts; None on the last."""
     rows: list[Row] = []
     place: str | None = after if end > start else None
     left = MOST_LOOKED
@@ -127,7 +127,7 @@ def _row(
     until: datetime,
     known: dict[Hashable, tuple[datetime, ...]],
 ) -> Row | None:
-    """None if it is not due then; those that are due at the same times are counted once."""
+    """None if it is not due then; schedules that are due at the same times are computed once."""
     spec = planned.spec
     days = (spec.triggers, spec.exclude, spec.calendar, spec.start_at, spec.end_at, spec.jitter)
     own = (planned.exceptions, planned.windows, planned.name if spec.jitter else "")

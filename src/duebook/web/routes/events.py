@@ -1,4 +1,4 @@
-"""The log of events, who reads it and how far they are, and what they did not take."""
+"""The event log, its consumers and their positions, and their dead letters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHOWN: Final = 50
 TOPICS: Final = 50
 LETTERS: Final = 100
 NONE: Final = "none"
-"""Is the id of no event: a cause without letters is not all of them."""
+"""Never the id of an event: keeps a cause without dead letters from selecting all of them."""
 Text = Annotated[str | None, Query(max_length=300)]
 
 
@@ -38,7 +38,7 @@ def get_events(
     topic: Text = None,
     cursor: Annotated[str | None, Query(max_length=1000)] = None,
 ) -> Response:
-    """What is on the log, the newest first; who reads it; what was not taken."""
+    """The events, newest first, with the consumers and the dead letters."""
 
     def load(book: Book) -> dict[str, Any]:
         events = book.events
@@ -76,7 +76,7 @@ def get_event(page: CurrentPage, event_id: str) -> Response:
 
 @operations("GET", "/readers/{name}", Role.VIEWER)
 def get_reader(page: CurrentPage, name: str) -> Response:
-    """A group or a sink: how far it is, and what it did not take."""
+    """A group or a sink, with its position and its dead letters."""
 
     def load(book: Book) -> dict[str, Any]:
         lags = [lag for lag in book.events.lags() if lag.consumer == name]
@@ -113,7 +113,7 @@ def _reader(book: Book, name: str) -> Consumer:
 def ask_reader(
     page: CurrentPage, name: str, action: str, event: Text = None, cause: Text = None
 ) -> Response:
-    """Whether to deliver again, from a place on or what was not taken, or to give that up."""
+    """Confirm replaying events after a position, or replaying or discarding dead letters."""
     return _ask(page, name, action, [event] if event else [], cause or "")
 
 
@@ -150,7 +150,7 @@ def _do(book: Book, name: str, action: str, form: Form) -> None:
 
 
 def _chosen(form: Form) -> list[str]:
-    """The events that the page showed; none: all dead letters."""
+    """The ids of the chosen events; empty for all dead letters."""
     return [event for event in form.all("event") if event]
 
 

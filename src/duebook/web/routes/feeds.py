@@ -1,4 +1,4 @@
-"""iCal feeds, for admins: due times in calendar programs; created and revoked here."""
+"""iCal feeds, which show due times in calendar apps; admins create and revoke them here."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def get_feeds(page: CurrentPage) -> Response:
 
 @operations("GET", "/feeds/new", Role.ADMIN)
 def ask_create_feed(page: CurrentPage) -> Response:
-    """Which schedules it shows."""
+    """The form for a new feed."""
     return _ask(page, {"name": "", "labels": ""})
 
 
 @operations("POST", "/feeds", Role.ADMIN)
 def do_create_feed(page: CurrentPage, form: Submitted) -> Response:
-    """Create a feed; its token is shown this once."""
+    """Create a feed; its token is shown only once."""
     given = {"name": form["name"], "labels": form["labels"]}
 
     def work() -> Response:
@@ -47,7 +47,7 @@ def do_create_feed(page: CurrentPage, form: Submitted) -> Response:
 
 @operations("GET", "/feeds/{name}/revoke", Role.ADMIN)
 def ask_revoke_feed(page: CurrentPage, name: str) -> Response:
-    """Whether to revoke it."""
+    """Confirm revoking it."""
     if not any(feed.name == name for feed in page.book.feeds.list()):
         raise NotFound(f'feed "{shorten(name)}" does not exist')
     return page.render("feed_revoke.html", name=name)
@@ -55,7 +55,7 @@ def ask_revoke_feed(page: CurrentPage, name: str) -> Response:
 
 @operations("POST", "/feeds/{name}/revoke", Role.ADMIN)
 def do_revoke_feed(page: CurrentPage, name: str, form: Submitted) -> Response:
-    """From now on its token opens nothing."""
+    """Revoke it."""
 
     def work(book: Book) -> Answer:
         book.feeds.revoke(name)

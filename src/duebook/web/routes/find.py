@@ -1,4 +1,4 @@
-"""Schedules, flows, runs, views and pages by a part of their names: what the palette shows."""
+"""Finds schedules, flows, runs, views and pages by a part of their names, for the palette."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["operations"]
 operations = Operations("", "pages")
 
 EACH: Final = 8
-"""Found of a kind."""
+"""Results of each kind."""
 MOST_FLOWS: Final = 1_000
 RUN_ID: Final = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.IGNORECASE)
 PAGES: Final = (
@@ -55,11 +55,11 @@ ACTIONS: Final = (
     ("Edit", "edit"),
     ("Backfill", "backfill"),
 )
-"""What an operator does to a schedule that was found; the first are offered."""
+"""Actions for operators that are offered if exactly one schedule is found."""
 
 
 class Found(NamedTuple):
-    """A place to go to."""
+    """A result that links to a page."""
 
     kind: str
     words: str
@@ -68,7 +68,7 @@ class Found(NamedTuple):
 
 @operations("GET", "/find", Role.VIEWER)
 def get_find(page: CurrentPage, text: Annotated[str, Query(max_length=200)] = "") -> Response:
-    """What has a text in its name; without one, the pages."""
+    """Everything with the text in its name; without a text, the views and pages."""
     wanted = " ".join(text.lower().split())
     found = list(_find(page, wanted))
     return page.render("find.html", text=text, found=found)
@@ -91,7 +91,7 @@ def _find(page: CurrentPage, wanted: str) -> Iterator[Found]:
 
 
 def _schedules(page: CurrentPage, book: Book, wanted: str) -> Iterator[Found]:
-    """Those with the text in name or title; and for the only one, what can be done to it."""
+    """Schedules with the text in name or title; an exact or single match also offers actions."""
     try:
         names = [found.name for found in book.schedules.list(text=wanted, limit=EACH)]
     except Invalid:
@@ -105,7 +105,7 @@ def _schedules(page: CurrentPage, book: Book, wanted: str) -> Iterator[Found]:
 
 
 def _runs(page: CurrentPage, book: Book, wanted: str) -> Iterator[Found]:
-    """The run whose id begins so."""
+    """The run whose id starts with the text."""
     if not RUN_ID.fullmatch(wanted):
         return
     try:

@@ -1,4 +1,4 @@
-"""Flows and a flow: its graph with the states of its steps, its text, and what is done with it."""
+"""The list of flows, and a flow: the graph with the states of its steps, its text, its actions."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ operations = Operations("/flows", "pages")
 
 PAGE: Final = 100
 SEARCHED: Final = 300
-"""Flows that a search looks at, from a place on."""
+"""Flows in one page of a search."""
 SHOWN: Final = 20
 MERGED: Final = 400
-"""Lines of the logs of a run's steps that are shown together."""
+"""Lines in the merged log of all steps of a run."""
 ACTIONS: Final = ("start", "stop", "restart")
 LONGEST_TEXT: Final = 200_000
 
@@ -47,7 +47,7 @@ def get_flows(
     text: Annotated[str, Query(max_length=200)] = "",
     cursor: Annotated[str | None, Query(max_length=1000)] = None,
 ) -> Response:
-    """A page of flows, or those with a text in their name or labels; what is wrong with files."""
+    """A page of flows, or those with a text in their name or labels; and the problems of files."""
     limit = SEARCHED if text else PAGE
 
     def load(book: Book) -> tuple[Listing[FlowView], Problems]:
@@ -72,7 +72,7 @@ def _words(flow: FlowView) -> str:
 
 @operations("GET", "/{name}", Role.VIEWER)
 def get_flow(page: CurrentPage, name: str) -> Response:
-    """A flow by its latest run: the graph, its steps, its runs and its text."""
+    """A flow with its latest run: the graph, its steps, its runs and its text."""
 
     def load(book: Book) -> dict[str, Any]:
         flow = book.flows.get(name)
@@ -114,7 +114,7 @@ DONE: Final = {
 
 
 def _performed(book: Book, run: Run, flow: FlowView) -> FlowView:
-    """As its latest run has it; as it is now when that revision is gone."""
+    """The revision that its latest run uses; the current one if that is gone."""
     try:
         return book.flows.performed(run.id)
     except Conflict:
@@ -122,7 +122,7 @@ def _performed(book: Book, run: Run, flow: FlowView) -> FlowView:
 
 
 def _schedule(book: Book, flow: FlowView) -> str | None:
-    """The name of its schedule, if it starts by itself."""
+    """The name of its schedule, if it has one."""
     if flow.starts is None:
         return None
     try:
@@ -132,7 +132,7 @@ def _schedule(book: Book, flow: FlowView) -> str | None:
 
 
 def flow_of_run(book: Book, run: Run) -> dict[str, Any]:
-    """What the page of a run shows besides, when that is the run of a flow."""
+    """What the page of a run shows in addition for the run of a flow."""
     runs = book.flows.steps(run.id)
     now, attempts = book.insights.now(), book.insights.attempts_of(runs)
     found = {
@@ -148,7 +148,7 @@ def flow_of_run(book: Book, run: Run) -> dict[str, Any]:
 
 
 def marked(source: str, problems: Problems) -> list[tuple[int, str, Problems]]:
-    """The lines of a text, each with its number and with what is wrong there; no secrets."""
+    """The numbered lines of a text, each with its problems; secrets are hidden."""
     found: dict[int, Problems] = {}
     for problem in problems:
         found.setdefault(problem["line"], []).append(problem)
@@ -158,7 +158,7 @@ def marked(source: str, problems: Problems) -> list[tuple[int, str, Problems]]:
 
 @operations("GET", "/{name}/{action}", Role.OPERATOR)
 def ask_flow(page: CurrentPage, name: str, action: str) -> Response:
-    """Whether to start it, with which params, to stop it, or to begin it anew."""
+    """Confirm starting it, with params, stopping it, or restarting it."""
     return _ask(page, name, action)
 
 
@@ -206,7 +206,7 @@ files = Operations("/flow-file", "pages")
 
 @files("GET", "", Role.VIEWER)
 def get_file(page: CurrentPage, file: Annotated[str, Query(max_length=1000)] = "") -> Response:
-    """A file with which something is wrong, also one that never was a flow."""
+    """A file with problems, even if it never was a flow."""
 
     def load(book: Book) -> tuple[Problems, str | None]:
         return [p for p in book.flows.problems() if p["file"] == file], book.flows.broken_file(file)
@@ -223,13 +223,13 @@ checking = Operations("/check-flow", "pages")
 
 @checking("GET", "", Role.OPERATOR)
 def ask_check(page: CurrentPage) -> Response:
-    """A text to be checked."""
+    """The form for a text to validate."""
     return _checked(page, "", None)
 
 
 @checking("POST", "", Role.OPERATOR)
 def do_check(page: CurrentPage, form: Submitted) -> Response:
-    """What is wrong with a text, at the lines; nothing is kept."""
+    """The problems of a text, line by line; nothing is stored."""
     source = form.fields.get("source", [""])[0].replace("\r\n", "\n")[:LONGEST_TEXT]
     return _checked(page, source, page.book.flows.validate(source))
 

@@ -1,4 +1,4 @@
-"""The calendar, the nodes and queues, and what the runs of a schedule say about it."""
+"""The load calendar, nodes and queues, the doctor, and statistics of a schedule's runs."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ __all__ = ["operations"]
 operations = Operations("", "pages")
 
 AMISS: Final = timedelta(seconds=2)
-"""A clock that is further off is worth a word."""
+"""A clock that is off by more is marked."""
 
 
 @operations("GET", "/calendar", Role.VIEWER)
 def get_calendar(page: CurrentPage) -> Response:
-    """The load of each hour, of the week past and of the one to come."""
+    """The load of each hour, in the past and in the coming week."""
     calendar = page.request.app.state.calendar
 
     def load(_: Book) -> Week:
@@ -61,7 +61,7 @@ def get_calendar(page: CurrentPage) -> Response:
 
 @operations("GET", "/nodes", Role.VIEWER)
 def get_nodes(page: CurrentPage) -> Response:
-    """Who works on the books, and what waits in which queue."""
+    """The nodes that use this database, and the queues with their waiting runs."""
     nodes, queues = page.shared(lambda book: (book.nodes.list(), book.queues.list()))
     return page.render(
         "nodes.html",
@@ -77,20 +77,20 @@ def get_nodes(page: CurrentPage) -> Response:
 
 @operations("GET", "/nodes/{node}/drain", Role.ADMIN, everywhere=True)
 def ask_drain(page: CurrentPage, node: str) -> Response:
-    """Whether a node shall start no more runs, or start them again."""
+    """Confirm draining a node, or undoing that."""
     found = next((one for one in page.book.nodes.list() if one.id == node), None)
     return page.render("node_drain.html", 200 if found else 404, node=found)
 
 
 @operations("POST", "/nodes/{node}/drain", Role.ADMIN, everywhere=True)
 def do_drain(page: CurrentPage, node: str, form: Submitted) -> Response:
-    """It starts no more runs from now on."""
+    """Drain a node: it starts no more runs."""
     return _drained(page, form, lambda book: book.nodes.drain(node, form["stop"] == "1"))
 
 
 @operations("POST", "/nodes/{node}/undrain", Role.ADMIN, everywhere=True)
 def do_undrain(page: CurrentPage, node: str, form: Submitted) -> Response:
-    """It starts runs again."""
+    """Let a drained node start runs again."""
     return _drained(page, form, lambda book: book.nodes.undrain(node))
 
 
@@ -107,7 +107,7 @@ def _drained(page: CurrentPage, form: Form, work: Callable[[Book], object]) -> R
 
 @operations("GET", "/doctor", Role.VIEWER, everywhere=True)
 def get_doctor(page: CurrentPage) -> Response:
-    """What is wrong with nodes, schedules and the database, and what to do."""
+    """Problems of nodes, schedules and the database, with remedies."""
     with page.ask.computing() as book:
         found = book.doctor.examine()
     return page.render("doctor.html", now=found.checked_at, found=found, fixed=False)
@@ -115,7 +115,7 @@ def get_doctor(page: CurrentPage) -> Response:
 
 @operations("GET", "/doctor/repair", Role.ADMIN, everywhere=True)
 def ask_repair(page: CurrentPage) -> Response:
-    """Whether to repair what is safe to repair."""
+    """Confirm repairing what is safe to repair."""
     with page.ask.computing() as book:
         found = book.doctor.examine()
     return page.render("doctor_repair.html", now=found.checked_at, found=found)
@@ -124,7 +124,7 @@ def ask_repair(page: CurrentPage) -> Response:
 @operations("POST", "/doctor/repair", Role.ADMIN, everywhere=True)
 def do_repair(page: CurrentPage, form: Submitted) -> Response:
     """Repair what is safe to repair, and show what is left."""
-    del form  # that it is ours was checked
+    del form  # its CSRF token was checked
     with page.ask.computing() as book:
         found = book.doctor.repair()
     return page.render("doctor.html", now=found.checked_at, found=found, fixed=True)

@@ -1,4 +1,4 @@
-"""The stream that tells pages that something changed."""
+"""The stream that notifies live pages of changes."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ operations = Operations("", "pages")
 
 @operations("GET", "/live", Role.VIEWER)
 async def get_live(page: CurrentPage) -> Response:
-    """An event `changed` with its number, now and whenever a page may look different.
+    """An event `changed` with its number, now and whenever a page may have changed.
 
-    Who does not ask for a stream gets the number alone.
+    A request that does not accept a stream gets just the number.
     """
     state, scope = page.request.app.state, page.request.scope
     if "text/event-stream" not in page.request.headers.get("accept", ""):
@@ -46,8 +46,8 @@ async def get_live(page: CurrentPage) -> Response:
 async def changes(
     watches: Watches, namespace: str, streams: Streams, still: Callable[[], object], who: str
 ) -> AsyncIterator[str]:
-    """Ends with the server, with the session, and when the books have not answered for long; `who`
-    is the id of its token."""
+    """The events of a stream; ends with the server or the session, or if the database has been
+    unavailable for long. `who` is the id of the token."""
     try:
         with streams.count(who, page=True):
             async for event in _changes(watches, namespace, streams, StillLetIn(still)):
@@ -55,7 +55,7 @@ async def changes(
     except DuebookError as error:
         log.debug(
             "a live page was disconnected: %s", error
-        )  # its browser asks again, and hears why
+        )  # the browser reconnects, and is told why
 
 
 async def _changes(

@@ -1,4 +1,4 @@
-"""When a trigger would be due: a page of its own, which forms show while somebody types."""
+"""Previews when a trigger would be due: a page that forms also show while a user types."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ COUNT: Final = 5
 ABOUT_TIMES: Final = ("start_at", "end_at", "max_runs", "jitter", "exclude", "calendar")
 LONGEST: Final = 4_000
 ANYTHING: Final = {"event": {"topic": "any", "data": {}}}
-"""A target that everybody may name; it never runs."""
+"""A target that every user may choose; it never runs."""
 NAMED: Final = "when-it-is-due"
-"""The name that a schedule without one would have; what `H` hashes depends on it."""
+"""Used if the form has no name; the values of `H` depend on the name."""
 
 
 @operations("GET", "/next", Role.VIEWER)
 def get_next(page: CurrentPage) -> Response:
-    """The next due times of what the address says; nothing is created."""
+    """The next due times of the trigger in the URL; nothing is created."""
     query = page.request.query_params
     sent = {name: query[name][:LONGEST] for name in query}
     given = {name: sent.get(name, "") for name in ("trigger", "trigger_kind", *ABOUT_TIMES)}
@@ -64,7 +64,7 @@ def get_next(page: CurrentPage) -> Response:
 
 
 def _look(page: CurrentPage, given: dict[str, str]) -> Drafted:
-    """What a schedule with this trigger would be; raises InvalidSchedule."""
+    """A draft of a schedule with this trigger. Raises InvalidSchedule."""
     asked: dict[str, Any] = definition_of(
         {name: given[name] for name in ("trigger", "tz", *ABOUT_TIMES)}
     )

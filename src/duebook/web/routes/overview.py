@@ -1,4 +1,4 @@
-"""The overview: one glance says whether all is well; and the namespaces to choose from."""
+"""The overview, which shows at a glance what needs attention; and the list of namespaces."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ operations = Operations("", "pages")
 MINUTE: Final = timedelta(minutes=1)
 HOUR: Final = timedelta(hours=1)
 NEARLY_AN_HOUR: Final = timedelta(minutes=59)
-"""Less of the next hour is said to be only a part of it."""
+"""If less of the next hour is known, the page says so."""
 MOST_FOLLOWED: Final = 5_000
-"""Due times that are drawn besides those that the books tell."""
+"""Extrapolated due times that are drawn in addition to the computed ones."""
 CARDS: Final = 24
-"""Namespaces that are shown with figures."""
+"""Namespaces that are shown with a summary."""
 LISTED: Final = 24
-"""Schedules of the next hour that are named."""
+"""Schedules of the next hour that are listed."""
 
 
 @operations("GET", "/", Role.VIEWER)
 def get_overview(page: CurrentPage) -> Response:
-    """What runs, what is due, what went wrong."""
+    """What is running, what is due, and what went wrong."""
     calendar = page.request.app.state.calendar
 
     def load(book: Book) -> tuple[Overview, list[HourLoad]]:
@@ -80,14 +80,14 @@ def get_overview(page: CurrentPage) -> Response:
 
 
 def _address(page: CurrentPage, minute: Sequence[Coming]) -> str:
-    """The list of what is due in a minute."""
+    """The URL of the list of what is due in a minute."""
     start = local_datetime(minute[0].at, page.zone).replace(second=0)
     span = {"from": start, "to": start + MINUTE}
     return page.url("due", **{name: f"{at:%Y-%m-%dT%H:%M}" for name, at in span.items()})
 
 
 def _by_schedule(coming: Sequence[Coming]) -> list[list[Coming]]:
-    """The due times of each schedule, the one that is due first before the others."""
+    """The due times of each schedule, ordered by the schedules' first due times."""
     found: dict[str, list[Coming]] = {}
     for due in coming:
         found.setdefault(due.schedule, []).append(due)
@@ -95,14 +95,14 @@ def _by_schedule(coming: Sequence[Coming]) -> list[list[Coming]]:
 
 
 def _up_to(until: datetime, times: list[Coming]) -> list[Coming]:
-    """The due times of a schedule; of one that is due so often that the books tell only the first,
-    those that follow if it goes on as evenly."""
+    """The due times of a schedule up to `until`; for one that is due so often that only the first
+    ones are computed, the rest are extrapolated evenly."""
     last, step, rest = times[-1], _step(times), _untold(until, times)
     return times + [replace(last, at=last.at + (number + 1) * step) for number in range(rest)]
 
 
 def _untold(until: datetime, times: list[Coming]) -> int:
-    """How many due times follow those that the books tell."""
+    """How many due times follow the computed ones."""
     step = _step(times)
     return (until - times[-1].at) // step if len(times) >= EACH_COMING and step else 0
 
@@ -112,7 +112,7 @@ def _step(times: list[Coming]) -> timedelta:
 
 
 def _missing(seen: Overview) -> Iterator[str]:
-    """Who is not there to plan and to work, and what that leaves undone, in sentences."""
+    """Sentences about missing schedulers and workers, and what is delayed as a result."""
     if not seen.staff.lives:
         yield "No node is running, so nothing is planned or executed. Start one: duebook up."
         return
@@ -129,7 +129,7 @@ def _missing(seen: Overview) -> Iterator[str]:
 
 @operations("GET", "/namespaces", Role.VIEWER)
 def get_namespaces(page: CurrentPage) -> Response:
-    """The namespaces that the viewer sees, the first of them with what goes on there."""
+    """The namespaces that the viewer may see, the first ones with a summary."""
     caller = page.caller
     names = [name for name in page.book.insights.namespaces() if caller.sees(name)]
     own = () if caller.everywhere else caller.namespaces

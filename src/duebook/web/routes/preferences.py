@@ -1,4 +1,4 @@
-"""What a reader chooses for their own browser: the theme and saved views, kept in cookies."""
+"""A user's preferences for one browser: the theme and saved views, kept in cookies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ A_YEAR: Final = 365 * 24 * 3600
 
 @operations("POST", "/theme", Role.VIEWER)
 def post_theme(page: CurrentPage, form: Submitted) -> Response:
-    """Show the pages light, dark, or as the system says."""
+    """Choose the light, the dark or the system's theme."""
     answer = RedirectResponse(local_path(form["next"]), 303)
     if form["theme"] in THEMES:
         _set(page, answer, THEME_COOKIE, form["theme"])
@@ -50,7 +50,7 @@ def get_views(page: CurrentPage) -> Response:
 
 @operations("POST", "/views", Role.VIEWER)
 def post_view(page: CurrentPage, form: Submitted) -> Response:
-    """Save the list that somebody looks at under a name."""
+    """Save the current list under a name."""
     try:
         views = add_view(read_views(page.request.headers), form["name"], form["next"])
     except Invalid as error:
@@ -60,7 +60,7 @@ def post_view(page: CurrentPage, form: Submitted) -> Response:
 
 @operations("POST", "/views/delete", Role.VIEWER)
 def post_view_delete(page: CurrentPage, form: Submitted) -> Response:
-    """Forget one."""
+    """Delete a saved view."""
     return _kept(page, without_view(read_views(page.request.headers), form["name"]), "/views")
 
 

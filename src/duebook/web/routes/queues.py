@@ -1,4 +1,4 @@
-"""The limits of a queue: setting them, holding the queue, and releasing it."""
+"""Sets the limits of a queue, and holds and releases the queue."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ operations = Operations("/queues", "pages")
 
 ACTIONS: Final = {"save": "saved", "hold": "held", "release": "released", "free": "freed"}
 LOOKED: Final = 20
-"""Changes among which the limit before a hold is looked for."""
+"""Audit entries that are searched for the limit before a hold."""
 
 
 @operations("GET", "/{name}", Role.ADMIN, everywhere=True)
 def ask_limits(page: CurrentPage, name: str) -> Response:
-    """The limits of a queue, to change them."""
+    """The form for the limits of a queue."""
     check_name(name, "queue")
     return _page(page, name)
 
@@ -47,7 +47,7 @@ def do_limit(page: CurrentPage, name: str, form: Submitted) -> Response:
 
 
 def _change(page: CurrentPage, book: Book, name: str, form: Form) -> Answer:
-    """Do it, and go to the list with what undoes it."""
+    """Do it, and go to the list, which offers undo."""
     was, action = _load(book, name).queue, form["action"]
     concurrency, rate = _wanted(form, was)
     if concurrency is None and rate is None:
@@ -61,7 +61,7 @@ def _change(page: CurrentPage, book: Book, name: str, form: Form) -> Answer:
 
 
 def _wanted(form: Form, was: Queue) -> tuple[int | None, str | None]:
-    """The limits that a form asks for; raises Invalid."""
+    """The limits that a form asks for. Raises Invalid."""
     rate = None if was.rate is None else str(was.rate)
     match form["action"]:
         case "hold":
@@ -102,7 +102,7 @@ def _page(
 
 
 def _before_hold(book: Book, name: str) -> int | None:
-    """The concurrency that a held queue had; None for none, or if nobody remembers."""
+    """The concurrency before the hold; None if it was unlimited, or not in the latest entries."""
     for change in book.audit.list("queue", name, limit=LOOKED, everywhere=True):
         former = (change.before or {}).get("concurrency")
         if (change.after or {}).get("concurrency") == 0 and former != 0:
@@ -111,7 +111,7 @@ def _before_hold(book: Book, name: str) -> int | None:
 
 
 def queue_notice(page: CurrentPage) -> dict[str, str]:
-    """What was done to a queue, with the fields of the form that undoes it; empty: nothing was."""
+    """What was done to a queue, with the fields of the undo form; empty if nothing was done."""
     given = page.told
     done, name = given.get("done", ""), given.get("queue", "")[:128]
     if done not in ACTIONS.values() or not name:

@@ -1,4 +1,4 @@
-"""The log of a run beside its page: whole, for the script that shows it, and as a file."""
+"""The whole log of a run: as JSON for the script on its page, and as a text file."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ operations = Operations("/runs/{run_id}", "pages")
 
 BATCH: Final = 5_000
 BATCH_SIZE: Final = 1_000_000
-"""Bytes of the lines of one answer."""
+"""Bytes of the lines in one response."""
 
 
 @operations("GET", "/lines", Role.VIEWER)
 def get_lines(
     page: CurrentPage, run_id: str, after: Annotated[str | None, Query(max_length=30)] = None
 ) -> Response:
-    """Lines after a place, each as attempt, number, time, stream and text; and how to go on."""
+    """Lines after a place, each as attempt, number, time, stream and text; continue at `last`."""
     run = page.book.runs.get(run_id)
     found = page.book.runs.log(run.id, read_place(after or None), BATCH)
     lines = fitting_lines(found, newest=False, size=BATCH_SIZE)
@@ -50,7 +50,7 @@ def get_lines(
 
 @operations("GET", "/log.txt", Role.VIEWER)
 def get_log_file(page: CurrentPage, run_id: str) -> Response:
-    """The log as a file of text."""
+    """The log as a text file."""
     run = page.book.runs.get(run_id)
     name = f"{run.id}.log.txt"
     return StreamingResponse(

@@ -1,4 +1,4 @@
-"""Runs and a run: its attempts, payload, output, error and log; cancel it, run it again."""
+"""The list of runs, and a run: its attempts, payload, output, error and log; cancel and retry."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ operations = Operations("/runs", "pages")
 MOST_NODES: Final = 300
 LINES: Final = 1_000
 NEIGHBOURS: Final = 200
-"""Runs of a schedule among which the one before and the one after are looked for."""
+"""Newest runs of a schedule that are searched for the previous and the next one."""
 SEARCHED: Final = 20_000
-"""Lines of a log that a search looks at."""
+"""Lines of a log that are searched."""
 Text = Annotated[str | None, Query(max_length=300)]
 
 
@@ -104,7 +104,7 @@ def get_runs(
 
 
 def _undo(page: CurrentPage) -> dict[str, str]:
-    """The fields of the form that undoes what was done to many runs; empty: nothing does."""
+    """The fields of the form that undoes a bulk action; empty if it cannot be undone."""
     given = page.told
     action = {"retry": "cancel", "cancel": "retry"}.get(given.get("did", ""))
     times = {name: given.get(name, "")[:40] for name in ("since", "upto")}
@@ -112,7 +112,7 @@ def _undo(page: CurrentPage) -> dict[str, str]:
 
 
 def _did(page: CurrentPage) -> str:
-    """What was done to many runs, in words."""
+    """What a bulk action did, in words."""
     query = page.told
     words = {"retry": "queued again", "cancel": "cancelled, or asked to stop"}
     if query.get("did") not in words:
@@ -133,8 +133,8 @@ def get_run(
     after: Annotated[str | None, Query(max_length=30)] = None,
     last: bool = False,
 ) -> Response:
-    """A run, with what it printed; of a long log the beginning, the `last` lines, or a part."""
-    read_place(after or None)  # raises before anything is read
+    """A run and its log: the beginning of a long one, the `last` lines, or another part."""
+    read_place(after or None)  # raises before the database is read
 
     def load(book: Book) -> dict[str, Any]:
         run = book.runs.get(run_id)
@@ -181,7 +181,7 @@ def get_run(
 
 
 def _whole(book: Book, run: Run) -> Run | None:
-    """The run of the flow that a step is of."""
+    """The run of the flow that this step belongs to."""
     if run.parent_run_id is None:
         return None
     with suppress(NotFound):
@@ -190,7 +190,7 @@ def _whole(book: Book, run: Run) -> Run | None:
 
 
 def _neighbours(book: Book, run: Run) -> tuple[str | None, str | None]:
-    """The runs of its schedule before and after it, among the newest few hundred."""
+    """The previous and the next run of its schedule, among the newest."""
     if run.schedule_id is None or run.parent_run_id is not None:
         return None, None
     ids = [mark.id for mark in book.insights.marks(run.schedule_id, NEIGHBOURS)]
@@ -202,14 +202,14 @@ def _neighbours(book: Book, run: Run) -> tuple[str | None, str | None]:
 
 
 def _told(book: Book, run: Run) -> str:
-    """The last line that a failed command printed as an error, where its error is only a code."""
+    """The last line that a failed command printed to stderr, as its error is only an exit code."""
     if run.status != "failed" or not run.exit_code:
         return ""
     return stripped(book.insights.last_errors([run]).get(run.id, ""))[:300]
 
 
 def _again(run: Run, whole: Run | None) -> str | None:
-    """The run of the flow that can go on from this step; its own id for what is no step."""
+    """The id of the run to retry: a flow's run for one of its steps, otherwise the run itself."""
     if run.is_active:
         return None
     if run.parent_run_id is None:
@@ -221,8 +221,8 @@ def _again(run: Run, whole: Run | None) -> str | None:
 
 
 def _log(book: Book, run: Run, after: str | None, find: str, last: bool) -> dict[str, Any]:
-    """The part of a log that a page shows: of what runs or failed the end, unless asked for a
-    part; what is found in it; otherwise its beginning."""
+    """The part of a log that a page shows: the lines that match `find`, the requested part, the
+    end if the run is active or failed, otherwise the beginning."""
     sizes = book.insights.log_sizes(run.id)
     place = read_place(after or None)
     usual = "end" if run.is_active or run.status == "failed" else "beginning"
@@ -252,7 +252,7 @@ def _log(book: Book, run: Run, after: str | None, find: str, last: bool) -> dict
 
 
 def definition_of(book: Book, run: Run) -> ScheduleSpec | None:
-    """What its schedule said in the version that the run was made of."""
+    """The version of its schedule's definition that the run was created from."""
     if run.schedule_id is None:
         return None
     try:
@@ -265,7 +265,7 @@ def definition_of(book: Book, run: Run) -> ScheduleSpec | None:
 
 @operations("GET", "/{run_id}/output", Role.VIEWER)
 def get_output(page: CurrentPage, run_id: str) -> Response:
-    """What a run returned, as a file."""
+    """The output of a run as a file."""
     run = page.book.runs.get(run_id)
     output = run.show_output(page.book.runs.output(run.id))
     is_text = isinstance(output, str)
@@ -279,13 +279,13 @@ def get_output(page: CurrentPage, run_id: str) -> Response:
 
 @operations("GET", "/{run_id}/cancel", Role.OPERATOR)
 def ask_cancel(page: CurrentPage, run_id: str) -> Response:
-    """Whether to cancel it."""
+    """Confirm cancelling it."""
     return _ask(page, run_id, "cancel")
 
 
 @operations("POST", "/{run_id}/cancel", Role.OPERATOR)
 def do_cancel(page: CurrentPage, run_id: str, form: Submitted) -> Response:
-    """Cancel it: at once, or by asking its node."""
+    """Cancel it: immediately, or through its node."""
 
     def work(book: Book) -> Answer:
         book.runs.cancel(run_id)
@@ -296,13 +296,13 @@ def do_cancel(page: CurrentPage, run_id: str, form: Submitted) -> Response:
 
 @operations("GET", "/{run_id}/retry", Role.OPERATOR)
 def ask_retry(page: CurrentPage, run_id: str, step: Text = None) -> Response:
-    """Whether to run it again; the run of a flow perhaps from a step on."""
+    """Confirm retrying it; a flow's run may continue from a step."""
     return _ask(page, run_id, "retry", step=step or "")
 
 
 @operations("POST", "/{run_id}/retry", Role.OPERATOR)
 def do_retry(page: CurrentPage, run_id: str, form: Submitted) -> Response:
-    """Open it again, as another attempt."""
+    """Queue it again as another attempt."""
     step = form["step"]
 
     def work(book: Book) -> Answer:
@@ -317,14 +317,14 @@ def do_retry(page: CurrentPage, run_id: str, form: Submitted) -> Response:
 
 @operations("GET", "/{run_id}/answer", Role.OPERATOR)
 def ask_answer(page: CurrentPage, run_id: str) -> Response:
-    """Whether to approve a step that waits for a person, or to reject it."""
+    """The form to approve or reject a step that waits for a decision."""
     run = page.book.runs.get(run_id)
     return page.render("human_task.html", run=run, problem="", comment="")
 
 
 @operations("POST", "/{run_id}/answer", Role.OPERATOR)
 def do_answer(page: CurrentPage, run_id: str, form: Submitted) -> Response:
-    """Approve or reject it, in the name of who is logged in."""
+    """Approve or reject it in the name of the user."""
     comment = form["comment"].strip()
 
     def work(book: Book) -> Answer:

@@ -1,4 +1,4 @@
-"""What is done with a schedule: each action has a page that asks, and a form that does it."""
+"""The actions of a schedule: each has a page that asks, and a form that does it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ operations = Operations("/schedules/{name}", "pages")
 def _ask(
     page: CurrentPage, name: str, action: str, problem: str = "", status: int = 200, **values: Any
 ) -> Response:
-    """The page that asks whether to do it."""
+    """The page that asks for confirmation."""
     schedule = page.book.schedules.get(name)
     common = {"schedule": schedule, "action": action, "problem": problem, "given": {}}
     common["next_due_at"] = schedule.next_due_at
@@ -58,7 +58,7 @@ def _ask(
 
 @operations("GET", "/pause", Role.OPERATOR)
 def ask_pause(page: CurrentPage, name: str) -> Response:
-    """Whether to pause it."""
+    """Confirm pausing it."""
     return _ask(page, name, "pause")
 
 
@@ -77,7 +77,7 @@ def do_pause(page: CurrentPage, name: str, form: Submitted) -> Response:
 
 @operations("POST", "/resume", Role.OPERATOR)
 def do_resume(page: CurrentPage, name: str, form: Submitted) -> Response:
-    """Let it go on; who undoes a pause does not end one that somebody made since."""
+    """Resume it; undoing a pause does not end a later pause by another user."""
 
     def work(book: Book) -> Answer:
         was = book.schedules.get(name)
@@ -93,19 +93,19 @@ def do_resume(page: CurrentPage, name: str, form: Submitted) -> Response:
 
 @operations("GET", "/resume", Role.OPERATOR)
 def ask_resume(page: CurrentPage, name: str) -> Response:
-    """Whether to let it go on."""
+    """Confirm resuming it."""
     return _ask(page, name, "resume")
 
 
 @operations("GET", "/run", Role.OPERATOR)
 def ask_run(page: CurrentPage, name: str) -> Response:
-    """Whether to run it now, and with which payload."""
+    """Confirm running it now, with an optional payload."""
     return _ask(page, name, "run")
 
 
 @operations("POST", "/run", Role.OPERATOR)
 def do_run(page: CurrentPage, name: str, form: Submitted) -> Response:
-    """A run now."""
+    """Run it now."""
 
     def work(book: Book) -> Answer:
         run = book.schedules.trigger(name, _payload(form["payload"]))
@@ -128,7 +128,7 @@ def _payload(text: str) -> dict[str, Any] | None:
 
 @operations("GET", "/move", Role.OPERATOR)
 def ask_move(page: CurrentPage, name: str) -> Response:
-    """When else its next due time should be."""
+    """The form to move its next due time."""
     return _ask(page, name, "move", next_due_at=_upcoming(page.book, name))
 
 
@@ -152,7 +152,7 @@ def do_move(page: CurrentPage, name: str, form: Submitted) -> Response:
 
 
 def _upcoming(book: Book, name: str) -> datetime | None:
-    """The due time that a move or a skip is about."""
+    """The due time that a move or skip applies to."""
     schedule = book.schedules.get(name)
     if schedule.spec is None or schedule.status != "active":
         return None
@@ -161,13 +161,13 @@ def _upcoming(book: Book, name: str) -> datetime | None:
 
 @operations("GET", "/skip-next", Role.OPERATOR)
 def ask_skip_next(page: CurrentPage, name: str) -> Response:
-    """Whether to leave the next due time out."""
+    """Confirm skipping the next due time."""
     return _ask(page, name, "skip-next", next_due_at=_upcoming(page.book, name))
 
 
 @operations("POST", "/skip-next", Role.OPERATOR)
 def do_skip_next(page: CurrentPage, name: str, form: Submitted) -> Response:
-    """Leave the next due time out."""
+    """Skip the next due time."""
 
     def work(book: Book) -> Answer:
         schedule, skipped = book.schedules.skip_next(name, form.get("due"))
@@ -180,7 +180,7 @@ def do_skip_next(page: CurrentPage, name: str, form: Submitted) -> Response:
 def ask_restore(
     page: CurrentPage, name: str, at: Annotated[str, Query(max_length=40)] = ""
 ) -> Response:
-    """Whether to take back what was said about a due time; raises InvalidTime."""
+    """Confirm undoing the skip or move of a due time. Raises InvalidTime."""
     schedule = page.book.schedules.get(name)
     moment = parse_instant(at)
     said = page.book.schedules.exceptions(schedule.id)
@@ -193,7 +193,7 @@ def ask_restore(
 
 @operations("POST", "/restore", Role.OPERATOR)
 def do_restore(page: CurrentPage, name: str, form: Submitted) -> Response:
-    """Take back what was said about a due time to come."""
+    """Undo the skip or move of a future due time."""
 
     def work(book: Book) -> Answer:
         restored = book.schedules.restore(name, form["at"])
@@ -208,7 +208,7 @@ def do_restore(page: CurrentPage, name: str, form: Submitted) -> Response:
 
 @operations("GET", "/delete", Role.OPERATOR)
 def ask_delete(page: CurrentPage, name: str) -> Response:
-    """Whether to delete it."""
+    """Confirm deleting it."""
     return _ask(page, name, "delete")
 
 
@@ -234,19 +234,19 @@ def _again(page: CurrentPage, name: str, action: str, form: Form) -> Any:
     return again
 
 
-# -- edit: first what would change, then the new definition
+# -- edit: first a preview, then the new definition
 
 
 @operations("GET", "/edit", Role.OPERATOR)
 def ask_edit(page: CurrentPage, name: str) -> Response:
-    """The fields of its definition."""
+    """The form with its definition."""
     schedule, spec = _definition(page, name)
     return _edit_page(page, schedule, spec, texts_of(spec))
 
 
 @operations("POST", "/edit", Role.OPERATOR)
 def do_edit(page: CurrentPage, name: str, form: Submitted) -> Response:
-    """Show what would change, or put it in force."""
+    """Preview the changes, or save them."""
     schedule, spec = _definition(page, name)
     given = _given(spec, form)
     version = _version(form)
@@ -261,7 +261,7 @@ def do_edit(page: CurrentPage, name: str, form: Submitted) -> Response:
         told = dict(zip(("since", "until"), map(format_instant, span), strict=False))
         return page.go("schedules", schedule.name, done="edit", version=schedule.version, **told)
 
-    if form["step"] == "edit":  # somebody who saw the preview goes on with what was typed
+    if form["step"] == "edit":  # back from the preview, with what was typed
         return _edit_page(page, schedule, spec, given, version=version)
     saves = form["step"] == "save"
     if began is not None and not saves:
@@ -272,7 +272,7 @@ def do_edit(page: CurrentPage, name: str, form: Submitted) -> Response:
             with page.ask.computing() as book:
                 edited = book.schedules.preview_update(schedule.id, **changes)
                 return _preview_page(page, schedule, given, edited)
-        return page.write(form, work)  # who sends it twice made the newer version himself
+        return page.write(form, work)  # when sent twice, the first made the newer version
     except Unreadable as error:
         with page.ask.computing() as book:
             told = error.with_others(
@@ -288,7 +288,7 @@ def do_edit(page: CurrentPage, name: str, form: Submitted) -> Response:
 
 
 def _given(spec: ScheduleSpec, form: Form) -> dict[str, str]:
-    """What stands in the fields: as they were shown, where the same was typed in another way."""
+    """The submitted texts; a value typed in another notation becomes the text that was shown."""
     shown = texts_of(spec)
     sent = {field.name: form[field.name] for field in FIELDS if field.name in form.fields}
     kinds = read_kinds(form.texts)
@@ -299,7 +299,7 @@ def _given(spec: ScheduleSpec, form: Form) -> dict[str, str]:
 def _overtaken(
     page: CurrentPage, schedule: Schedule, spec: ScheduleSpec, given: dict[str, str], version: int
 ) -> Response:
-    """Another version came into force meanwhile: its fields, with what this form changed."""
+    """Another version was saved meanwhile: show its fields with the changes of this form."""
     began = texts_of(_revision(page, schedule.id, str(version)))
     current = texts_of(spec)
     both = {
@@ -334,7 +334,7 @@ def _edit_page(
     status: int = 200,
     version: int | None = None,
 ) -> Response:
-    """`version`: the one that the edit began with."""
+    """`version` is the one that the edit started from."""
     shown = [field for field in FIELDS if field.name != "target" or page.may(Role.ADMIN)]
     values: dict[str, Any] = {"schedule": schedule, "fields": shown, "given": given}
     values |= {"problems": problems or {}, "version": version or schedule.version}
@@ -373,7 +373,7 @@ def _preview_page(
 def ask_version(
     page: CurrentPage, name: str, version: Annotated[str, Query(max_length=20)] = ""
 ) -> Response:
-    """Whether to put an earlier definition in force again, and what that changes."""
+    """Confirm restoring an earlier definition, with a preview of the changes."""
     schedule = page.book.schedules.get(name)
     earlier = _revision(page, name, version)
     given = {"over": str(schedule.version), "version": version}
@@ -383,7 +383,7 @@ def ask_version(
 
 
 def _edited(book: Book, schedule: Schedule, earlier: ScheduleSpec) -> Edited:
-    """What an earlier definition would change."""
+    """The changes that restoring an earlier definition would make."""
     if schedule.spec is None:
         book.rights.refuse_secrets(earlier)
         book.store.read(lambda tx: book.rights.refuse(tx, earlier.target))
@@ -397,7 +397,7 @@ def _edited(book: Book, schedule: Schedule, earlier: ScheduleSpec) -> Edited:
 
 @operations("POST", "/version", Role.OPERATOR)
 def do_version(page: CurrentPage, name: str, form: Submitted) -> Response:
-    """Put an earlier definition in force again, over the one that its form was made for."""
+    """Restore an earlier definition, if the version that the form showed is still current."""
     schedule = page.book.schedules.get(name)
     definition = _revision(page, name, form["version"]).to_json()
 

@@ -1,4 +1,4 @@
-"""The list of schedules, and a schedule: what is next, what was, and who changed it."""
+"""The list of schedules, and a schedule: its due times, its past runs, and its changes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ operations = Operations("", "pages")
 
 PAGE: Final = 50
 MOST_LOOKS: Final = 10
-"""Looks at the database for one page, each at a bounded number of schedules."""
+"""Queries for one page, each over a bounded number of schedules."""
 STRIP: Final = 20
 CHARTED: Final = 100
 SHOWN: Final = 10
@@ -51,7 +51,7 @@ Text = Annotated[str | None, Query(max_length=300)]
 
 
 def read_filters(**given: str | None) -> dict[str, Any]:
-    """Those that say something, as the client takes them."""
+    """The filters that are not empty, in the form that the client expects."""
     texts = {name: (value or "").strip() for name, value in given.items()}
     found: dict[str, Any] = {name: text for name, text in texts.items() if text}
     if "problem" in found:
@@ -112,7 +112,7 @@ def get_schedules(
 def _look_on(
     book: Book, sort: str, cursor: str | None, filters: dict[str, Any]
 ) -> Listing[Schedule]:
-    """A page of what the filters ask for; goes on where a bounded look found too few."""
+    """A page of matching schedules; queries again if a bounded query found too few."""
     rows: list[Schedule] = []
     for _ in range(MOST_LOOKS):
         wanted = PAGE - len(rows)
@@ -151,7 +151,7 @@ def _bulk_notice(page: CurrentPage) -> dict[str, Any] | None:
 
 
 def _made_again(page: CurrentPage, schedule_id: str) -> str:
-    """The id of a deleted schedule if the viewer may make it again, otherwise nothing."""
+    """The id of a deleted schedule if the viewer may create it again, otherwise empty."""
     if not schedule_id or not page.may(Role.OPERATOR):
         return ""
     try:
@@ -170,10 +170,10 @@ def get_schedule(
     end: Annotated[str | None, Query(alias="to", max_length=40)] = None,
     times: Text = None,
 ) -> Response:
-    """A schedule: when it is due and was, and what became of that; `times=schedule` asks about
-    and tells times of its zone, and not of the viewer's."""
+    """A schedule: its due times and what happened to past ones; `times=schedule` reads and shows
+    those times in the schedule's zone instead of the viewer's."""
 
-    if page.told:  # the time is what was done to, not what is asked about
+    if page.told:  # here, `at` is the due time that was changed, not a question about it
         at = None
 
     def load(_: Book) -> dict[str, Any]:
@@ -229,14 +229,14 @@ def get_schedule(
 def _allowed(
     page: CurrentPage, revisions: Sequence[Revision], current: ScheduleSpec | None
 ) -> set[int]:
-    """The versions that the viewer may put in force again."""
+    """The versions that the viewer may restore."""
     if not page.may(Role.OPERATOR):
         return set()
     return {one.version for one in revisions if page.may_define(one.spec, current)}
 
 
 def _spans(clock: Clock, chosen: str | None) -> dict[str, dict[str, str | None]]:
-    """What people ask about most, as the fields of the form, by the clock that they chose."""
+    """The most common time ranges as form fields, in the chosen zone."""
     wall = local_datetime(clock.now, clock.zone)
     today, before = wall.date(), wall.date() - timedelta(days=1)
     spans = {
@@ -258,7 +258,7 @@ def _explained(
     start: str | None,
     end: str | None,
 ) -> tuple[list[Explanation], str | None]:
-    """What became of the latest due times, or of those that somebody asks about; all in `zone`."""
+    """What happened to the latest due times, or to the requested ones; all in `zone`."""
     try:
         if at:
             own = schedule.spec is not None and schedule.spec.tz == zone
@@ -275,5 +275,5 @@ def _explained(
         found = book.schedules.explain(schedule.id, start=since, end=until, tz=zone)
     except Invalid as error:
         return [], str(error)
-    assert isinstance(found, list)  # noqa: S101 - a range was asked for
+    assert isinstance(found, list)  # noqa: S101 - a range was requested
     return found[: -ASKED - 1 : -1], None

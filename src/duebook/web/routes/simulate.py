@@ -1,4 +1,4 @@
-"""The pages that look ahead: what schedules would do, and which minutes suit them better."""
+"""The pages for simulations: what schedules would do, and better minutes for them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Names = Annotated[str, Query(max_length=1_000)]
 
 @dataclass(frozen=True, slots=True)
 class ProposedFile:
-    """A file of a proposal, as its page shows it."""
+    """A file of a proposal, as shown on its page."""
 
     owner: str
     name: str
@@ -50,7 +50,7 @@ class ProposedFile:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """The form of these pages, as it was filled in."""
+    """The submitted form of these pages."""
 
     is_sent: bool
     given: dict[str, str]
@@ -74,7 +74,7 @@ Filled = Annotated[Outlook, Depends(_read_form)]
 
 @operations("GET", "/simulate", Role.OPERATOR)
 def get_simulation(page: CurrentPage, form: Filled) -> Response:
-    """What would happen in the coming days; a form until it says how many."""
+    """What would happen in the coming days; just the form if no number of days is given."""
 
     def simulate() -> dict[str, Any]:
         with page.ask.computing() as book:
@@ -87,7 +87,7 @@ def get_simulation(page: CurrentPage, form: Filled) -> Response:
 
 @operations("GET", "/spread", Role.OPERATOR)
 def get_spread(page: CurrentPage, form: Filled) -> Response:
-    """Other minutes, and what they change; a form until it says for how many days."""
+    """Proposed minutes and their effect; just the form if no number of days is given."""
 
     def propose() -> dict[str, Any]:
         proposal = _propose(page, form.given)
@@ -105,7 +105,7 @@ def _show(
     work: Callable[[], dict[str, Any]],
     empty: dict[str, Any],
 ) -> Response:
-    """The form, and what `work` found out if it was sent."""
+    """The form, and the result of `work` if the form was submitted."""
 
     def show(problem: str = "", status: int = 200, **found: Any) -> Response:
         return page.render(template, status, given=form.given, problem=problem, **empty | found)
@@ -117,7 +117,7 @@ def _show(
 def get_spread_file(
     page: CurrentPage, form: Filled, owner: Annotated[str, Query(max_length=200)] = ""
 ) -> Response:
-    """The schedules of an owner that move, as a file for diff and apply; computed again."""
+    """The moved schedules of an owner as a file for diff and apply; computed again."""
     text = proposed_files(_propose(page, form.given)).get(owner)
     if text is None:
         raise Conflict("the proposal has changed, and moves none of these; go back and reload it")
@@ -136,7 +136,7 @@ def _propose(page: CurrentPage, given: Mapping[str, str]) -> SpreadProposal:
 
 
 def _bounded(work: Callable[[], T]) -> T:
-    """What it answers; raises OverBudget that says what to do on these pages."""
+    """The result of `work`; an OverBudget is raised with advice that fits these pages."""
     try:
         return work()
     except OverBudget as error:
@@ -144,7 +144,7 @@ def _bounded(work: Callable[[], T]) -> T:
 
 
 def _asked(page: CurrentPage, given: Mapping[str, str]) -> dict[str, Any]:
-    """Raises Invalid for a field that cannot be read."""
+    """The options in the form. Raises Invalid for a field that cannot be read."""
     return {
         "days": _number("days", given["days"]),
         "workers": _number("workers", given["workers"]) if given["workers"] else None,
@@ -162,7 +162,7 @@ def _number(field: str, text: str) -> int:
 def _files(
     page: CurrentPage, proposal: SpreadProposal, given: Mapping[str, str]
 ) -> Sequence[ProposedFile]:
-    """Each with an address at which it is computed again, from the same instant on."""
+    """The files, each with a URL that computes it again from the same start."""
     asked = dict(given) | {"from": format_instant(proposal.before.start)}
     return [
         ProposedFile(
@@ -177,7 +177,7 @@ def _file_name(owner: str) -> str:
 
 
 def _command(page: CurrentPage, name: str, given: Mapping[str, str]) -> str:
-    """What does the same at the command line."""
+    """The equivalent command."""
     words = ["duebook", name, "--days", given["days"]]
     if given["from"]:
         with suppress(Invalid):

@@ -35,12 +35,12 @@ __all__ = ["MOST_ACTED", "operations", "read_failures", "runs_of_cause"]
 operations = Operations("", "pages")
 
 MOST: Final = 1_000
-"""Failures that the page looks at, the newest."""
+"""The newest failures that the page groups."""
 MOST_ACTED: Final = 5_000
-"""Failures among which all of a cause are found."""
+"""Failures that are searched for all with a cause."""
 SHOWN: Final = 50
 NAMED: Final = 4
-"""Schedules that are named beside a cause."""
+"""Schedules that are listed beside a cause."""
 DAY: Final = timedelta(days=1)
 TIMES: Final = ("from", "to")
 Text = Annotated[str | None, Query(max_length=300)]
@@ -49,14 +49,14 @@ Since = Annotated[str | None, Query(alias="from", max_length=40)]
 
 @dataclass(frozen=True, slots=True)
 class FailureSearch:
-    """Failures of a time range; without one, of the last day."""
+    """Failures in a time range, by default the last day."""
 
     schedule: str | None
     since: datetime | None
     until: datetime | None
 
     def load(self, book: Book, most: int = MOST) -> tuple[list[FailureGroup], bool]:
-        """The groups of so many of the newest, and whether these are all."""
+        """The groups of the `most` newest failures, and whether these are all."""
         since = self.since or book.insights.now() - DAY
         until: Any = {} if self.until is None else {"until": self.until}
         found = book.runs.list(self.schedule, most, status="failed", since=since, **until)
@@ -68,7 +68,7 @@ class FailureSearch:
 
 
 def read_failures(page: CurrentPage, given: Mapping[str, str]) -> FailureSearch:
-    """From the fields of a form; raises Invalid."""
+    """A search from the fields of a form. Raises Invalid."""
     times = [page.read_time(name, given[name]) if given.get(name) else None for name in TIMES]
     return FailureSearch(given.get("schedule") or None, times[0], times[1])
 
@@ -103,7 +103,7 @@ def get_failures(
 
 
 def runs_of_cause(groups: Sequence[FailureGroup], cause: str | None) -> list[Run]:
-    """Those of the group with a key, or of a cause that several groups have; all without one."""
+    """The runs of the group or shared cause with this key; all runs without a key."""
     if not cause:
         return [run for group in groups for run in group.runs]
     shared = [one.groups for one in group_causes(groups) if one.key == cause]
@@ -133,7 +133,7 @@ def compare_runs(
 
 
 def _defined(one: ScheduleSpec | None, other: ScheduleSpec | None) -> list[tuple[str, Any, Any]]:
-    """The fields of the definitions that differ."""
+    """The differing fields of two definitions."""
     if one is None or other is None or one == other:
         return []
     before, after = one.to_shown(), other.to_shown()

@@ -1,4 +1,4 @@
-"""Maintenance windows: which are open, planned and over; planning one, and ending it."""
+"""Maintenance windows: the open, planned and past ones; planning and ending one."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ __all__ = ["operations"]
 operations = Operations("", "pages")
 
 NAMED: Final = 5
-"""Schedules that are named beside each window."""
+"""Schedules that are listed beside each window."""
 LISTED: Final = 20
-"""Those that are listed before one is planned."""
+"""Schedules that are listed in the preview."""
 LOOKED: Final = 50
 """Windows whose schedules are looked up."""
 GIVEN: Final = ("name", "labels", "from", "to", "tz")
@@ -41,7 +41,7 @@ GIVEN: Final = ("name", "labels", "from", "to", "tz")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A window with the first schedules that it pauses."""
+    """A window with some of the schedules that it pauses."""
 
     window: MaintenanceWindow
     schedules: list[str]
@@ -50,7 +50,7 @@ class Row:
 
 @operations("GET", "/windows", Role.VIEWER)
 def get_windows(page: CurrentPage) -> Response:
-    """The windows: those that are open, planned and over."""
+    """The open, planned and past windows."""
 
     def load(book: Book) -> tuple[datetime, dict[str, list[Row]]]:
         now = book.insights.now()
@@ -80,13 +80,13 @@ def _row(book: Book, window: MaintenanceWindow) -> Row:
 
 @operations("GET", "/windows/new", Role.OPERATOR)
 def ask_add_window(page: CurrentPage) -> Response:
-    """When, and which schedules."""
+    """The form for a new window."""
     return _form_page(page, dict.fromkeys(GIVEN, "") | {"tz": page.zone})
 
 
 @operations("POST", "/windows", Role.OPERATOR)
 def do_add_window(page: CurrentPage, form: Submitted) -> Response:
-    """Show which schedules it would pause, or plan it."""
+    """Preview which schedules it would pause, or plan it."""
     given = {name: form[name] for name in GIVEN}
 
     def again(problem: str, status: int) -> Response:
@@ -109,7 +109,7 @@ def do_add_window(page: CurrentPage, form: Submitted) -> Response:
 
 
 def _read(given: Mapping[str, str]) -> tuple[datetime, datetime, dict[str, str]]:
-    """From when until when, and for which labels; raises Invalid."""
+    """The start, the end and the labels. Raises Invalid."""
     zone = _zone(given["tz"])
     ends = []
     for field in ("from", "to"):
@@ -132,7 +132,7 @@ def _zone(text: str) -> str:
 def _selected(
     page: CurrentPage, start: datetime, end: datetime, labels: dict[str, str]
 ) -> dict[str, Any]:
-    """The first schedules that a window would pause, each with how many due times fall into it."""
+    """Some schedules that a window would pause, each with its number of due times in the window."""
     with page.ask.computing() as book:
         found = book.schedules.list(label=labels or None, limit=LISTED)
         rows = [(one.name, _count(one, start, end, book.budget)) for one in found]
@@ -140,7 +140,7 @@ def _selected(
 
 
 def _count(schedule: Schedule, start: datetime, end: datetime, budget: Budget | None) -> int | None:
-    """How many due times of a schedule a window takes out; None: nobody here can tell."""
+    """How many due times of a schedule fall into a window; None if its definition is unreadable."""
     if schedule.spec is None:
         return None
     due = DueTimes(schedule.spec, (), start, schedule.name, budget)
@@ -160,7 +160,7 @@ def _form_page(
 
 @operations("GET", "/windows/{name}/end", Role.OPERATOR)
 def ask_end_window(page: CurrentPage, name: str) -> Response:
-    """Whether to end it now, or to delete one that has not started."""
+    """Confirm ending it now, or deleting one that has not started."""
     return _ask_end(page, name)
 
 

@@ -1,5 +1,5 @@
-// What pages do besides, where a browser lets them; every page works without it. It looks again
-// when something changed, filters as you type, follows logs, copies, and listens to a few keys.
+// Optional behaviour of the pages, each of which works without it: refreshes after changes, filters
+// as you type, follows logs, copies, and handles a few keys.
 
 import { helpForms } from "./forms.js";
 import { keepLog, openLogs } from "./log.js";
@@ -8,7 +8,7 @@ import { openPalette } from "./palette.js";
 const page = () => document.getElementById("page");
 const LOOK_AGAIN_EVERY = 2000;
 
-// -- the zone of the viewer: the server writes all times, once it knows it
+// -- the viewer's zone: the server formats all times, once it knows the zone
 
 function tellZone() {
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -19,7 +19,7 @@ function tellZone() {
 
 // -- distances: "in 12 s" counts down
 
-// Whose clock is wrong sees the same distances: the server says what time it was when it answered.
+// A wrong clock in the browser does not matter: the response contains the server's time.
 
 const RIGHT_ENOUGH = 10_000;
 let skew = 0;
@@ -53,19 +53,19 @@ function tick() {
   }
 }
 
-// -- looking again: the page is fetched as it is, and its contents are exchanged
+// -- refreshing: the page is fetched again, and its contents are replaced
 
 let number = "0", waiting = false, fetching = false;
 
 function busy() {
-  const active = document.activeElement; // a log is kept as it is, with its fields
+  const active = document.activeElement; // a log survives a refresh, with its fields
   const typing = active && page().contains(active) && active.matches("input, textarea, select") && !active.closest("[data-log]");
   const chosen = page().querySelector("input[type=checkbox]:checked:not([data-log-set])");
   const asking = page().querySelector("form[method=post]:not([data-aside]) :is(input:not([type=hidden]), textarea:not([hidden]))");
   return paused || held || typing || chosen || asking || document.hidden || String(getSelection()).length > 0;
 }
 
-// Who reads a page that changes a lot pauses it; it catches up when it goes on.
+// A page that changes a lot can be paused to read it; it catches up when it is resumed.
 
 let paused = false;
 
@@ -78,7 +78,7 @@ document.addEventListener("click", (event) => {
   if (!paused && waiting) lookAgain();
 });
 
-// A page that is exchanged between press and release loses the click.
+// Replacing the page between press and release would lose the click.
 
 let held = false;
 
@@ -98,7 +98,7 @@ async function lookAgain() {
     if (answer.status === 401) { location.reload(); return; }
     if (!answer.ok || answer.redirected) return;
     exchange(new DOMParser().parseFromString(await answer.text(), "text/html"));
-  } catch { /* the stream says when it is there again */ }
+  } catch { /* the stream reports when the server is back */ }
   finally { setTimeout(() => { fetching = false; if (waiting) lookAgain(); }, LOOK_AGAIN_EVERY); }
 }
 
@@ -119,7 +119,7 @@ function exchange(fresh) {
   else if (focused) focusAgain(focused);
 }
 
-// What is the same thing on the page before and after: a link or button of a section and a row.
+// Identifies an element before and after a refresh: a link or button in a section and a row.
 
 const FOCUSABLE = "a, button, summary, [tabindex]";
 
@@ -134,7 +134,7 @@ function focusAgain(wanted) {
   (found ?? document.getElementById("main")).focus({ preventScroll: true });
 }
 
-// A server that is gone is told above the page: what it shows is getting old.
+// A lost connection is reported at the top, because the page is no longer up to date.
 
 function gone(is) {
   document.getElementById("gone")?.remove();
@@ -170,14 +170,14 @@ function live() {
       if (stream.readyState === EventSource.CLOSED) setTimeout(again, LOOK_AGAIN_EVERY);
     });
   };
-  const again = () => { listen(); lookAgain(); }; // after a refusal no browser tries again itself
+  const again = () => { listen(); lookAgain(); }; // browsers do not reconnect after an error response
   listen();
   addEventListener("pagehide", () => stream.close());
   addEventListener("pageshow", (event) => { if (event.persisted) again(); });
   document.addEventListener("visibilitychange", () => { if (waiting) lookAgain(); });
 }
 
-// -- filter as you type: what is on the page at once, all of it a moment later
+// -- filter as you type: rows on the page immediately, the whole list a moment later
 
 function filter(input) {
   const wanted = input.value.trim().toLowerCase().replace(/\*$/, "");
@@ -201,9 +201,9 @@ async function search(input) {
   const mine = ++searches;
   if (address.href === location.href) return;
   const answer = await fetch(address, { headers: { Accept: "text/html" } }).catch(() => null);
-  if (!answer || answer.status === 401 || answer.status >= 500) return; // what was found here stays
+  if (!answer || answer.status === 401 || answer.status >= 500) return; // the rows found on this page stay
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("page");
-  if (mine !== searches) return; // an answer to what was typed before
+  if (mine !== searches) return; // a response to an older text
   const own = form, others = (root) => [...root.children].filter((e) => !e.matches("h1, .title, .filters"));
   if (!fresh || !page().contains(own)) return;
   others(page()).forEach((element) => element.remove());
@@ -212,7 +212,7 @@ async function search(input) {
   ready();
 }
 
-// -- a form is sent once, however often its button is pressed; who comes back may send it again
+// -- a form is sent once, however often its button is pressed; after going back, once more
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
@@ -233,8 +233,8 @@ document.addEventListener("click", async (event) => {
 
 // -- keys
 
-// All keys there are, which `?` lists and the handler obeys: these, what the page has as data-key,
-// and `g` before what the menu has as data-key.
+// All keys, which `?` lists and the handler uses: these, each data-key on the page, and `g` before
+// each data-key in the menu.
 
 const KEYS = [
   { key: "/", words: "search", act: (event) => press(page().querySelector("input[type=search], .filters input"), event) },
@@ -251,7 +251,7 @@ function allKeys() {
   return [...found("#page", ""), ...KEYS.map((one) => ({ before: "", ...one })), ...found(".top", "g")];
 }
 
-// Who speaks to the browser, or whose hand slips, turns the keys off; this browser keeps that.
+// Keys can be turned off, for voice control or against slips; this browser remembers the choice.
 
 const keysOff = () => { try { return localStorage.getItem("duebook-keys") === "off"; } catch { return false; } };
 
@@ -259,7 +259,7 @@ function keysSwitch() {
   const label = made("label"), box = made("input");
   box.type = "checkbox";
   box.checked = !keysOff();
-  box.addEventListener("change", () => { try { localStorage.setItem("duebook-keys", box.checked ? "on" : "off"); } catch { /* not kept */ } });
+  box.addEventListener("change", () => { try { localStorage.setItem("duebook-keys", box.checked ? "on" : "off"); } catch { /* not stored */ } });
   label.append(box, "Use these keys");
   return label;
 }
@@ -321,7 +321,7 @@ function made(name, text = "", className = "") {
   return element;
 }
 
-// -- begin
+// -- start
 
 function ready() {
   for (const button of document.querySelectorAll("[data-copy][hidden], [data-help][hidden]")) button.hidden = false;
@@ -329,7 +329,7 @@ function ready() {
   tick();
 }
 
-// The zones that the browser knows, for the field at the foot.
+// The browser's time zones, for the field in the footer.
 
 document.getElementById("zone")?.addEventListener("focus", (event) => {
   if (event.target.list) return;

@@ -1,5 +1,5 @@
-// What the forms of schedules show while somebody types: when it would be due, and examples and
-// names for the kind that was chosen. Without script, the preview shows the same.
+// Help in the forms of schedules while a user types: the next due times, and examples and names
+// for the chosen kind. Without script, the preview shows the same.
 
 const ASKED = ["trigger", "trigger_kind", "tz", "start_at", "end_at", "max_runs", "jitter", "exclude", "calendar"];
 const QUIET = 300;
@@ -11,7 +11,7 @@ export function helpForms() {
   for (const place of document.querySelectorAll("[data-next]")) watch(place);
 }
 
-// Another kind has another example, and other names to choose from.
+// Each kind has its own example, and its own names to choose from.
 
 function fit(select) {
   const field = document.getElementById(select.dataset.kinds), option = select.selectedOptions[0];

@@ -1,10 +1,10 @@
-// Shows a log: reads all of it, follows what comes, and draws only the rows that can be seen, once
-// for each frame of the screen. Without it the page has a part of the log, and links to the others.
+// Shows a log: loads all of it, follows new lines, and draws only the visible rows, at most once
+// per frame. Without it, the page has a part of the log, and links to the other parts.
 
 import { KEPT, Rows, Search, marked, stretches } from "./log_rows.js";
 
 const SETTINGS = "duebook-log";
-const BESIDE = 10; // rows that are drawn above and below those that can be seen
+const BESIDE = 10; // rows that are drawn above and below the visible ones
 const STREAMS = ["stdout", "stderr", "duebook"];
 const opened = new WeakMap();
 
@@ -15,7 +15,7 @@ export function openLogs(root, ended) {
   }
 }
 
-// A page that looks again keeps its log, with what was typed and chosen.
+// A refreshed page keeps its log, with its search text and settings.
 export function keepLog(page, next) {
   const log = page.querySelector("[data-log]"), fresh = next.querySelector("[data-log]");
   if (!log || !fresh || log.dataset.log !== fresh.dataset.log) return;
@@ -41,7 +41,7 @@ class Log {
     this.loading = this.#load();
   }
 
-  // -- what there is, then what comes
+  // -- existing lines, then new ones
 
   async #load() {
     if (this.set.follow) this.box.scrollTop = this.box.scrollHeight; // of what the server rendered
@@ -56,12 +56,12 @@ class Log {
         ({ last: this.last, more } = form);
         if (!this.space && (!this.set.follow || !more)) {
           this.#take();
-          this.#draw(); // at once: nobody sees an empty log in between
+          this.#draw(); // at once, so that no empty log flashes
         } else if (more) this.#tell(`loading: ${this.rows.summary}`);
         this.draw();
       }
       this.#found(this.search.words || this.field.value);
-    } catch { /* what the server rendered stays */ }
+    } catch { /* the lines that the server rendered stay */ }
   }
 
   async resume() {
@@ -97,7 +97,7 @@ class Log {
     this.search.look();
   }
 
-  // -- what can be seen
+  // -- the visible part
 
   #take() {
     this.box.replaceChildren();
@@ -112,7 +112,7 @@ class Log {
     this.#fit();
   }
 
-  // How large a letter and a row are, and so how many rows each line takes.
+  // Measures the size of a letter and a row, and so how many rows each line needs.
   #fit() {
     const probe = document.createElement("span"), inner = probe.appendChild(document.createElement("span"));
     probe.className = "line stdout";
@@ -160,7 +160,7 @@ class Log {
     this.said.textContent = this.search.summary;
   }
 
-  // Rows that are shown already stay, and with them what somebody selected.
+  // Rows that are already shown stay, to preserve the selection.
   #put(elements) {
     const wanted = new Set(elements);
     for (const shown of [...this.window.children]) if (!wanted.has(shown)) shown.remove();
@@ -171,7 +171,7 @@ class Log {
     }
   }
 
-  // Letters of other widths make lines longer than their number of letters says.
+  // Wide letters make lines longer than their number of letters suggests.
   #correct(first, elements) {
     let by = 0;
     const taken = elements.map((element) => Math.max(Math.round(element.offsetHeight / this.row), 1));
@@ -213,7 +213,7 @@ class Log {
     }
   }
 
-  // -- what people do
+  // -- user input
 
   #listen() {
     const { section } = this;
@@ -289,12 +289,12 @@ function painted({ text, classes, mark }, current) {
   return element;
 }
 
-// What somebody chose once holds for the next log, where a browser keeps that.
+// Settings also apply to the next log, if the browser can store them.
 
 function settings() {
   try { return JSON.parse(localStorage.getItem(SETTINGS)) ?? {}; } catch { return {}; }
 }
 
 function keepSettings({ wrap, times, numbers }) {
-  try { localStorage.setItem(SETTINGS, JSON.stringify({ wrap, times, numbers })); } catch { /* it is not kept */ }
+  try { localStorage.setItem(SETTINGS, JSON.stringify({ wrap, times, numbers })); } catch { /* not stored */ }
 }

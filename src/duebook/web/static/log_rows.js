@@ -1,19 +1,19 @@
-// The rows of a log without a page: lines and what stands between them, where each row stands,
-// what is found in them, and the colours of a terminal. Touches no element.
+// The rows of a log, independent of the page: lines and dividers, the position of each row, search,
+// and terminal colours. Does not touch the DOM.
 
-export const KEPT = 150_000; // lines that a page keeps; of a longer log the newest
+export const KEPT = 150_000; // lines that a page keeps: the newest of a longer log
 const BLOCK = 256;
 
-// A row is a line, or words between lines: which attempt starts, how many lines were not kept.
+// A row is a line, or a note between lines: which attempt starts, how many lines were not kept.
 
 export class Rows {
   constructor(kept = KEPT) {
     this.kept = kept;
     this.all = [];
     this.sizes = []; // screen rows of each row
-    this.blocks = []; // their sum, for each block of rows
+    this.blocks = []; // their sum for each block of rows
     this.lines = 0;
-    this.dropped = 0; // lines that fell out because the page keeps no more
+    this.dropped = 0; // lines that were dropped because the page keeps no more
     this.printed = new Map(); // the number of the last line of each attempt
     this.attempt = 0;
     this.number = 0;
@@ -61,7 +61,7 @@ export class Rows {
     });
   }
 
-  // What a row turned out to take.
+  // Corrects the size of a row after it was drawn.
   correct(place, size) {
     const by = size - this.sizes[place];
     this.sizes[place] = size;
@@ -71,7 +71,7 @@ export class Rows {
 
   get height() { return this.blocks.reduce((sum, size) => sum + size, 0); }
 
-  // The row at so many screen rows from the top, and where it begins.
+  // The row at an offset of screen rows from the top, and where it starts.
   at(offset) {
     let top = 0, block = 0;
     while (block < this.blocks.length - 1 && top + this.blocks[block] <= offset) top += this.blocks[block++];
@@ -99,7 +99,7 @@ function notKept(count) {
   return `${count.toLocaleString("en")} ${count === 1 ? "line" : "lines"} not kept: the log was too long`;
 }
 
-// What is found, in capitals or not: the places of rows. New rows are looked at once.
+// Finds rows that contain a text, ignoring case. Each row is searched only once.
 
 export class Search {
   constructor(rows) {
@@ -133,7 +133,7 @@ export class Search {
     this.looked = all.length;
   }
 
-  // The next one after a row, or the previous one; goes round.
+  // The next or the previous match from a row; wraps around.
   step(by, from) {
     if (!this.found.length) return -1;
     if (this.current < 0) {
@@ -151,7 +151,7 @@ export class Search {
   }
 }
 
-// The colours of a terminal, as ansi.py renders them: stretches with classes, all else dropped.
+// Terminal colours as in ansi.py: parts with classes; other escapes are dropped.
 
 const ESCAPE = /\x1b\[([0-9;:?]*)[ -/]*([@-~])|\x1b[\]P^_X][\s\S]*?(?:\x1b\\|\x07|$)|\x1b[ -/]*[0-~]?|\x9b[0-9;:?]*[@-~]?/g;
 const HIDDEN = /[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\u{e0000}-\u{e007f}]/gu;
@@ -193,7 +193,7 @@ function after(classes, codes) {
   return [...new Set(kept)];
 }
 
-// The same stretches, cut where something that is searched for begins and ends.
+// The same parts, split at the start and end of each match.
 
 export function marked(parts, words) {
   if (!words) return parts;

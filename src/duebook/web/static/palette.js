@@ -1,4 +1,4 @@
-// Finds schedules, runs, flows, views and pages by keys: the list is that of the page Find.
+// The palette finds schedules, runs, flows, views and pages; its list is that of the page Find.
 
 const QUIET = 150;
 let dialog, typed = 0, asked = 0;
@@ -42,7 +42,7 @@ async function look(address) {
   dialog.querySelector("ul a")?.classList.add("chosen");
 }
 
-// Arrow keys choose, Enter goes there; the field keeps the focus, so that typing goes on.
+// Arrow keys select, Enter opens; the field keeps the focus, so that typing continues.
 
 function choose(event) {
   const links = [...dialog.querySelectorAll("ul a")], place = links.findIndex((link) => link.matches(".chosen"));
