@@ -1,1 +1,1 @@
-"""Steps of flows that Duebook performs itself, each a program that a node starts as a command."""
+"""The flow steps built into Duebook, each a program that a node starts as a command."""

@@ -1,4 +1,4 @@
-"""What such a program was given: its payload; and how it says that something is wrong."""
+"""Reads the payload of a built-in step, and reports its errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["perform"]
 
 
 def perform(work: Callable[[dict[str, Any]], None]) -> None:
-    """Do the work with the payload of the step; what it raises is told, and fails the step."""
+    """Call `work` with the step's payload; an expected error goes to stderr and fails the step."""
     try:
         work(_payload())
     except (DuebookError, OSError) as error:

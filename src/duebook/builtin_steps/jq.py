@@ -1,4 +1,4 @@
-"""Filters JSON with jq and prints the results; reads files, and writes nothing."""
+"""Filters JSON with jq and prints the results; reads files but writes none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FILE: Final = "file://"
 
 
 def filter_json(payload: dict[str, Any]) -> None:
-    """Print each result on a line of its own, objects and lists indented; raises Invalid."""
+    """Print each result on its own line, with objects and lists indented. Raises Invalid."""
     try:
         import jq
     except ImportError:
@@ -32,7 +32,7 @@ def filter_json(payload: dict[str, Any]) -> None:
 
 
 def _data(payload: dict[str, Any]) -> Any:
-    """What it filters: a value, or a text or a file that has one as JSON."""
+    """The value to filter: given directly, or as JSON in a string or a file."""
     data, path = payload.get("data"), payload.get("input")
     if isinstance(data, str) and data.startswith(_FILE):
         path = data.removeprefix(_FILE)

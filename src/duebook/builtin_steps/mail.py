@@ -1,4 +1,4 @@
-"""Sends the mail of a step: hands it to the mail server of the flow, or of the node."""
+"""Sends a step's mail through the mail server of the flow or of the node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HTML: Final = "<!doctype html>"
 
 
 def send_mail(payload: dict[str, Any]) -> None:
-    """Raises Invalid for what is missing, and Unavailable when the server does not take it."""
+    """Raises Invalid if something is missing, and Unavailable if the server does not accept it."""
     server = server_of(payload)
     sender = payload.get("from") or (payload.get("smtp") or {}).get("from")
     if not sender:

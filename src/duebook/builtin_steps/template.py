@@ -1,4 +1,4 @@
-"""Fills a template that was read before with data; prints the text, or writes it to a file."""
+"""Fills a parsed template with data, and prints the text or writes it to a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FILTERS: Final[dict[str, Callable[[str], str]]] = {
 
 
 def fill_template(payload: dict[str, Any]) -> None:
-    """Raises Invalid for a value that the data does not have."""
+    """Raises Invalid for a value that is missing from the data or is an object or a list."""
     text = "".join(
         part if isinstance(part, str) else _value(part, payload["data"])
         for part in payload["parts"]
