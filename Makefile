@@ -1,4 +1,4 @@
-# Every target does its own set-up: Python 3.11+ and make are all a machine needs.
+# Every target sets up what it needs: only Python 3.11+ and make are required.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +8,7 @@ SITE_TOOLS := $(VENV)/.site-tools
 RELEASE_TOOLS := $(VENV)/.release-tools
 COMPILED := $(VENV)/.compiled
 QUIETLY := --quiet --disable-pip-version-check --no-compile
-# where that is set, each process would compile all that it imports
+# with it set, each process would compile all its imports again
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup test quick quick-unit coverage coverage-unit coverage-conformance house lint types contracts unit browser redis derive docs dist screenshots test-kills test-long test-zones test-pgbouncer chaos sim attack mutants lock audit licences run story peers bench soak bench-scale clean help
@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: $(READY) ## make .venv with the package and its development tools
+setup: $(READY) ## create .venv with the package and its development tools
 
 NEW_ENOUGH = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	{ echo "Duebook needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
@@ -29,7 +29,7 @@ $(READY): pyproject.toml constraints.txt requirements-dev.txt
 	$(BIN)/python -m compileall -q src
 	@touch $@
 
-# what running needs is installed in a few seconds; make setup adds the tools of the tests
+# the runtime dependencies install in a few seconds; make setup adds the test tools
 $(RUNS): pyproject.toml constraints.txt requirements.txt
 	@$(NEW_ENOUGH)
 	$(PYTHON) -m venv $(VENV)
@@ -37,7 +37,7 @@ $(RUNS): pyproject.toml constraints.txt requirements.txt
 	$(BIN)/python -m pip install $(QUIETLY) --no-build-isolation --no-deps -e .
 	@touch $@
 
-# types and contracts are looked at beside the tests, many of which wait
+# types and contracts are checked in parallel with the tests, many of which wait
 test: lint ## everything: lint, types, contracts, the whole test suite
 	@$(MAKE) --no-print-directory -j3 types contracts unit
 
@@ -47,7 +47,7 @@ quick: lint ## for every save: lint, types, contracts and the unit tests
 quick-unit: $(READY)
 	$(BIN)/python -m pytest -n 2 -q --dist worksteal tests/unit -m "not lengthy and not long and not zones"
 
-# one process for each: tests of time may fail under a tracer, and are judged by make test
+# one process each; timing tests may fail under a tracer, so only make test decides on failures
 coverage: $(READY) ## which lines the unit and conformance tests run; fails below the floor in pyproject.toml
 	$(BIN)/coverage erase
 	-@$(MAKE) --no-print-directory -j2 coverage-unit coverage-conformance
@@ -57,7 +57,7 @@ coverage: $(READY) ## which lines the unit and conformance tests run; fails belo
 coverage-unit coverage-conformance: coverage-%:
 	-$(BIN)/coverage run -m pytest -q -p no:xdist tests/$* -m "not lengthy and not long and not zones"
 
-house: $(READY) ## how large the house is, and what is beyond its bounds
+house: $(READY) ## how large the code is, and what exceeds its limits
 	$(BIN)/python -m tools.house
 
 lint: $(READY)
@@ -70,7 +70,7 @@ types: $(READY)
 contracts: $(READY)
 	$(BIN)/lint-imports
 
-# make runs several targets at once, and apt-get does not wait for another apt-get
+# make runs targets in parallel, and one apt-get does not wait for another
 APT_INSTALL := flock Makefile sh -c 'apt-get update --quiet; RUNLEVEL=1 apt-get install --quiet --yes -o DPkg::Lock::Timeout=120 "$$@"' apt
 
 # the chromium without a window needs half the processor time
@@ -85,7 +85,7 @@ redis:
 		{ [ "$$(id -u)" = 0 ] && $(APT_INSTALL) redis-server; } || \
 		{ echo "redis-server is not installed; on Debian: sudo apt-get install redis-server, or DUEBOOK_NO_REDIS=1"; exit 1; }
 
-derive: $(READY) ## write again what is derived from the code: types, tables in docs/, docs/reference
+derive: $(READY) ## regenerate what is derived from the code: types, tables in docs/, docs/reference
 	$(BIN)/python -m tools.derive
 
 $(SITE_TOOLS): $(READY)
@@ -102,10 +102,10 @@ $(RELEASE_TOOLS): $(READY)
 dist: $(RELEASE_TOOLS) ## build wheel, sdist, SBOM and checksums into dist/, and try the wheel in a clean environment
 	@$(BIN)/python -m tools.build_release
 
-screenshots: $(READY) browser ## take the pictures of the dashboard in docs/images again
+screenshots: $(READY) browser ## retake the screenshots of the dashboard in docs/images
 	$(BIN)/python -m tests.browser.screenshots
 
-# what five processes would each compile at once is compiled before they begin, if it has changed
+# compiles changed files first, which otherwise each of the test processes would compile
 $(COMPILED): $(READY) $(shell find src tests examples -name '*.py')
 	@$(BIN)/python -m pytest --collect-only -q >/dev/null || true
 	@touch $@
@@ -113,17 +113,17 @@ $(COMPILED): $(READY) $(shell find src tests examples -name '*.py')
 unit: $(READY) browser redis $(COMPILED)
 	$(BIN)/python -m pytest -n 6 --dist worksteal
 
-test-kills: $(READY) redis ## 200 workers are killed while they transfer money, and nodes at every point of their work
+test-kills: $(READY) redis ## kill 200 workers that transfer money, and nodes at every point of their work
 	$(BIN)/python -m pytest -n 2 -m kills tests/examples tests/chaos tests/celery_workers
 
-test-long: $(READY) browser redis ## more than make test has time for: all random examples, long storms, pages without script
+test-long: $(READY) browser redis ## what is too slow for make test: all random examples, long storms, pages without script
 	DUEBOOK_TEST_EXAMPLES=all $(BIN)/python -m pytest -n 2 tests \
 		-m "(long or hypothesis) and not kills and not pgbouncer and not zones"
 
 test-zones: $(READY) ## the long proof: all IANA zones, 2000 to 2050
 	$(BIN)/python -m pytest -n 2 -m zones tests/zones
 
-test-pgbouncer: $(READY) ## the stores and nodes through PgBouncer; as root installs it with apt
+test-pgbouncer: $(READY) ## the stores and nodes through PgBouncer, which is installed with apt if run as root
 	@PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || \
 		{ [ "$$(id -u)" = 0 ] && $(APT_INSTALL) pgbouncer; } || \
 		{ echo "PgBouncer is not installed; on Debian: sudo apt-get install pgbouncer"; exit 1; }
@@ -132,32 +132,32 @@ test-pgbouncer: $(READY) ## the stores and nodes through PgBouncer; as root inst
 chaos: $(READY) ## a long storm of faults over a fleet on PostgreSQL: SEED=… repeats one, MINUTES=10 or HOURS=2
 	@SEED="$(SEED)" MINUTES="$(MINUTES)" HOURS="$(HOURS)" $(BIN)/python -m tests.chaos
 
-sim: $(READY) ## nodes, clocks and faults simulated from seeds, judged by the invariants: HOURS=1 or CLUSTER_DAYS=1, SEED=1
+sim: $(READY) ## simulate nodes, clocks and faults from seeds, and check invariants: HOURS=1 or CLUSTER_DAYS=1, SEED=1
 	@HOURS="$(HOURS)" CLUSTER_DAYS="$(CLUSTER_DAYS)" SEED="$(SEED)" PYTHONHASHSEED=0 $(BIN)/python -m tests.sim
 
-attack: $(READY) ## every attack in its long form, on both databases; prints counts: SECONDS_EACH=20
+attack: $(READY) ## run every attack in its long form on both databases, and print counts: SECONDS_EACH=20
 	@SECONDS_EACH="$(SECONDS_EACH)" $(BIN)/python -m tests.attack
 
-mutants: $(READY) ## deliberate faults, one at a time in a copy: which of them do tests notice? NAMES=… picks some
+mutants: $(READY) ## insert deliberate faults one at a time in a copy, and list those that tests miss: NAMES=… picks some
 	@$(BIN)/python -m tools.mutants $(NAMES)
 
-lock: $(READY) ## write requirements*.txt again: the pins of constraints.txt with their hashes
+lock: $(READY) ## regenerate requirements*.txt: the pins of constraints.txt with their hashes
 	$(BIN)/python -m tools.lock
 
-audit: $(READY) ## look for known vulnerabilities in what is pinned, where advisories can be reached
+audit: $(READY) ## check the pinned versions for known vulnerabilities, if advisories can be reached
 	@$(BIN)/python -m tools.audit
 
-licences: $(READY) ## write docs/licences.md again
+licences: $(READY) ## regenerate docs/licences.md
 	$(BIN)/python -m tools.licences
 
 run: $(if $(wildcard $(READY)),$(READY),$(RUNS)) ## start a node with the samples of examples/; Ctrl-C stops it
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/add_samples.sh
 	@$(BIN)/duebook up
 
-story: $(READY) ## three nodes with events, of which one is killed; Kafka and a table hear of each
+story: $(READY) ## three nodes write events and one is killed; Kafka and a table receive every event
 	@$(BIN)/python -m examples.event_story
 
-# a peer that cannot be installed is left out, and the others are measured
+# peers that cannot be installed are skipped
 peers: $(READY)
 	@$(BIN)/python -m bench.environments
 
@@ -168,7 +168,7 @@ bench: peers ## compare with peers, store bench/results, write docs/benchmarks.m
 soak: $(READY) ## nodes under a steady load on PostgreSQL; fails if anything grows: MINUTES=30 RATE=1000
 	@$(BIN)/python -m bench.soak $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RATE),--rate $(RATE))
 
-bench-scale: $(READY) ## a tick among 10 million schedules, a claim beside 50 million runs: SCHEDULES=… FINISHED=…
+bench-scale: $(READY) ## time a tick with 10 million schedules, and a claim with 50 million runs: SCHEDULES=… FINISHED=…
 	@$(BIN)/python -m bench.scale $(if $(SCHEDULES),--schedules $(SCHEDULES)) \
 		$(if $(FINISHED),--finished $(FINISHED))
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Adds the schedules of samples.json to the database of this folder, unless there are any already.
+# Adds the schedules in samples.json to the database in this folder, unless it already has some.
 set -eu
 
 if [ "$(duebook ls --json 2>/dev/null || echo '[]')" = "[]" ]; then

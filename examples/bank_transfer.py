@@ -25,7 +25,7 @@ book = Duebook(app="bank")
 
 TABLES = (
     "CREATE TABLE accounts (name TEXT PRIMARY KEY, balance BIGINT NOT NULL)",
-    # no key: only Duebook prevents a transfer from being here twice
+    # no unique key: only Duebook prevents a transfer from being here twice
     "CREATE TABLE transfers (number BIGINT NOT NULL, amount BIGINT NOT NULL)",
 )
 OPEN = text("INSERT INTO accounts VALUES (:name, :balance)")
@@ -35,7 +35,7 @@ NOTE = text("INSERT INTO transfers VALUES (:number, :amount)")
 
 @cache
 def bank(database: str) -> Engine:
-    """An SQLAlchemy engine for Duebook's database; psycopg or sqlite3 alone would do as well."""
+    """An SQLAlchemy engine for Duebook's database; plain psycopg or sqlite3 would also work."""
     if database.startswith("postgresql://"):
         return create_engine(database.replace("postgresql", "postgresql+psycopg", 1))
     path = database.removeprefix("sqlite:///")
@@ -49,7 +49,7 @@ def transfer(ctx: Context, number: int, source: str, target: str, amount: int) -
         for name, by in changes:
             connection.execute(CHANGE, {"name": name, "by": by})
         connection.execute(NOTE, {"number": number, "amount": amount})
-        ctx.settle_in(connection)  # raises when the run is no longer ours, and all rolls back
+        ctx.settle_in(connection)  # raises if the run is no longer ours: all is rolled back
 
 
 def open_accounts(database: str, names: list[str], balance: int) -> None:

@@ -39,9 +39,9 @@ TOPIC = "shop.stock"
 CLOSED = "shop.closed"
 SHOPS = 5
 BEFORE = 5 * SHOPS
-"""Events that are seen before the leader is killed."""
+"""Events that are received before the leader is killed."""
 AFTER = 5 * SHOPS
-# no key: nothing but the books keeps an event from being here twice
+# no key: only Duebook prevents an event from being here twice
 TABLE = "CREATE TABLE stocktakings (place serial, event text NOT NULL, due text NOT NULL)"
 NODE = ["up", "--coordination", "leader", "--roles", "scheduler,relay", "--quiet"]
 NODE += ["--http-allow", "127.0.0.1"]
@@ -49,7 +49,7 @@ NODE += ["--http-allow", "127.0.0.1"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What somebody heard, beside what was written."""
+    """What a consumer received, compared with what was written."""
 
     who: str
     written: int
@@ -57,7 +57,7 @@ class Verdict:
     again: int
     in_order: bool
     exactly_once: bool
-    """whether that was promised"""
+    """whether exactly-once delivery was promised"""
 
     @property
     def holds(self) -> bool:
@@ -66,7 +66,7 @@ class Verdict:
 
 
 def judge(who: str, written: Sequence[Event], heard: Iterable[str], exactly_once: bool) -> Verdict:
-    """Whether each event was heard, those of a key in their order; what came again has its id."""
+    """Whether each event was received, in order for each key; repeats have the same id."""
     ids = list(heard)
     firsts = list(dict.fromkeys(ids))
     places = {event.id: event.position or 0 for event in written}
@@ -80,7 +80,7 @@ def judge(who: str, written: Sequence[Event], heard: Iterable[str], exactly_once
 
 
 def keep_books(database: str) -> None:
-    """Listens on PostgreSQL alone: what it writes and how far it came commit together."""
+    """Needs only PostgreSQL: its rows and its position in the log commit together."""
     with Duebook(database) as book:
 
         @book.events.consumer(TOPIC, group="bookkeeping")
@@ -92,7 +92,7 @@ def keep_books(database: str) -> None:
 
 
 class Story:
-    """`begin` starts a node on the books, one of those among which one leads."""
+    """Runs the example; `begin` starts one of the nodes, one of which leads."""
 
     def __init__(self, database: str, kafka: Kafka, begin: Callable[[], object]) -> None:
         self._database = database
@@ -125,7 +125,7 @@ class Story:
             self._wait(lambda: self._noted() >= wanted, 120)
             for name in names:
                 book.schedules.pause(name)
-            book.events.publish(CLOSED, {}, key="all")  # what stands before it on the log is all
+            book.events.publish(CLOSED, {}, key="all")  # every event precedes it in the log
             self._wait(lambda: book.events.list(CLOSED), 90)
             written = book.events.list(TOPIC, limit=1_000)
             self._say(f"the shops close; {len(written)} events were written")
@@ -151,12 +151,12 @@ class Story:
         return names
 
     def _three(self, book: Duebook) -> list[int]:
-        """The processes, the one that leads first; none as long as they are not complete."""
+        """The three processes, the leader first; empty while any is missing."""
         nodes = sorted(book.nodes.list(), key=lambda node: not node.leads)
         return [node.pid for node in nodes] if len(nodes) == 3 and nodes[0].leads else []
 
     def _leaders(self, book: Duebook) -> list[int]:
-        """The process that leads, if one does."""
+        """The process that leads, if any."""
         return [node.pid for node in book.nodes.list() if node.leads]
 
     def _table(self) -> list[str]:
@@ -171,7 +171,7 @@ class Story:
         return len({message["headers"]["ce_id"] for message in messages(self._heard)})
 
     def _wait(self, condition: Callable[[], T], seconds: float) -> T:
-        """What `condition` returns, once that is true."""
+        """Wait until `condition` returns something true, and return it."""
         deadline = time.monotonic() + seconds
         while not (value := condition()):
             if time.monotonic() > deadline:

@@ -1,1 +1,1 @@
-"""The site: its settings and addresses."""
+"""The site: its settings and URLs."""

@@ -1,1 +1,1 @@
-"""A shop: orders that come in are confirmed by a task."""
+"""A shop: a task confirms each new order."""

@@ -18,7 +18,7 @@ def accept(request: HttpRequest) -> JsonResponse:
         order = Order.objects.create(email=request.POST["email"])
         run = book.enqueue(confirm, {"order": order.pk}, connection=connection)
         if not order.email:
-            raise ValueError("an order needs an address")  # nothing of the above has happened
+            raise ValueError("an order needs an address")  # rolls both back
     return JsonResponse({"order": order.pk, "run": run.id}, status=202)
 
 
