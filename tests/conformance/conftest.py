@@ -53,7 +53,7 @@ def _is_for_later(item: pytest.Item, backend: object) -> bool:
 
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test here is about how long a transaction may take."""
+    """Lift the time limit of transactions, which no test here is about."""
     be_patient(monkeypatch)
 
 

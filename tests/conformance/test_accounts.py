@@ -1,4 +1,4 @@
-"""Reading the books: runs and entries of a stretch, ranges that grow, sessions, and forgetting."""
+"""Reading runs and ledger entries of a time range, ranges that grow, sessions, and retention."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def minute(number: int) -> datetime:
     return BEGIN + number * MINUTE
 
 
-# -- runs and entries of a stretch
+# -- runs and entries of a time range
 
 
 def test_runs_of_a_stretch_come_in_order_both_ends_included(
@@ -214,7 +214,7 @@ def test_the_history_of_a_deleted_schedule_is_readable_by_its_name(
     assert len(book.runs.list("job")) == 1
 
 
-# -- forgetting
+# -- retention
 
 
 def test_sessions_that_ended_long_ago_are_forgotten(store: Store, clock: VirtualClock) -> None:

@@ -1,4 +1,4 @@
-"""The advancer on every store: steps begin in order, joins fire once, flows end as they should."""
+"""The advancer on every store: steps start in order, joins fire once, flows end as they should."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ steps:
 
 
 def finish(store: Store, **ends: str) -> dict[str, str]:
-    """Work until nothing is left to do; steps succeed unless told otherwise. Each step's end."""
+    """Work until nothing is left; steps succeed unless `ends` says otherwise. Returns outcomes."""
     advancer = Advancer(store)
     advancer.step()
     told: dict[str, str] = {}
@@ -528,7 +528,7 @@ def test_a_restart_leaves_a_start_at_its_instant_to_the_schedule(
         """
     put_flow(store, text, "service")
     begin(store, lease=timedelta(days=1))
-    add_schedule(  # what starts it is another schedule, which is later
+    add_schedule(  # another schedule, which is due later, starts it
         store,
         trigger=[],
         target={"flow": "service"},
@@ -570,7 +570,7 @@ def test_an_advancer_pauses_while_others_look_after_stops(
 
 
 def call(store: Store) -> None:
-    """Begin the steps that call a flow."""
+    """Start the steps that call a flow."""
     for claimed in claim(store):
         target, token = FlowTarget("chain"), claimed.token
         assert store.transact(lambda tx, t=token, f=target: tx.flow_runs.call_flow(t, f))  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Evaluators and channels of alerts are served while there is something for them, and only then."""
+"""Alert evaluators and channels are served only while there is work for them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ DAY = timedelta(days=1)
 
 
 class Watched:
-    """A relay of alerts on a virtual clock, and the channels that it let deliver."""
+    """An alert relay on a virtual clock, which records the channels that it starts."""
 
     def __init__(self, store: Store, clock: VirtualClock) -> None:
         self.store = store
@@ -61,7 +61,7 @@ class Watched:
         self.began.append(consumer.name)
 
     def step(self, serving: Collection[Key] = ()) -> list[str]:
-        """Until it rests; returns the channels that it let deliver."""
+        """Step until the relay rests; return the channels that it started."""
         self.began = []
         stamp(self.store)
         for _ in range(20):
@@ -79,7 +79,7 @@ class Watched:
         return [namespace for namespace, _ in self._relay._evaluating]
 
     def deliver(self, name: str) -> Box:
-        """What the thread of a channel does."""
+        """Do the work of a channel's thread."""
         consumer = self.store.read(lambda tx: tx.consumers.get_consumer("default", name))
         box = Box()
         courier = Courier(self.store, consumer, box, lease=LEASE, monotonic=self.monotonic)
@@ -169,7 +169,7 @@ TIMED = {
     "no_success:40m": 2_400.0,
     "unattended:5m": 3_600.0,
 }
-"""Conditions that follow from time, and after how many seconds the relay looks at the latest."""
+"""Conditions that depend on time, and after how many seconds the relay checks at the latest."""
 
 
 @pytest.mark.parametrize(("condition", "rest"), TIMED.items())
@@ -197,7 +197,7 @@ def test_a_problem_that_follows_from_time_is_looked_at_by_one_until_it_is_over(
     assert told - get_schedule(store, job).created_at < HOUR + 10 * MINUTE + 13 * SECOND
     other.step()
     assert (relay.evaluates, other.evaluates) == (["default"], [])
-    clock.advance(LEASE)  # it gave no sign of life
+    clock.advance(LEASE)  # it sent no heartbeat
     other.step()
     assert other.evaluates == ["default"]
     tick(store)
@@ -414,7 +414,7 @@ def test_what_a_node_cannot_serve_is_seen_by_everybody(store: Store) -> None:
     assert check.level == "warning"
     assert "email ops@example.com" in check.message
     assert "this node has no mail server" in check.message
-    begin(store, "node-2", roles="relay")  # which can
+    begin(store, "node-2", roles="relay")  # this one can
     (channel,) = book.alerts.get("ops").channels
     assert channel.unserved is None
     book.alerts.remove("ops")
@@ -426,8 +426,8 @@ def test_what_a_node_cannot_serve_is_seen_by_everybody(store: Store) -> None:
 def test_an_alert_written_while_a_relay_looks_at_older_consumers_is_still_delivered(
     store: Store, clock: VirtualClock
 ) -> None:
-    """A rule and its first message are written after the relay listed the consumers, and before it
-    looked at the log."""
+    """A rule and its first message are written after the relay lists the consumers, but before it
+    reads the log."""
     begin(store)
     book = Book(store)
     book.alerts.save("known", to=f"{HOOK}/known")

@@ -1,4 +1,4 @@
-"""Alert rules on both stores: what is found, told once, kept apart and continued by others."""
+"""Alert rules on both stores: what they find, sent once, kept apart, continued by other nodes."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class Crash(BaseException):
 
 
 def _dies_at(moment: int, backend: Backend, clock: VirtualClock) -> bool:
-    """Whether the evaluation ended before so many points."""
+    """Whether the evaluation dies when killed after so many points."""
     left: int | None = None
 
     def hook(_: str) -> None:

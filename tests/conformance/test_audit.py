@@ -1,4 +1,4 @@
-"""The audit: every use case that writes leaves who, when and what, in its own transaction."""
+"""The audit log: every use case that writes records who, when and what, in its transaction."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_what_a_program_enqueues_is_its_own_record(book: Book) -> None:
 
 @pytest.fixture
 def history(book: Book, store: Store, clock: VirtualClock) -> Book:
-    """Twenty-five changes, some of them at one time."""
+    """Twenty-five changes, some of them at the same time."""
     for number in range(10):
         make(book, f"job-{number}")
         if number % 3 == 0:

@@ -1,4 +1,4 @@
-"""Backfill: runs for past due times that have none, and runs that are opened again."""
+"""Backfill: runs for past due times that have none, and runs that are retried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A check of the books: silent about good ones, and each doctored one makes it speak."""
+"""The database check: silent about a good database, and reports each manipulation."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def problems(store: Store, deep: bool = False) -> list[Finding]:
 
 
 def notes(store: Store, deep: bool = False) -> list[str]:
-    """But for those about the server that the tests use."""
+    """The notes, except those about the server that the tests use."""
     findings = check_books(store, deep).findings
     return [str(f) for f in findings if not f.problem and "may lose" not in f.text]
 
 
-# -- good books
+# -- good databases
 
 
 def test_empty_books_balance(store: Store) -> None:
@@ -87,7 +87,7 @@ def test_whatever_happened_the_books_balance_and_what_is_taken_out_is_missed(
 
 
 def regular(book: Book, schedule_id: str, due_at: Any) -> bool:
-    """Whether a definition yields it: nobody moved it there."""
+    """Whether the definition yields this due time, so that it was not moved there."""
     from duebook.balance.due_times import windows_of
 
     (account,) = book.store.read(
@@ -131,7 +131,7 @@ def test_books_with_work_under_way_balance(store: Store, clock: VirtualClock) ->
     assert problems(store, deep=True) == []
 
 
-# -- what triggers tell
+# -- what triggers reveal
 
 
 def decided(store: Store, clock: VirtualClock, **definition: Any) -> str:
@@ -264,7 +264,7 @@ def test_a_schedule_that_wakes_too_late_is_reported(store: Store, backend: Backe
     assert found.due_at == at(1)
 
 
-# -- how much is looked at
+# -- how much is checked
 
 
 def test_a_check_that_is_not_deep_looks_at_the_newest_and_says_so(
@@ -294,7 +294,7 @@ def test_what_is_older_than_a_day_is_for_a_deep_check(
     assert len(problems(store, deep=True)) == 1
 
 
-# -- what the tables tell
+# -- what the tables reveal
 
 
 STRANGER = "UPDATE runs SET session_id = 'nobody'"
@@ -406,7 +406,7 @@ def test_runs_that_were_under_way_together_are_reported(
 def test_a_due_time_with_two_runs_is_reported(
     store: Store, backend: Backend, clock: VirtualClock
 ) -> None:
-    """Only where the table's own rule can be dropped."""
+    """Only where the table's unique index can be dropped."""
     decided(store, clock)
     backend.write("DROP INDEX runs_due")
     backend.write("UPDATE runs SET due_at = ? WHERE due_at = ?", at(1), at(2))
@@ -510,7 +510,7 @@ def test_a_reference_to_nothing_is_reported(
     assert "run_logs" in str(problems(store, deep=True)[0])
 
 
-# -- what it costs others
+# -- effects on others
 
 
 def test_a_check_sees_one_instant_and_holds_nobody_up(

@@ -1,5 +1,5 @@
-"""Runs that a node claims ahead and buffers: not begun, never where a limit counts them, and lost
-without counting as taken over."""
+"""Runs that a node claims ahead and buffers: not started, never where a limit counts them, and
+not counted as taken over when lost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def claim_ahead(
 
 
 def buffered(store: Store, number: int = 1, **policies: Any) -> list[Claim]:
-    """So many runs that a new node has buffered."""
+    """Runs that a new node has buffered."""
     schedule = add_schedule(store, overlap="allow", **policies)
     for _ in range(number):
         add_run(store, schedule)
@@ -156,7 +156,7 @@ def test_a_buffered_run_that_goes_on_is_marked_as_begun_once(
 def test_the_account_of_an_attempt_that_was_buffered_says_when_it_began(
     store: Store, backend: Backend, clock: VirtualClock, outcome: Outcome | None
 ) -> None:
-    """Of one that is tried again, and of one that is handed back after it had begun."""
+    """Both when it is retried, and when it is handed back after its start."""
     (claimed,) = buffered(store, retry={"attempts": 3, "delay": "1s"})
     claimed = claimed._replace(begun_at=clock.advance(SECOND))
     clock.advance(SECOND)
@@ -194,7 +194,7 @@ def test_buffered_runs_are_handed_back_together_in_their_places(
 
 
 def test_handing_back_again_never_takes_a_later_claim_of_the_same_node_away(store: Store) -> None:
-    """As after a COMMIT whose answer was lost, when the node has claimed the run once more."""
+    """As after a COMMIT whose response was lost, if the node has claimed the run again."""
     (old,) = buffered(store)
     store.transact(lambda tx: tx.attempts.hand_back_all([old.token]))
     (claimed,), _ = claim_ahead(store, 0, 1)
@@ -235,7 +235,7 @@ def test_a_buffered_run_that_is_known_to_have_begun_counts_as_taken_over(
 
 
 def test_a_run_that_was_lost_before_it_had_begun_is_not_buffered_again(store: Store) -> None:
-    """It may be why its node was lost; and those around it shall not be blamed for that."""
+    """It may have killed its node, and the runs buffered with it must not be blamed for that."""
     (claimed,) = buffered(store)
     lose(store, "node-1")
     begin(store, "node-2")
@@ -249,7 +249,7 @@ def test_a_run_that_was_lost_before_it_had_begun_is_not_buffered_again(store: St
 def test_a_run_lost_twice_as_often_as_it_may_before_it_had_begun_is_poison(
     store: Store, backend: Backend, most: int
 ) -> None:
-    """Whoever claims it: also a node that buffers it in spite of its losses."""
+    """No matter which node claims it, even one that buffers it despite its losses."""
     (claimed,) = buffered(store, max_takeovers=most)
     for number in range(1, 2 * most + 1):
         assert lose(store, f"node-{number}") == 1

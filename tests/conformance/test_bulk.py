@@ -1,4 +1,4 @@
-"""Many schedules at once: made together, and acted on by a filter."""
+"""Many schedules at once: created together, and acted on by a filter."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_what_is_no_list_of_definitions_is_refused(book: Book, definitions: Any)
 def test_a_name_that_somebody_takes_meanwhile_is_a_conflict(
     backend: Backend, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk, "_refuse_others", lambda *_: None)  # they came after the look
+    monkeypatch.setattr(bulk, "_refuse_others", lambda *_: None)  # as if created after the check
     add_schedule(store, "b")
     with pytest.raises(Conflict, match='"b" already exists'):
         Book(store).schedules.create_many([form("a"), form("b")])
@@ -228,7 +228,7 @@ def test_an_action_on_schedules_that_write_events_has_them_written_at_once(
     book.schedules.act("trigger", {"text": "*"})
     assert [run.status for run in book.runs.list()] == ["succeeded"] * 2
     clock.advance(MINUTE)
-    book.schedules.act("skip_next", {"text": "*"})  # which finds something due
+    book.schedules.act("skip_next", {"text": "*"})  # which finds due times first
     assert [run.status for run in book.runs.list()] == ["succeeded"] * 4
     assert backend.rows("SELECT count(*) FROM events WHERE topic = 'topic.a'") == [(2,)]
 

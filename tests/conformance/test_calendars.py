@@ -1,5 +1,5 @@
 """Calendars and maintenance windows on both databases: versions, the schedules that follow them,
-and books that balance."""
+and a database that passes its check."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _node(store: Store) -> None:
 
 
 def live(store: Store, clock: VirtualClock, until: datetime, step: timedelta = 3 * HOUR) -> None:
-    """Plan every few hours; runs end at once."""
+    """Plan every few hours; runs end immediately."""
     while clock.now < until:
         clock.now = min(clock.now + step, until)
         tick(store)
@@ -231,7 +231,7 @@ FAR = "2049-12-24"
 
 @pytest.mark.parametrize("roll", ["skip", "next", "previous"])
 def test_an_edit_shows_what_moves_however_far_ahead_that_is(book: Book, roll: str) -> None:
-    """Also of a schedule that is due often: only days near those that change are compared."""
+    """Even for a schedule that is due often: only days near the changed ones are compared."""
     book.calendars.save("closed", dates="2026-01-08")
     calendar = {"except": "closed", "roll": roll}
     for name, trigger in (("daily", NINE), ("often", {"cron": "*/5 * * * *"})):

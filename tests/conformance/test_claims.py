@@ -1,4 +1,4 @@
-"""Claiming: who gets which run, in which order, and never two of an exclusive schedule."""
+"""Claiming: which node gets which run, in which order, and never two of an exclusive schedule."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_no_run_is_claimed_twice_by_threads_of_two_stores(backend: Backend) -> N
     assert {run.attempt for run in get_runs(stores[0])} == {1}
 
 
-# -- only the living
+# -- only live nodes
 
 
 def test_a_session_that_ended_claims_nothing(store: Store) -> None:
@@ -315,7 +315,7 @@ def test_a_manual_run_that_has_begun_keeps_the_run_of_a_due_time_out_and_no_othe
 def test_exclusive_runs_that_must_wait_do_not_take_the_places_of_others(
     store: Store, limit: int
 ) -> None:
-    """A claim that comes back short tells its node that nothing more is ready."""
+    """A claim that returns fewer runs than asked for tells its node that nothing more is ready."""
     begin(store)
     jammed = add_schedule(store, "jammed", priority=9)
     for _ in range(5):

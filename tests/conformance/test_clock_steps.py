@@ -1,5 +1,5 @@
-"""The database's clock steps back: nothing fires twice or too early, what is moved waits for its
-time, and a check tells broken promises from times that only look out of order.
+"""The database's clock steps back: nothing fires twice or too early, moved due times wait for
+their time, and the check distinguishes broken promises from times that only look out of order.
 
 A file keeps its clock from running backwards, so this is about PostgreSQL.
 """
@@ -112,11 +112,11 @@ def test_a_pause_does_not_fire_it(stepped: Book, clock: VirtualClock) -> None:
     assert stepped.schedules.get("job").next_due_at == at
 
 
-# -- what a node notices, and what the check makes of it
+# -- what a node notices, and what the check reports
 
 
 class Watchers:
-    """Keepers on a monotonic clock; the books' clock goes on with it, and may step besides."""
+    """Keepers on a monotonic clock; the database's clock advances with it, and may also step."""
 
     def __init__(self, store: Store, clock: VirtualClock, *session_ids: str) -> None:
         self._moment, self._clock = 0.0, clock
@@ -191,7 +191,7 @@ def test_a_clock_that_only_goes_on_or_ahead_has_no_steps(store: Store, clock: Vi
 
 
 def test_leases_from_before_the_step_end_in_time(store: Store, clock: VirtualClock) -> None:
-    """Otherwise a node that died just before it would be missed only 47 minutes later."""
+    """Otherwise a node that died just before the step would only be missed 47 minutes later."""
     watchers = Watchers(store, clock, "lives")
     begin(store, "dies")
     watchers.renew()

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Base:
-    """A file as it stands before a step, its clock, and what the step does to it uncrashed."""
+    """A file before a step, its clock, and what the step does to it without a crash."""
 
     def __init__(self, step: str, folder: Path) -> None:
         prepare, self.work = STEPS[step]
@@ -50,7 +50,7 @@ class Base:
         done = Path(shutil.copy(self.path, folder / "after.db"))
         points = Points()
         store = SqliteStore(done, self.clock, points)
-        points.seen.clear()  # those of opening the file
+        points.seen.clear()  # the points of opening the file
         store.transact(self.work)
         store.close()
         self.points, self.after = points.seen, contents(done)
@@ -67,7 +67,7 @@ def base(step: str) -> Base:
 
 
 def contents(path: Path) -> Tables:
-    """Every row, with the ids of runs, which each attempt at a step makes anew, left out."""
+    """Every row, except the ids of runs, which differ in each attempt at a step."""
     with closing(sqlite3.connect(path)) as connection:
         connection.row_factory = sqlite3.Row
         names = {row[0]: row[1] for row in connection.execute("SELECT id, name FROM schedules")}

@@ -1,4 +1,4 @@
-"""Schedules that code declares, tasks that nobody knows, and payloads that a task does not take."""
+"""Schedules declared in code, tasks that no worker knows, and payloads that do not fit a task."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Program(Duebook):
-    """A program on the books of a test; `again()` is the same one, started once more."""
+    """A program that uses the test's database; `again()` is the same one after a restart."""
 
     def __init__(self, store: Store, app: str = "reports") -> None:
         super().__init__("unused.db", app=app)

@@ -258,7 +258,7 @@ def test_a_plan_is_refused_when_a_schedule_it_changes_has_changed(book: Book) ->
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Somebody acts once, after schedules were compared and before they are changed."""
+    """Another user acts once, after schedules are compared and before they are changed."""
     waiting, refuse = [act], Declaring._refuse_others
 
     def late(self: Declaring, *given: Any) -> None:

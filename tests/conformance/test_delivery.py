@@ -1,4 +1,4 @@
-"""Cursors, groups and dead letters: each key in order, at least once, whoever delivers."""
+"""Cursors, groups and dead letters: each key in order, at least once, whichever node delivers."""
 
 from __future__ import annotations
 

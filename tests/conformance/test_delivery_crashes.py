@@ -1,5 +1,5 @@
 """Couriers that die at every point between read, delivery and mark: nothing is lost, no key goes
-backwards, and what comes twice has the same id."""
+backwards, and repeated events have the same id."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 
 class Crash(BaseException):
-    """The end of a process: nothing of it is heard again."""
+    """The end of a process."""
 
 
 class Evidence:
-    """What was delivered, outside of the books; a process may die between two deliveries.
+    """Records deliveries outside of the database; a process may die between two of them.
 
-    Events of the keys in `busy` do not get through the first time.
+    Events of the keys in `busy` fail the first time.
     """
 
     def __init__(self, busy: str = "") -> None:
@@ -115,7 +115,7 @@ def bench(backend: Backend, store: Store, clock: VirtualClock) -> Bench:
 
 
 def dies_at(moment: int) -> Callable[[str], None]:
-    """A hook that ends the process the time after so many calls."""
+    """A hook that kills the process after `moment` calls."""
     count = 0
 
     def hook(_: str) -> None:

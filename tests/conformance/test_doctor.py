@@ -48,7 +48,7 @@ def by_check(found: Diagnosis) -> dict[str, Checkup]:
 
 
 def amiss(found: dict[str, Checkup]) -> set[str]:
-    """What is not ok; but for autovacuum, which the server of the tests does without."""
+    """What is not ok, except autovacuum, which the test server runs without."""
     return {one.check for one in found.values() if one.level != "ok"} - {"vacuum"}
 
 

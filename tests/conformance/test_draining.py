@@ -1,4 +1,4 @@
-"""A node that drains: it claims nothing more, and counts as a worker no longer."""
+"""A draining node: it claims nothing more, and no longer counts as a worker."""
 
 from __future__ import annotations
 

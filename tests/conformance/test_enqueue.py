@@ -147,7 +147,7 @@ def test_a_key_asked_for_at_once_by_many_is_given_once(backend: Backend, book: B
 
 
 def test_an_enqueued_run_lives_as_others_do(book: Book, clock: VirtualClock) -> None:
-    """It is retried, taken over, cancelled and opened again."""
+    """It is retried automatically, taken over, cancelled and retried manually."""
     run = book.enqueue("digest", retry={"attempts": 2, "delay": "1s", "jitter": False})
     begin(book.store)
     (claimed,) = claim(book.store)
@@ -165,7 +165,7 @@ def test_an_enqueued_run_lives_as_others_do(book: Book, clock: VirtualClock) -> 
 
 
 class Caller:
-    """A program with a table of its own in the database of the books."""
+    """A program with its own table in Duebook's database."""
 
     def __init__(self, backend: Backend, how: str) -> None:
         self.backend = backend
@@ -177,7 +177,7 @@ class Caller:
 
     @contextmanager
     def transaction(self, commit: bool = True) -> Iterator[Any]:
-        """What executes a statement; `.connection` is what is given to Duebook."""
+        """Executes statements; its `.connection` is passed to Duebook."""
         with getattr(self, f"_{self.how}")(commit) as execute:
             yield execute
 
@@ -233,7 +233,7 @@ class Execute:
 
 @pytest.fixture(params=["driver", "sqlalchemy", "session"])
 def caller(request: pytest.FixtureRequest, backend: Backend, book: Book) -> Caller:
-    book.schedules.list()  # the books are there before the caller's table
+    book.schedules.list()  # Duebook's tables are created before the caller's
     return Caller(backend, request.param)
 
 

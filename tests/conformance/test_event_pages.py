@@ -1,5 +1,5 @@
-"""The log a page at a time: bounded in positions and bytes; who changed its readers is on the
-audit."""
+"""The log one page at a time, bounded in positions and bytes; changes to its consumers are in the
+audit log."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def numbers(events: Sequence[Event]) -> list[int]:
 
 
 def pages(book: Book, **asked: Any) -> list[list[int]]:
-    """Every page of a question."""
+    """Every page of a query."""
     found, cursor = [], None
     while True:
         page = book.events.page(cursor=cursor, **asked)
@@ -180,7 +180,7 @@ def test_a_position_beyond_the_end_of_the_log_waits_for_it(book: Book) -> None:
 
 
 def bury(book: Book, count: int, name: str = "billing", **data: Any) -> list[str]:
-    """Events that a group does not take; returns their ids."""
+    """Create dead letters of a group; return the ids of the events."""
     for number in range(count):
         book.events.publish("t", {"n": number, **data})
     book.store.transact(lambda tx: tx.events.stamp_events(1_000))

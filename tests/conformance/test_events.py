@@ -1,4 +1,4 @@
-"""The log of events: appended with what causes them, positions without holes, read by position."""
+"""The event log: appended together with the cause, positions without gaps, read by position."""
 
 from __future__ import annotations
 
@@ -327,7 +327,7 @@ def test_versions_have_no_gap_where_a_due_time_had_a_run_already(
 
 
 def test_late_due_times_all_write_their_events_at_once(store: Store, clock: VirtualClock) -> None:
-    """Nothing of such a schedule is ever active, whatever it says of overlap and pace."""
+    """Such a schedule never has active runs, whatever its overlap policy and pace."""
     job = add_schedule(store, target=ORDERS, catchup="all", overlap="queue")
     clock.advance(5 * MINUTE)
     step(store)
@@ -442,7 +442,7 @@ def test_many_runs_that_end_together_publish_each_their_own(store: Store) -> Non
     assert len(read(store)) == 5
 
 
-# -- positions come later
+# -- positions are assigned later
 
 
 def test_a_pulse_tells_of_events_that_wait_for_their_position(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""What people say about single due times: skip the next, move it, and what becomes of it."""
+"""Exceptions for single due times: skip the next, move it, and the effects."""
 
 from __future__ import annotations
 

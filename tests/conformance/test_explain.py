@@ -1,4 +1,4 @@
-"""Explanations through the book: the facts they name are those that the books hold."""
+"""Explanations through the book: the facts they name match the database."""
 
 from __future__ import annotations
 
@@ -444,7 +444,7 @@ def test_excluded_days_before_and_after(book: Book, clock: VirtualClock) -> None
     assert (told.verdict, told.reason) == ("skipped", "excluded")
 
 
-# -- what waits and what is to come
+# -- what waits and what is still to come
 
 
 def test_a_due_time_to_come(book: Book, clock: VirtualClock) -> None:

@@ -1,4 +1,4 @@
-"""Whatever happened to a schedule, every due time has an account, and always the same one."""
+"""Whatever happens to a schedule, every due time has an explanation, and always the same one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manual and backfill work beside live due times: who is claimed first, and who waits for whom."""
+"""Manual and backfill runs beside live due times: which are claimed first, and which wait."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def minute(number: int) -> datetime:
 
 
 def filled(book: Book, clock: VirtualClock, until: int = 4, **definition: Any) -> str:
-    """A minutely schedule at 12:05:10, nothing of it under way, with a backfill to begin."""
+    """A minutely schedule at 12:05:10 without active runs, with a queued backfill."""
     begin(book.store, lease=LONG)
     job = add_schedule(book.store, catchup="skip", grace="30s", **definition)
     clock.advance(5 * MINUTE)
@@ -213,7 +213,7 @@ def test_a_backfill_run_that_waits_for_its_retry_or_lost_its_node_is_waited_for(
 def test_a_late_run_keeps_due_times_waiting_as_long_as_it_would_have_on_time(
     book: Book, clock: VirtualClock
 ) -> None:
-    """Late by 40 s: what is due a minute later is skipped 40 s after that, and not before."""
+    """Late by 40 s: the due time a minute later is skipped 40 s after that, not earlier."""
     store = book.store
     job = filled(book, clock)
     (running,) = claim(store)

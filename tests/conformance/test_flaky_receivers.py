@@ -1,5 +1,5 @@
-"""Receivers that fail now and then, for a while, or for one event: only a receiver that takes
-nothing is left alone for longer and longer, and a refused event holds up its own key only."""
+"""Receivers that fail at times, for a while, or for one event: waits only grow for a receiver that
+accepts nothing, and a rejected event only delays its own key."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SECOND = timedelta(seconds=1)
 
 
 class Receiver:
-    """Takes events as `answer` says: with a status, or None for no answer at all."""
+    """Answers with the status that `answer` returns, or not at all if that is None."""
 
     def __init__(self, answer: Callable[[str], int | None] = lambda _: 204) -> None:
         self.answer = answer
@@ -63,7 +63,7 @@ def sink(store: Store, receiver: Receiver, clock: VirtualClock, partitions: int 
 
 
 def deliver(one: Courier, receiver: Receiver, number: int, clock: VirtualClock) -> timedelta:
-    """Until the receiver has so many events; returns how long that took on the virtual clock."""
+    """Deliver until the receiver has `number` events; return how long that took in virtual time."""
     began = clock.now
     while len(set(receiver.got)) < number:
         rest = one.step()
@@ -74,14 +74,14 @@ def deliver(one: Courier, receiver: Receiver, number: int, clock: VirtualClock) 
 
 
 def rest(one: Courier) -> timedelta:
-    """What it does now, until it wants to wait; returns for how long."""
+    """Step until the courier wants to wait; return for how long."""
     while (seconds := one.step()) == 0:
         pass
     return timedelta(seconds=seconds)
 
 
 def check_order(got: list[str], wanted: dict[str, list[str]]) -> None:
-    """Every event came, those of each key in order."""
+    """Check that every event arrived, in order for each key."""
     for ids in wanted.values():
         assert [id_ for id_ in got if id_ in set(ids)] == ids
     assert len(got) == sum(map(len, wanted.values()))

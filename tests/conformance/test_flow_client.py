@@ -1,4 +1,4 @@
-"""What people do with flows through the client: start, stop, restart, retry, look."""
+"""Flows through the client: start, stop, restart, retry, inspect."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ steps:
 
 
 def call_and_work(store: Store, **ends: str) -> list[str]:
-    """As `work`, where steps that call flows do so."""
+    """Like `work`, but steps that call flows do so."""
     ran = work_once(store, ends)
     while more := work_once(store, ends):
         ran += more
@@ -135,7 +135,7 @@ def test_a_called_flow_of_which_nothing_is_to_be_kept_begins_anew(book: Book, st
 
 
 def failed_within(book: Book, store: Store) -> tuple[Run, Run]:
-    """A run of a flow of which one may be under way, and that of the flow which failed in it."""
+    """A run of a flow that allows one active run, and the called flow's run that failed in it."""
     put_flow(store, "max_active_runs: 1\n" + OUTER.lstrip(), "outer")
     for name in ("outer.middle", "outer.deep"):
         put_flow(store, OUTER, name)
@@ -204,7 +204,7 @@ def test_a_retry_goes_on_where_the_flow_failed_and_keeps_what_succeeded(
     assert work(store) == ["bad", "join", "handler_on.exit"]
     ended = get_run(store, run.id)
     assert (ended.status, ended.attempt) == ("succeeded", 2)
-    assert len(book.flows.steps(run.id)) == 6  # those that began again are remembered
+    assert len(book.flows.steps(run.id)) == 6  # steps that started again are remembered
     with pytest.raises(Conflict, match="no failed step"):
         book.flows.retry(run.id)
     assert store.read(lambda tx: [f for f in tx.checks.check(deep=True) if f.problem]) == []
@@ -290,7 +290,7 @@ def test_what_has_ended_meanwhile_is_no_obstacle_to_a_stop(book: Book, store: St
 
 
 def restart(book: Book, store: Store, clock: VirtualClock) -> None:
-    """Until the step that runs was stopped, and the flow has begun again."""
+    """Restart the flow: its running step stops, and the flow starts again."""
     claims = claim_steps(store)
     book.flows.restart("chain")
     Advancer(store).step()

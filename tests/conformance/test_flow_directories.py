@@ -34,7 +34,7 @@ NEW = ETL.replace("work", "better")
 
 
 def digests(book: Book, store: Store, name: str = "etl") -> list[str | None]:
-    """The revisions that its runs began with, the oldest first."""
+    """The revisions that its runs started with, the oldest first."""
     runs = book.flows.runs(name)[::-1]
     begun = [store.read(lambda tx, run=run: tx.flow_runs.flow_run(run.id)) for run in runs]  # type: ignore[misc]
     return [made and made.digest for made in begun]
@@ -124,7 +124,7 @@ def test_a_node_that_took_over_decides_nothing_before_it_has_scanned(
 def test_a_node_whose_lease_ran_out_has_to_read_the_directory_again(
     folder: Folder, store: Store, clock: VirtualClock
 ) -> None:
-    clock.advance(TEN)  # it was stopped, and nobody else took over
+    clock.advance(TEN)  # it was stopped, and no other node took over
     assert folder.registry.hold(["flows"])[0] == {"flows"}
     assert tick(store) == 0
     folder.sync()
@@ -187,7 +187,7 @@ def test_a_takeover_that_brings_back_an_earlier_revision_is_told(
     folder.sync()
     assert book.readiness().notes == ()
     folder.registry.release()
-    folder.write("etl.yaml", ETL)  # as in a checkout that is older
+    folder.write("etl.yaml", ETL)  # as in an older checkout
     other = Folder(folder.path.parent, store)
     with caplog.at_level(logging.WARNING):
         other.sync()

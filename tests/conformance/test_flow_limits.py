@@ -1,4 +1,4 @@
-"""`max_active_runs` on every store: it holds for a flow, whoever starts its runs."""
+"""`max_active_runs` on every store: it applies to a flow, whatever starts its runs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def under_way(store: Store, ids: list[str]) -> list[str]:
 
 
 def perform(store: Store, *, limit: int = 100) -> list[Claim]:
-    """Perform the steps that can be; those that call a flow do."""
+    """Execute the ready steps; those that call a flow do so."""
     claims = claim(store, limit=limit)
     for claimed in claims:
         if claimed.run.step == "inner":
@@ -219,7 +219,7 @@ def test_what_waits_follows_the_revision_in_force_and_its_own_once_there_is_none
     assert len(under_way(store, ids)) == 2
     perform(store)
     advancer.step()
-    assert len(under_way(store, ids)) == 1  # they were made with a limit of one
+    assert len(under_way(store, ids)) == 1  # they were created with a limit of one
 
 
 def test_a_run_that_waits_says_for_what(book: Book, store: Store) -> None:
@@ -263,7 +263,7 @@ def test_of_many_that_begin_runs_at_once_no_more_begin_than_may(backend: Backend
     begin(store)
     stores = [backend.open() for _ in range(6)]
     statuses: set[str] = set()
-    for _ in range(100):  # each ends those that were performed, or begins another
+    for _ in range(100):  # each ends the executed steps, or starts another
         barrier = threading.Barrier(len(stores))
 
         def advance(own: Store, barrier: threading.Barrier = barrier) -> None:
@@ -285,7 +285,7 @@ def test_of_many_that_begin_runs_at_once_no_more_begin_than_may(backend: Backend
 
 
 def wake_all(store: Store) -> None:
-    """As if time had passed: those that did not begin look again."""
+    """As if time had passed: waiting runs try to start again."""
 
     def work(tx: Any) -> None:
         tx.wakes.wake_flows(run.id for run in tx.flow_runs.list_flow_runs("default", "narrow", 100))

@@ -1,4 +1,4 @@
-"""Directories and the books: flows and their schedules follow the files."""
+"""Directories and the database: flows and their schedules follow the files."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_flows_of_a_directory_that_has_another_name_now_can_be_forgotten(
         book.flows.forget("flows")
     clock.advance(2 * MINUTE)
     folder.path.rename(tmp_path / "jobs")
-    jobs = Folder(tmp_path, store, name="jobs")  # no node is given the old name any more
+    jobs = Folder(tmp_path, store, name="jobs")  # the old name is no longer assigned to any node
     assert jobs.sync() == []
     (problem,) = book.flows.problems()
     assert problem["message"] == 'flow "etl" is already defined in flows/etl.yaml'
@@ -261,7 +261,7 @@ def test_a_schedule_that_somebody_made_by_hand_stays_and_the_file_says_so(
     assert book.schedules.get("etl").created_by == "a test"
     (problem,) = book.flows.problems()
     assert "it cannot be scheduled" in problem["message"]
-    Folder(folder.path.parent, store).sync()  # as another node sees it, which begins later
+    Folder(folder.path.parent, store).sync()  # as seen by another node, which starts later
     assert book.flows.problems() == [problem]
     (folder.path / "etl.yaml").unlink()
     folder.sync()

@@ -1,5 +1,5 @@
-"""A flow that failed is run again by its retry policy: after its delay, and not once it was stopped
-or has ended."""
+"""The retry policy of a flow runs it again if it fails: after the delay, but not once it was
+stopped or has ended."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ steps:
 
 
 def fail(store: Store) -> None:
-    """The step that waits begins and fails."""
+    """Start the waiting step and let it fail."""
     Advancer(store).step()
     (claimed,) = claim(store)
     assert settle(store, claimed.token, "failed", reason="exit_code")

@@ -1,4 +1,4 @@
-"""Runs of flows on the books: how they are made, and that no worker takes them."""
+"""Runs of flows: how they are created, and that no worker claims them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_run_by_hand_takes_its_payload_as_params(store: Store) -> None:
 
 
 def begin_two(store: Store) -> str:
-    """A run of a flow with two steps under way; returns its id."""
+    """Start a run of a flow with two running steps; return its id."""
     put_flow(store, CHAIN)
     run_id = start(store)
 
@@ -111,7 +111,7 @@ def test_a_step_that_is_lost_begins_again_and_one_that_is_cancelled_wakes_its_fl
     lose(store, "node-1")
     steps = steps_of(store, run_id)
     assert {run.status for run in steps.values()} == {"queued"}
-    assert not is_woken(store)  # they are begun again
+    assert not is_woken(store)  # they are started again
     store.transact(lambda tx: tx.runs.cancel(steps["one"].id, "cancelled"))
     assert is_woken(store)
     assert claims["one"].run.parent_run_id == run_id

@@ -55,7 +55,7 @@ def service(store: Store, book: Book) -> Book:
 
 
 def go(store: Store, clock: VirtualClock, length: timedelta) -> None:
-    """Look at every quarter of an hour."""
+    """Tick every quarter of an hour."""
     end = clock.now + length
     while clock.now < end:
         clock.advance(min(15 * MINUTE, end - clock.now))

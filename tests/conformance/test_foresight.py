@@ -1,4 +1,4 @@
-"""Simulations of stored schedules: with their past, their pauses and what was said about them."""
+"""Simulations of stored schedules: with their past, their pauses and their exceptions."""
 
 from __future__ import annotations
 

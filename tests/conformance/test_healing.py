@@ -1,4 +1,4 @@
-"""Schedules that no node would ever look at again are found, woken and reported."""
+"""Schedules that no node would ever plan again are found, woken and reported."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def balances(store: Store) -> bool:
 def outage(
     store: Store, clock: VirtualClock, minutes: int = 10, name: str = "job", **definition: Any
 ) -> str:
-    """A minutely schedule that nobody planned for some minutes; the last one is in time."""
+    """A minutely schedule that no node planned for some minutes; the last due time is in time."""
     policies: dict[str, Any] = {"catchup_approval": 3, "grace": "30s", "overlap": "queue"}
     policies |= definition
     job = add_schedule(store, name, **policies)
@@ -423,7 +423,7 @@ def test_events_are_written_for_approved_due_times(
     assert balances(store)
 
 
-# -- what is told
+# -- what is reported
 
 
 def test_held_due_times_are_explained(book: Book, job: str) -> None:

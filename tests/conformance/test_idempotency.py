@@ -1,4 +1,4 @@
-"""Requests that are repeated with their key: done once, answered alike; and joined transactions."""
+"""Requests repeated with their key: done once, with the same response; and joined transactions."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_wrong_key_is_refused(key: str) -> None:
 
 
 def test_the_same_key_under_way_elsewhere_is_waited_for(backend: Backend) -> None:
-    """Whichever comes second gets the answer of the first, which was not there when it asked."""
+    """The second request gets the response of the first, which is not there yet when it asks."""
     began, goes_on = threading.Event(), threading.Event()
     got: list[tuple[dict[str, Any], bool]] = []
 
@@ -169,7 +169,7 @@ def test_who_waited_for_a_request_that_failed_does_it(backend: Backend) -> None:
             perform_once(backend.open(), ONCE, fails)
 
     def second() -> None:
-        asked.set()  # SQLite lets nobody else ask meanwhile
+        asked.set()  # SQLite lets no other writer in meanwhile
         got.append(perform_once(theirs, ONCE, make("b")))
 
     theirs = backend.open()

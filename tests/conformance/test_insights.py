@@ -1,4 +1,4 @@
-"""What people see at a glance is right in every store."""
+"""The figures of the overview pages are right in every store."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HOUR = timedelta(hours=1)
 
 
 def ran(store: Store, clock: VirtualClock, count: int, status: str = "succeeded") -> None:
-    """So many minutes pass; what falls due takes 10 seconds each."""
+    """Let minutes pass; each due run takes 10 seconds."""
     for _ in range(count):
         clock.advance(MINUTE)
         tick(store)
@@ -129,7 +129,7 @@ def test_what_waited_for_a_backfill_or_was_retried_is_not_late(
     clock.advance(MINUTE)
     tick(store)
     (stopped,) = book.runs.list("stopped")
-    book.runs.cancel(stopped.id)  # before anybody began it
+    book.runs.cancel(stopped.id)  # before it was started
     clock.advance(20 * MINUTE)
     settle(store, filling.token)
     tick(store)

@@ -1,4 +1,4 @@
-"""What runs are told besides their due time: their data interval, who asked, who planned."""
+"""What runs receive besides their due time: the data interval, who asked, which node planned."""
 
 from __future__ import annotations
 

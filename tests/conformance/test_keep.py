@@ -1,4 +1,4 @@
-"""How long runs are kept: by namespace, by schedule and by number; and what that must not break."""
+"""How long runs are kept: by namespace, by schedule and by count; and what that must not break."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def retain(store: Store) -> None:
 
 
 def work(store: Store, clock: VirtualClock, hours: int, *namespaces: str) -> None:
-    """Every hour what is due runs and succeeds."""
+    """Every hour, run what is due successfully."""
     for _ in range(hours):
         clock.advance(HOUR)
         tick(store)
@@ -59,7 +59,7 @@ def work(store: Store, clock: VirtualClock, hours: int, *namespaces: str) -> Non
 
 
 def hours_of(store: Store, schedule_id: str) -> list[int]:
-    """After how many hours the runs were due that are left."""
+    """The hours after which the remaining runs were due."""
     runs = store.read(lambda tx: tx.runs.list_runs_due(schedule_id, BEGIN, BEGIN + LONG, 1_000))
     return [int((run.due_at - BEGIN) / HOUR) for run in runs if run.due_at is not None]
 
@@ -227,7 +227,7 @@ def test_the_newest_success_by_hand_stays_for_the_next_due_time(
     assert tick(store) == 0
 
 
-# -- nothing runs twice, and the books balance
+# -- nothing runs twice, and the database passes its check
 
 
 @pytest.mark.parametrize("said", [{"keep": "2h"}, {"keep_last": 2}])
@@ -325,7 +325,7 @@ def test_an_edit_that_widens_catch_up_names_nothing_that_is_forgotten(
 def test_what_was_left_for_longer_is_looked_at_again_once_a_day(
     store: Store, book: Book, clock: VirtualClock, job: str
 ) -> None:
-    """A schedule that no longer has a keep of its own is behind the place of the sweep."""
+    """The sweep has already passed a schedule that no longer has its own `keep`."""
     book.schedules.update("job", keep="365d")
     work(store, clock, 2)
 

@@ -103,7 +103,7 @@ class Oracle:
 
 
 class Story:
-    """What is done to the books of one namespace, and what the oracle says of it."""
+    """What is done in one namespace, and what the oracle expects."""
 
     def __init__(self, store: Store, clock: VirtualClock) -> None:
         namespace = f"n{next(_NUMBERS)}"

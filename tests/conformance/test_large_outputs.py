@@ -1,4 +1,4 @@
-"""Steps that print much: later steps get all of it or fail; nobody works on a part."""
+"""Steps that print much: later steps get all of it or fail, but never a part."""
 
 from __future__ import annotations
 

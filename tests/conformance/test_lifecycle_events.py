@@ -1,4 +1,4 @@
-"""Life cycles as events: told to those who listen, in order and without gaps; else nothing is."""
+"""Life cycles as events: written for listeners, in order and without gaps; otherwise not at all."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_the_end_of_a_flow_is_told_beside_that_of_its_run(store: Store) -> None:
 
 
 def scheduled(store: Store, clock: VirtualClock, **policies: Any) -> str:
-    """A run of a flow that its schedule made and that has not begun."""
+    """A run of a flow that its schedule created and that has not started."""
     add_schedule(store, "often", target={"flow": "chain"}, **policies)
     clock.advance(MINUTE)
     tick(store)

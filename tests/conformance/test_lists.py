@@ -39,7 +39,7 @@ SORTS: Final = get_args(ScheduleSort)
 
 
 def pages(ask: Callable[..., Listing[Any]], **asked: Any) -> list[list[Any]]:
-    """All pages of a list; no page is longer than asked for, and they come to an end."""
+    """All pages of a list; checks that no page is longer than asked for, and that the list ends."""
     found, cursor = [], None
     for _ in range(500):
         page = ask(cursor=cursor, **asked)
@@ -391,7 +391,7 @@ def test_a_cursor_is_good_for_the_list_that_gave_it(mixed: Book, store: Store) -
 def test_a_page_looks_at_a_bounded_number_of_rows(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So it may be short, even empty, and the list goes on."""
+    """So a page may be short, even empty, although the list continues."""
     monkeypatch.setattr(looking, "MOST_LOOKED", 4)
     book = Book(store)
     for number in range(20):
@@ -454,7 +454,7 @@ RUN_FILTERS: Final[list[dict[str, Any]]] = [
 def test_whatever_is_asked_for_each_row_comes_once(
     store: Store, clock: VirtualClock, data: st.DataObject
 ) -> None:
-    """Also while others are added and go between pages."""
+    """Even while other rows are added and removed between pages."""
     book = Book(store, f"n{clock.advance().timestamp():.0f}")
     kinds = data.draw(st.lists(st.integers(0, 15), min_size=1, max_size=12))
     clock_steps = data.draw(st.booleans())

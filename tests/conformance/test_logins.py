@@ -1,4 +1,4 @@
-"""Sessions that were ended, as the books keep them; entries of the audit cannot be changed."""
+"""Ended sessions as stored in the database; audit entries cannot be changed."""
 
 from __future__ import annotations
 

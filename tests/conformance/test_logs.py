@@ -1,4 +1,4 @@
-"""Logs: appended without doubling, trimmed in the middle, read a page at a time."""
+"""Logs: appended without duplicates, trimmed in the middle, read one page at a time."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_the_book_refuses_a_page_without_lines(book: Book, token: Token) -> None
 def test_lines_carry_the_time_of_the_books_and_not_that_of_the_machine(
     book: Book, clock: VirtualClock
 ) -> None:
-    """A worker whose clock is wrong by hours."""
+    """The clock of the worker is wrong by hours."""
     claimed = claimed_run(book.store, clock)
     books = BooksClock(lambda: 7.0)
     books.heard(clock.now, 7.0)

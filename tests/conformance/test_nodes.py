@@ -1,4 +1,4 @@
-"""Nodes that live: what they say about themselves, what they run, who leads."""
+"""Live nodes: what they report about themselves, what they run, and which one leads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run returns, how far it says it has come, and which tasks live workers know."""
+"""The output of a run, the progress it reports, and which tasks live workers know."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_the_next_attempt_begins_without_progress(store: Store, clock: VirtualCl
     assert (run.attempt, run.progress, run.progress_text, run.beat_at) == (2, None, None, None)
 
 
-# ------------------------------------------------------------ who knows what
+# ------------------------------------------------------------ known tasks
 
 
 def test_the_tasks_of_live_workers_are_known(store: Store, clock: VirtualClock) -> None:

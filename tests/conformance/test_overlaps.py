@@ -1,4 +1,4 @@
-"""A due time that replaces the run before it: that one ends, or its owner is asked to end it."""
+"""A due time that replaces the previous run: that run ends, or its node is asked to stop it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of flows that ended partial, and who takes that for a success."""
+"""Runs of flows that ended partial, and what treats that as a success."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pulse: a node renews its lease, and sees all that it waits for, in one go."""
+"""The pulse: a node renews its lease, and sees everything that it waits for, in one transaction."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_many_runs_of_a_dead_node_are_taken_over_at_once(store: Store, backend: 
     assert lost == [(7,)]
 
 
-# -- who leads
+# -- the leader
 
 
 def test_the_first_node_that_asks_leads_and_the_next_waits(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""Queues with limits: how many runs are under way, and how many begin in a period; fair shares."""
+"""Queues with limits: how many runs are active, and how many start in a period; fair shares."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RARE = Queue("rare", rate=Rate(3, timedelta(seconds=30)))
 
 
 def add_runs(store: Store, queue: str, number: int, namespace: str = "default") -> list[str]:
-    """Ready runs of as many schedules."""
+    """Add ready runs, one for each of as many schedules."""
     return [
         add_run(store, add_schedule(store, f"{queue}-{n}", namespace, queue=queue))
         for n in range(number)
@@ -125,8 +125,8 @@ def test_in_no_window_more_runs_begin_than_the_rate_allows_whichever_node_claims
     seconds: int,
     ops: list[tuple[int, timedelta, int, bool]],
 ) -> None:
-    """Attempts that are handed back count. A node may wait between the beginning of its
-    transaction and its turn at the gate; the others go first then."""
+    """Attempts that are handed back count. A node may wait between the start of its transaction
+    and its turn at the gate, in which case others go first."""
     stores = nodes(backend)
     queue = f"queue-{new_id()}"
     limit(stores[0], Queue(queue, rate=Rate(count, seconds * SECOND)))
@@ -150,7 +150,7 @@ def test_in_no_window_more_runs_begin_than_the_rate_allows_whichever_node_claims
 
 
 def nodes(backend: Backend) -> list[Store]:
-    """Three, each with its own store; those of the example before go on."""
+    """Three nodes, each with its own store; those of the previous example keep running."""
     if not (stores := OPEN.get(backend)):
         stores = OPEN[backend] = [backend.open() for _ in range(3)]
         for number, store in enumerate(stores):
@@ -181,7 +181,7 @@ def test_a_clock_that_is_set_back_a_little_breaks_no_window(
 def test_a_clock_that_is_set_back_far_holds_a_rate_up_for_one_period_only(
     store: Store, clock: VirtualClock
 ) -> None:
-    """Though the time of a SQLite file then stands still."""
+    """Even though the time of a SQLite file then stands still."""
     limit(store, RARE)
     add_runs(store, "rare", 9)
     begin(store, lease=timedelta(days=1))
@@ -202,7 +202,7 @@ def test_a_clock_that_is_set_back_far_holds_a_rate_up_for_one_period_only(
 def test_a_node_that_only_looks_finds_out_that_the_clock_was_set_back(
     store: Store, clock: VirtualClock
 ) -> None:
-    """Nodes claim only where they saw work, so a look must not hide what a claim puts down."""
+    """Nodes claim only where they saw work, so a look must not hide what a claim records."""
     limit(store, RARE)
     add_runs(store, "rare", 9)
     begin(store, lease=timedelta(days=1))

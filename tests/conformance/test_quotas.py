@@ -1,4 +1,4 @@
-"""Quotas of namespaces: exact whoever writes, for what is new and for what grows."""
+"""Quotas of namespaces: exact with any number of writers, for new and for growing items."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def test_ten_who_edit_at_once_never_exceed_the_quota(backend: Backend, book: Boo
     assert fires <= 5
 
 
-# -- what is kept about how much a namespace holds
+# -- the stored usage of a namespace
 
 
 def kept(store: Store, namespace: str = "shop") -> tuple[int, int]:
@@ -256,7 +256,7 @@ def kept(store: Store, namespace: str = "shop") -> tuple[int, int]:
 
 
 def held(backend: Backend, namespace: str = "shop") -> tuple[int, int]:
-    """By looking at the tables alone."""
+    """The usage, computed from the tables alone."""
     (row,) = backend.rows(
         "SELECT count(*), coalesce(sum(length(r.spec)), 0) FROM schedules AS s"
         " JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version"

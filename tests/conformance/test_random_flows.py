@@ -1,5 +1,5 @@
-"""Random flows through every store: in whatever order, with retries, lost nodes and stops, they end
-as brute force says, each end is told once, and the books balance."""
+"""Random flows on every store: in any order, with retries, lost nodes and stops, they end as brute
+force predicts, each end is reported once, and the database passes its check."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 @dataclass
 class Play:
-    """A run of a flow on the books, performed by workers that choose what they do."""
+    """A run of a flow, executed by workers that choose what they do."""
 
     store: Store
     plan: FlowPlan
     choose: Callable[[Any], Any]
     stop_at: int | None = None
     performed: list[str] = field(default_factory=list)
-    """steps in the order in which they began"""
+    """steps in the order in which they started"""
     ended: set[str] = field(default_factory=set)
     losses: int = 0
 
@@ -79,7 +79,7 @@ class Play:
         raise AssertionError("it does not end")
 
     def start(self) -> str:
-        """A flow, a run of it, and somebody who listens."""
+        """A flow, a run of it, and a listener."""
         text, run_id = flow_text(self.plan), new_id()
         revision = Revision("f", "flows/f.yaml", sha256(text.encode()).hexdigest(), text)
         listener = new_consumer(self.place, "watcher", "group", ["duebook.runs"], 1, 1)
@@ -93,7 +93,7 @@ class Play:
         return run_id
 
     def told(self) -> list[str]:
-        """What became of the run, as events."""
+        """The end of the run, as events."""
         stamp(self.store)
         events = Book(self.store, self.place).events.list("duebook.runs")
         return [event.type for event in events if event.data["step"] is None]

@@ -1,4 +1,4 @@
-"""Whether the books are worked on: each thing that may be missing, in words, and what it costs."""
+"""Whether due work can run: each thing that may be missing, in words, and its effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts that fail and are followed by others: by policy, or because a person asks for it."""
+"""Failed attempts that are followed by others: by policy, or on request."""
 
 from __future__ import annotations
 

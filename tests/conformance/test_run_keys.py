@@ -1,4 +1,4 @@
-"""Keys of enqueued runs: until when a run keeps one, and what calls do that find it taken."""
+"""Keys of enqueued runs: how long a run keeps its key, and calls that find the key in use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def claim(store: Store, limit: int = 10) -> list[Claim]:
     return store.transact(lambda tx: tx.claims.claim("node-1", "default", limit, ["digest"]))
 
 
-# ------------------------------------------------------------ until when a key is taken
+# ------------------------------------------------------------ how long a key is in use
 
 
 def test_a_pending_key_is_free_when_a_worker_claims_its_run(book: Book) -> None:
@@ -187,7 +187,7 @@ def test_the_key_stays_with_its_run_when_the_one_before_is_deleted(
     assert book.enqueue("digest", **INDEX).id == second.id
 
 
-# ------------------------------------------------------------ what is said
+# ------------------------------------------------------------ what calls return
 
 
 def test_what_meets_a_taken_key_with_another_payload_is_told(book: Book) -> None:
@@ -316,7 +316,7 @@ def test_a_throttled_run_that_never_started_leaves_its_time_to_the_next(
     assert (third.id != second.id, third.ready_at) == (True, second.ready_at)
 
 
-# ------------------------------------------------------------ what is refused
+# ------------------------------------------------------------ what is rejected
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_options_that_cannot_be_meant_are_refused(
 
 
 def at_once(number: int, work: Callable[[int], None]) -> None:
-    """Call it in so many threads, all ready before the first begins."""
+    """Call it in so many threads, all ready before the first one starts."""
     failures: list[BaseException] = []
     gate = threading.Barrier(number)
 
@@ -444,7 +444,7 @@ def test_calls_that_race_with_claims_never_make_two_pending_runs_and_are_never_l
 
 
 def connected(backend: Backend) -> Any:
-    """A connection of a caller's own, closed at the end of a `with`."""
+    """The caller's own connection, closed at the end of a `with`."""
     if isinstance(backend, SqliteBackend):
         connection = sqlite3.connect(backend.path)
         connection.execute("BEGIN IMMEDIATE")

@@ -1,4 +1,4 @@
-"""Runs as people handle them: start, look at, list, cancel."""
+"""Manual work with runs: start, inspect, list, cancel."""
 
 from __future__ import annotations
 

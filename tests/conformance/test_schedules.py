@@ -1,4 +1,4 @@
-"""Schedules as people handle them: names, pages, pause, resume, delete."""
+"""Manual work with schedules: names, pages, pause, resume, delete."""
 
 from __future__ import annotations
 

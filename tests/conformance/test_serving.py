@@ -77,7 +77,7 @@ def test_of_several_nodes_each_claims_what_it_serves(store: Store) -> None:
 
 @pytest.mark.parametrize("limited", [False, True])
 def test_work_is_looked_for_only_where_it_is_served(store: Store, limited: bool) -> None:
-    if limited:  # then rooms are reckoned in Python
+    if limited:  # then free places are computed in Python
         Book(store).queues.limit("other", concurrency=1)
     for namespace in ("prod", "staging", "test"):
         add_run(store, add_schedule(store, "job", namespace))
@@ -143,7 +143,7 @@ def test_a_run_that_is_taken_over_or_handed_back_stays_with_those_who_serve_it(
     assert [found.run.id for found in claim(store, "node-3", namespace="prod")] == [run_id]
 
 
-# -- who is told what
+# -- which nodes are notified
 
 
 def test_books_with_work_in_a_namespace_that_nobody_serves_are_not_ready(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""Sessions and leases: renewal, burial, and the takeover of what the dead left running."""
+"""Sessions and leases: renewal, expiry, and the takeover of runs that dead nodes left running."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_a_run_that_is_taken_over_keeps_its_place_in_its_queue(
 
 
 def test_a_run_that_was_taken_over_waits_since_then(store: Store, clock: VirtualClock) -> None:
-    """Though it was ready long before."""
+    """Even though it was ready long before."""
     claimed_run(store, clock)
     now = clock.advance(LEASE)
     bury(store)
@@ -157,7 +157,7 @@ def test_a_run_that_was_taken_over_waits_since_then(store: Store, clock: Virtual
     assert store.read(lambda tx: tx.status.inventory()).waits_since == now
 
 
-# -- tasks that go on after their node was lost
+# -- tasks that continue after their node was lost
 
 
 def test_the_account_of_a_lost_attempt_says_until_when_its_task_went_on(

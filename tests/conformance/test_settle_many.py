@@ -1,4 +1,4 @@
-"""Many runs that end together end as each would alone, whatever is wrong with some of them."""
+"""Many runs settled together end as each would alone, even if some are invalid."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ OUTCOMES: Final = (
     Outcome("succeeded", output='{"rows": 1}'),
 )
 TOO_LARGE: Final = Outcome("failed", "exit_code", "exit code", 2**70)
-"""No database keeps such a number."""
+"""A number that no database can store."""
 
 
 def claimed_runs(store: Store, number: int, ahead: int = 0, **policies: Any) -> list[Claim]:
-    """So many runs of one schedule under way, and `ahead` more that are buffered."""
+    """Running runs of one schedule, and `ahead` more that are buffered."""
     schedule = add_schedule(store, overlap="allow", **policies)
     for _ in range(number + ahead):
         add_run(store, schedule)
@@ -81,7 +81,7 @@ def test_many_end_as_each_would_alone(store: Store, clock: VirtualClock, backend
 def test_a_lost_token_keeps_none_of_the_others_back(store: Store) -> None:
     claims = claimed_runs(store, 6)
     lost = claims[::3]
-    for claimed in lost:  # their runs are somebody else's by now
+    for claimed in lost:  # other nodes own their runs by now
         assert store.transact(
             lambda tx, token=claimed.token: tx.attempts.hand_back(token)  # type: ignore[misc]
         )
@@ -119,7 +119,7 @@ def test_one_bad_end_leaves_all_of_its_transaction_unwritten(store: Store, place
 
 @pytest.mark.parametrize("bad", [{4}, {0, 1}, {0, 8}, set(range(9))])
 def test_bad_ends_are_found_among_many(store: Store, bad: set[int]) -> None:
-    """The settler halves what is refused, until each bad one is alone."""
+    """The settler halves a rejected batch until each bad outcome is alone."""
     claims = claimed_runs(store, 9)
     done: list[Claim] = []
     settler = Settler(store, done.extend)

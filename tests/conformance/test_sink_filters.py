@@ -1,5 +1,5 @@
-"""Consumers that ask for some types, or for schedules with some labels: they get those in order,
-and are behind with nothing."""
+"""Consumers that filter by type, or by labels of schedules: they get those events in order,
+and have no lag."""
 
 from __future__ import annotations
 

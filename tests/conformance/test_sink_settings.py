@@ -1,4 +1,4 @@
-"""Secrets of sinks stay with the endpoints that got them; settings of Kafka are an allow-list."""
+"""Secrets of sinks stay with their endpoints; only allow-listed Kafka settings are accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps that only some workers can perform: those with the labels, those that know the task."""
+"""Steps that only some workers can run: those with the labels, or those that know the task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedule templates: kept by name in their namespace, and copied by the schedules made of them."""
+"""Schedule templates: stored by name in a namespace, and copied into new schedules."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Boom(Exception):
-    """What a test throws into a transaction."""
+    """The error that a test raises in a transaction."""
 
 
 def take(store: Store, limit: int = 1_000) -> list[Snapshot]:
@@ -361,7 +361,7 @@ def test_two_stores_that_tick_at_once_start_each_due_time_once(
 
 
 def edit_behind_its_back(backend: Backend, schedule_id: str) -> None:
-    """The schedule gets version 2 while somebody holds a plan of version 1."""
+    """The schedule gets version 2 after a plan for version 1 was made."""
     backend.write(
         "INSERT INTO schedule_revisions (schedule_id, version, spec, valid_from, by) "
         "SELECT schedule_id, 2, spec, valid_from, by FROM schedule_revisions WHERE schedule_id = ?",
@@ -414,7 +414,7 @@ def test_a_plan_of_a_version_that_never_was_changes_nothing(
 def test_a_definition_that_cannot_be_read_does_not_hold_up_the_others(
     store: Store, clock: VirtualClock
 ) -> None:
-    """An older node meets a priority, or a zone, that only a newer one allows."""
+    """As on an older node that reads a priority or a zone that only a newer one supports."""
     add_spec(store, replace(make_spec(), priority=1_000_000), "strange")
     add_schedule(store, "plain")
     clock.advance(MINUTE)

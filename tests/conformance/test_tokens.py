@@ -1,4 +1,4 @@
-"""Tokens: made once, proven by their secret, revoked for good; their use is put down."""
+"""Tokens: created once, verified by their secret, revoked for good; their last use is recorded."""
 
 from __future__ import annotations
 

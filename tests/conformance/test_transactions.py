@@ -118,7 +118,7 @@ def test_what_was_acknowledged_is_there_after_a_reopening(backend: Backend) -> N
 
 
 def listen(store: Store) -> None:
-    """From now on: whoever begins to is told that anything may have happened before."""
+    """Listen from now on: a new listener is first told that anything may have happened before."""
     eventually(lambda: store.news(0.1))
 
 

@@ -1,5 +1,5 @@
-"""Schedules whose definitions this node cannot read: they show it, hold up nobody, can be repaired,
-and lose no due time."""
+"""Schedules whose definitions this node cannot read: they show it, delay no others, can be
+repaired, and lose no due times."""
 
 from __future__ import annotations
 
@@ -41,8 +41,7 @@ STRANGE: dict[str, dict[str, Any] | list[int]] = {
 
 
 def spoil(backend: Backend, name: str, fields: dict[str, Any] | list[int]) -> Book:
-    """What stands in the books is no longer what this node can read; returns them, looked at by
-    a node that did not read them before."""
+    """Make a stored definition unreadable; return a Book that has not cached the readable one."""
     form = fields if isinstance(fields, list) else make_spec().to_json() | fields
     backend.write(
         "UPDATE schedule_revisions SET spec = ? WHERE schedule_id IN"
@@ -55,7 +54,7 @@ def spoil(backend: Backend, name: str, fields: dict[str, Any] | list[int]) -> Bo
 
 @pytest.fixture
 def strange(backend: Backend, store: Store) -> Book:
-    """Beside a plain schedule one whose priority cannot be read."""
+    """A plain schedule, and one whose priority cannot be read."""
     add_schedule(store, "plain")
     add_schedule(store, "strange")
     return spoil(backend, "strange", {"priority": 1_000_000})
@@ -193,7 +192,7 @@ def test_what_fell_meanwhile_is_judged_after_the_repair(strange: Book, clock: Vi
 def test_the_pending_due_times_of_a_trigger_that_changes_are_edited(
     strange: Book, clock: VirtualClock
 ) -> None:
-    """The old trigger can be read, though another field cannot."""
+    """The old trigger is readable, although another field is not."""
     clock.advance(3 * MINUTE)
     every = {"every": "2m", "anchor": BEGIN.isoformat()}
     strange.schedules.update("strange", priority=1, trigger=every)

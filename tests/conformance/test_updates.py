@@ -1,4 +1,4 @@
-"""Definitions that change: revisions, versions, what waits, and whom a success wakes."""
+"""Changing definitions: revisions, versions, waiting due times, and what a success wakes."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def test_a_due_time_that_cancels_ends_queued_runs_and_asks_running_ones_to_end(
 def test_a_due_time_that_cancels_leaves_manual_and_backfill_runs_alone(
     book: Book, clock: VirtualClock
 ) -> None:
-    """It waits for those that have begun, and for manual ones; it cancels its own kind at once."""
+    """It waits for started and for manual runs, but cancels queued runs of due times at once."""
     begin(book.store, lease=60 * MINUTE)
     job = add_schedule(book.store, overlap="cancel", catchup="skip")
     clock.advance(5 * MINUTE + 30 * SECOND)

@@ -1,4 +1,4 @@
-"""Upkeep: forgetting what is old, and telling what is there."""
+"""Upkeep: deleting what is old, and reporting what is stored."""
 
 from __future__ import annotations
 

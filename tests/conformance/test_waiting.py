@@ -31,7 +31,7 @@ def start(store: Store) -> Claim:
 
 
 class Waiting:
-    """Somebody who waits in a thread."""
+    """Waits for a run in a thread."""
 
     def __init__(self, wait: Callable[[], Any]) -> None:
         self.result: Any = None
@@ -52,7 +52,7 @@ class Waiting:
 
 
 def watched(store: Store) -> bool:
-    """Whether somebody waits for a run of the store."""
+    """Whether a thread waits for a run in the store."""
     return bool(waiting.watch_of(store)._waiting)
 
 
@@ -70,7 +70,7 @@ def test_waiting_ends_with_the_run_however_that_ends(
 ) -> None:
     run = book.enqueue("digest")
     claimed = start(book.store)
-    there = backend.open()  # as another process has it
+    there = backend.open()  # as another process uses it
     one = Waiting(lambda: Book(there).runs.wait(run.id))
     other = Waiting(lambda: run.wait(PATIENCE))
     eventually(lambda: watched(there) and watched(book.store))
@@ -102,7 +102,7 @@ def test_without_any_hint_a_look_now_and_then_finds_the_end(
 def test_a_hint_ends_waiting_long_before_the_next_look(
     backend: Backend, book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The looks themselves are as rare as they get."""
+    """Polling itself is as rare as possible here."""
     monkeypatch.setattr(waiting, "SOON", 3 * PATIENCE)
     monkeypatch.setattr(waiting, "SELDOM", 3 * PATIENCE)
     run = book.enqueue("digest")

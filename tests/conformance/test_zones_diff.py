@@ -1,4 +1,4 @@
-"""Which due times move under other time zone data, of all schedules of a database."""
+"""Which due times of all schedules in a database move with other time zone data."""
 
 from __future__ import annotations
 

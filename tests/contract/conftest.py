@@ -1,5 +1,5 @@
-"""What the contract tests begin with: books on each database, and the command line on books of its
-own, on a file and through a server."""
+"""Fixtures of the contract tests: a store on each database, and the command line with its own
+database, on a file and through a server."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ DATABASES: Final = ("sqlite", "postgres")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A module that is ANYWHERE promises the same on a file and through a server, but for tests
-    that are marked as `on_file`.
+    """Run the tests of an ANYWHERE module on a file and through a server, except those marked
+    `on_file`.
 
-    Pages and the API know no database, and tests/conformance shows that clients are the same on
-    both. A test of them is on either, and on the other in `make test-long`; those in which the
-    database has a part, as when two ask at once, are marked `both_databases`."""
+    Pages and the API do not depend on the database, and tests/conformance shows that clients behave
+    the same on both. So each of their tests runs on one, and on the other in `make test-long`;
+    those that depend on the database, such as concurrent requests, are marked `both_databases`."""
     if "cli" in metafunc.fixturenames:
         on_file = metafunc.definition.get_closest_marker("on_file") is not None
         anywhere = getattr(metafunc.module, "ANYWHERE", False) and not on_file
@@ -52,7 +52,7 @@ def _names_its_database(test: pytest.Item) -> bool:
 
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test here is about how long a transaction may take."""
+    """Lift the time limit of transactions, which no test here is about."""
     be_patient(monkeypatch)
 
 
@@ -86,7 +86,7 @@ def cli(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cli]:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Commands print to a terminal, whose width a test may set; without colours."""
+    """A terminal without colours for commands to print to; a test may set its width."""
 
     def resize(columns: int) -> None:
         monkeypatch.setenv("COLUMNS", str(columns))
@@ -98,7 +98,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 @pytest.fixture
 def database(request: pytest.FixtureRequest) -> str:
-    """Which one the store of a test is on."""
+    """The database of the test's store."""
     name: str = request.param
     return name
 

@@ -1,4 +1,4 @@
-"""Tokens, the audit and quotas of namespaces on the command line."""
+"""Tokens, the audit log and quotas of namespaces on the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`duebook db check` and `db status`: what they say, at 80 columns and as JSON."""
+"""`duebook db check` and `db status`: what they print, at 80 columns and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`duebook db copy` and `db reopen`: what they say, refuse and leave behind."""
+"""`duebook db copy` and `db reopen`: what they print, reject and leave behind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HELLO = ("add", "hello", "--every", "1h", "--", "true")
 
 @pytest.fixture
 def url(postgres_server: Server, postgres_url: str) -> str:
-    """With a password, which nobody shall read."""
+    """A URL with a password that must not be shown."""
     name = postgres_url.partition("@/")[2].partition("?")[0]
     return postgres_server.url(name, host="127.0.0.1")
 

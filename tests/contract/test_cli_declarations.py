@@ -156,7 +156,7 @@ WAYS = ["--format=yaml", "--format=toml", "--format=json", "--json"]
 
 
 def ending(way: str) -> str:
-    """How the name of a file ends that `export` printed in this way."""
+    """The suffix of a file with this output of `export`."""
     return f"books.{way.strip('-').removeprefix('format=')}"
 
 
@@ -209,7 +209,7 @@ def test_schedules_of_a_json_list_carry_their_calendars_once(cli: Cli, tmp_path:
     open_ = {"name": "open", "weekdays": weekdays, "without": without}
     assert listed["a"].pop("calendars") == [closed, open_]
     assert listed == {one["name"]: one for one in cli.json("ls")}, "otherwise it is what ls prints"
-    # also as a page of the API, and beside a file with the same calendar
+    # also as a page of the API, and together with a file that has the same calendar
     whole = cli.json("export")
     page = write(tmp_path, json.dumps({"items": whole}), "page.json")
     same = write(tmp_path, json.dumps({"calendars": [closed], "schedules": []}), "same.json")
@@ -231,7 +231,7 @@ def test_schedules_of_a_json_list_carry_their_calendars_once(cli: Cli, tmp_path:
 def test_an_export_moves_between_a_file_and_a_server(
     postgres_url: str, tmp_path: Path, way: str, toward: str
 ) -> None:
-    """Schedules, calendars, pauses and the owner, from one kind of database to the other."""
+    """Schedules, calendars, pauses and the owner move from one kind of database to the other."""
     file = str(tmp_path / "books.db")
     here, there = (postgres_url, file) if toward == "file" else (file, postgres_url)
     text = FILE + "    calendar: {except: closed, roll: next}\n"
@@ -362,7 +362,7 @@ def test_a_calendar_of_a_file_that_changes_is_shown_and_a_wrong_one_has_its_line
 
 
 def test_a_calendar_that_stays_is_not_told_as_changed(cli: Cli, tmp_path: Path) -> None:
-    """Where the definition decides from, which is stored beside its days, is no change of it."""
+    """The instant from which a definition applies, stored with its days, is not a change."""
     cli.ok("calendar", "add", "closed", "--date", "2026-12-24")
     text = FILE + "    calendar: {except: closed, roll: next}\n"
     cli.ok("apply", write(tmp_path, text), "--yes")

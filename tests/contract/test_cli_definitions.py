@@ -1,4 +1,4 @@
-"""Defining schedules on the command line: every policy can be given, changed, reset and seen."""
+"""Defining schedules on the command line: every policy can be set, changed, reset and shown."""
 
 from __future__ import annotations
 

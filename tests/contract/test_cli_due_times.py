@@ -1,4 +1,4 @@
-"""The commands that answer and act on due times: explain, preview, backfill, retry."""
+"""The commands about due times: explain, preview, backfill, retry."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HOURLY = ("add", "job", "--cron", "0 * * * *", "--overlap", "allow", "--", "true
 
 @pytest.fixture(autouse=True)
 def within_an_hour() -> None:
-    """They count full hours back from now: none begins when an hour is about to end."""
+    """The tests count full hours back from now, so none may start just before an hour ends."""
     eventually(lambda: utc_now().hour == (utc_now() + timedelta(seconds=20)).hour)
 
 

@@ -29,7 +29,7 @@ def book(cli: Cli) -> Iterator[Book]:
 
 @contextmanager
 def working(book: Book, status: Any = "succeeded", **more: Any) -> Iterator[None]:
-    """A worker in a thread, whose runs all end like that."""
+    """A worker in a thread, whose runs all end with the given outcome."""
     ending = threading.Event()
     begin(book.store, tasks=("digest",))
 

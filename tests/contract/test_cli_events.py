@@ -75,7 +75,7 @@ def test_what_does_not_go_together_is_refused(cli: Cli) -> None:
 
 
 def consume(cli: Cli, fail: bool = False) -> int:
-    """A group that gets what there is; returns how many events it got."""
+    """Read all events as a group; return how many there were."""
     got = 0
     with Duebook(f"sqlite:///{cli.path}") as book:
         for event in book.events.consume("orders", "billing", attempts=1, follow=False):

@@ -1,4 +1,4 @@
-"""Flows on the books from the command line, on a file and through a server."""
+"""Registered flows on the command line, on a file and through a server."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_the_times_of_a_flow_are_previewed_and_listed_with_their_kind(greet: Cli
 
 
 def leave(greet: Cli) -> None:
-    """No node attends the directory any more."""
+    """Stop the node that reads the directory."""
     store = SqliteStore(greet.path)
     store.transact(lambda tx: tx.directories.release_directories("reader"))
     store.close()

@@ -1,4 +1,4 @@
-"""Help texts and hints: groups, whole sentences, and commands that are called differently here."""
+"""Help texts and hints: groups, whole sentences, and commands known by other names elsewhere."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ PHRASES = (
     r"\bbegins?\b",
     r"\bunder way\b",
 )
-"""What STYLE.md replaces."""
+"""Phrases that the style guide replaces."""
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
-    """Every command and group, by what is typed."""
+    """Every command and group, by the words to type."""
 
     def walk(path: str, found: click.Command) -> Iterator[tuple[str, click.Command]]:
         yield path, found

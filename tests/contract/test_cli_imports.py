@@ -1,4 +1,4 @@
-"""The commands that import schedules: what they print, write and refuse."""
+"""The commands that import schedules: what they print, write and reject."""
 
 from __future__ import annotations
 

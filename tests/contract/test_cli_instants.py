@@ -22,7 +22,7 @@ NOW = datetime(2026, 3, 30, 12, 0, 0, 500, tzinfo=UTC)
 
 @pytest.fixture
 def brussels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The terminal's zone, and a clock that stands still."""
+    """The terminal's zone, and a stopped clock."""
     monkeypatch.setattr(instants, "utc_now", lambda: NOW)
     monkeypatch.setenv("TZ", "Europe/Brussels")
     time.tzset()

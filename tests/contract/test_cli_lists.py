@@ -1,4 +1,4 @@
-"""The commands that list, and those that act on many schedules."""
+"""The list commands, and those that act on many schedules."""
 
 from __future__ import annotations
 

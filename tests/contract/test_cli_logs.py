@@ -1,4 +1,4 @@
-"""The log of a run on the command line: its end, a part of it, attempts kept apart, as it comes."""
+"""The log of a run on the command line: its end, a part, its attempts, and live output."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_the_date_of_each_line_is_shown(cli: Cli, run: str) -> None:
 
 
 class Clock:
-    """Something happens at each look, instead of time going by."""
+    """Runs an action at each look, instead of letting time pass."""
 
     def __init__(self, events: Iterator[None]) -> None:
         self._events = events

@@ -55,7 +55,7 @@ class Assistant:
         return asyncio.run(ask())
 
     def call(self, name: str, /, **arguments: Any) -> tuple[bool, Any]:
-        """Whether it failed, and what it returned or said."""
+        """Call a tool; return whether it failed, and its result or message."""
 
         async def ask() -> tuple[bool, Any]:
             async with Client(self._server) as client:

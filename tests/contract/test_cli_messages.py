@@ -1,4 +1,4 @@
-"""What the command line says to people: notes, progress, counts and mistakes in their programs."""
+"""Messages of the command line: notes, progress, counts and errors in users' programs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_one_schedule_of_a_file_is_counted_as_one(cli: Cli, tmp_path: Path) -> N
 
 
 class Told:
-    """A run that goes through states, one for each look at it; the clock jumps with each."""
+    """A run that changes its state at each look; the clock jumps each time."""
 
     def __init__(self, *states: Run) -> None:
         self._states: Iterator[Run] = iter(states)

@@ -1,4 +1,4 @@
-"""`duebook --url`: where the server and its token are found, and what is said when they are not."""
+"""`duebook --url`: how the server and its token are found, and the messages if they are not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def duebook(*arguments: str) -> Result:
 
 @pytest.fixture
 def server(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    """A server elsewhere, and an empty directory to be in."""
+    """A remote server, and an empty working directory."""
     monkeypatch.chdir(tmp_path)
     store = served.use(tmp_path / "elsewhere" / "books.db")
     yield served

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def backup(cli: Cli, tmp_path: Path) -> Path:
-    """Of a database with one schedule, which has another one since then."""
+    """A backup of a database with one schedule, to which another was added afterwards."""
     cli.ok("add", "before", "--every", "1h", "--", "true")
     file = tmp_path / "copy.db"
     cli.ok("db", "backup", str(file))
@@ -141,7 +141,7 @@ def test_a_database_is_not_restored_from_itself(cli: Cli, backup: Path) -> None:
 def test_a_restore_that_is_interrupted_leaves_the_former_database(
     cli: Cli, backup: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before its last step nothing has changed under the name of the database."""
+    """Before its last step, the database file itself has not changed."""
     from duebook.store.sqlite import restore
 
     def power_off(folder: Path) -> None:

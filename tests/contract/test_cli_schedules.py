@@ -1,4 +1,4 @@
-"""The commands about schedules and runs, without any node: what they print, change and refuse."""
+"""The commands about schedules and runs, without a node: what they print, change and reject."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_tick_plans_what_is_due_and_leaves(cli: Cli) -> None:
 
 
 def schedules_of_long_ago(cli: Cli) -> None:
-    """Four of them, due once each, of which the third has a manual run."""
+    """Four schedules, due once each; the third has a manual run."""
     with closing(SqliteStore(cli.path, lambda: datetime(2020, 1, 1, tzinfo=UTC))) as store:
         schedules = Book(store).schedules
         for day, catchup in enumerate(("one", "skip", "one", "one"), start=2):
@@ -429,7 +429,7 @@ def test_a_beginning_that_several_runs_share_is_refused(cli: Cli) -> None:
     for _ in range(3):
         cli.ok("run", "hello")
     beginnings = Counter(run["id"][:8] for run in cli.json("runs"))
-    shared, _ = beginnings.most_common(1)[0]  # it lasts for a minute, which may end between two
+    shared, _ = beginnings.most_common(1)[0]  # lasts a minute, which may end between two runs
     result = cli("cancel", shared)
     assert result.exit_code == 2
     assert "matches several runs; give more of the id" in result.stderr

@@ -1,4 +1,4 @@
-"""What commands tell about namespaces that no node serves, on a file and through a server."""
+"""What commands report about namespaces that no node serves, on a file and through a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that shows how the runs of a schedule went."""
+"""The command that prints statistics of a schedule's runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`duebook status`: whether everything that is due can run, for people, probes and scripts."""
+"""`duebook status`: whether everything that is due can run, for users, probes and scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line shows of tasks: outputs, progress, problems; and programs it cannot use."""
+"""Tasks on the command line: outputs, progress, problems, and programs that it cannot load."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def book(cli: Cli) -> Iterator[Book]:
 
 
 def claimed(book: Book) -> Claim:
-    """A run of a task, under way."""
+    """A running run of a task."""
     add_run(book.store, add_schedule(book.store, "etl", target="etl"))
     begin(book.store)
     (claim,) = book.store.transact(lambda tx: tx.claims.claim("node-1", "default", 1, ["etl"]))

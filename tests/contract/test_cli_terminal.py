@@ -100,7 +100,7 @@ def test_colours_are_for_terminals_unless_asked_for(
 
 
 class Screen:
-    """Ends after some looks, and hears how long is slept between them."""
+    """Ends after some refreshes, and records the pauses between them."""
 
     def __init__(self, looks: int) -> None:
         self.left = looks

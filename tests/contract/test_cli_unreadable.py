@@ -1,4 +1,4 @@
-"""Commands about a schedule whose definition this node cannot read, on a file and by a server."""
+"""Commands about a schedule with an unreadable definition, on a file and through a server."""
 
 from __future__ import annotations
 

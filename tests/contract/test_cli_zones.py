@@ -1,4 +1,4 @@
-"""The command that tells which due times move under other time zone data."""
+"""The command that lists which due times move with other time zone data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of deploy/ say what this Duebook understands: its commands, settings and metrics."""
+"""The files in deploy/ match this version of Duebook: its commands, settings and metrics."""
 
 from __future__ import annotations
 

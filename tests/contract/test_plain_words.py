@@ -1,4 +1,4 @@
-"""Every sentence that people can see is plain English: phrases that were replaced do not return."""
+"""Every visible sentence is plain English: phrases that were replaced do not return."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ PHRASES: Final = {
     r"\b95 of 100\b": "p95",
     r"\bat most are kept\b|\bno database keeps\b": "allowed; cannot be stored",
 }
-"""What must not be written, and what to write instead."""
+"""Phrases to avoid, each with what to write instead."""
 
 ANY: Final = re.compile("|".join(PHRASES), re.IGNORECASE)
 
 ALLOWED: Final = ("or the books say why not", "the books balance", "the books do not balance")
-"""Sentences that may have one of the phrases all the same."""
+"""Sentences that may contain one of the phrases nevertheless."""
 
 PUBLIC: Final = {
     "app.py": ("Duebook",),
@@ -106,7 +106,7 @@ TAG: Final = re.compile(r"<[^>]*>")
 
 
 class Sentence(NamedTuple):
-    """Text that people see, and where it stands: a file, or the document that is generated."""
+    """Visible text with its place: a file, or a generated document."""
 
     place: str
     line: int
@@ -126,7 +126,7 @@ def is_documented(node: ast.AST, names: tuple[str, ...]) -> Iterator[ast.AST]:
 
 
 def literals(path: Path) -> Iterator[Sentence]:
-    """The strings of a module that can reach people: not SQL, identifiers or docstrings."""
+    """The strings of a module that users can see: not SQL, identifiers or docstrings."""
     place = str(path.relative_to(ROOT))
     left: list[ast.AST] = [ast.parse(path.read_text("utf-8"))]
     while left:
@@ -164,7 +164,7 @@ def lines(path: Path) -> Iterator[Sentence]:
 
 
 def template(path: Path) -> Iterator[Sentence]:
-    """The lines of a page without its tags; of expressions only their texts."""
+    """The lines of a page without tags; only the strings of expressions."""
     for sentence in lines(path):
         shown = EXPRESSION.sub(lambda found: " ".join(QUOTED.findall(found[0])), sentence.text)
         yield sentence._replace(text=TAG.sub(" ", shown))
@@ -190,7 +190,7 @@ def descriptions(node: Any, where: str) -> Iterator[Sentence]:
 
 
 def helps(command: click.Command, name: str) -> Iterator[Sentence]:
-    """What `--help` prints, of a command and those below it."""
+    """What `--help` prints for a command and its subcommands."""
     place = f"command line: {name}"
     yield Sentence(place, 0, " ".join(filter(None, (command.help, command.epilog))))
     for parameter in command.params:
@@ -218,7 +218,7 @@ def everything() -> Iterator[Sentence]:
 
 
 def judged(sentence: Sentence) -> Iterator[str]:
-    """The phrases in a text that must not be there, each with its place and a better word."""
+    """The phrases in a text that it must not contain, each with its place and a better word."""
     text = sentence.text
     for allowed in ALLOWED:
         text = text.replace(allowed, "")

@@ -1,4 +1,4 @@
-"""A name that a release had stays: whoever upgrades finds what they call."""
+"""Public names of a release stay: after an upgrade, programs find what they call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events through a server, from Python: the same methods, as far as they need no database."""
+"""Events through a server, from Python: the same methods, except those that need the database."""
 
 from __future__ import annotations
 

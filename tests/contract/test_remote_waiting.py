@@ -1,4 +1,4 @@
-"""Enqueueing through a server, and waiting there for runs, in threads and in coroutines."""
+"""Enqueueing and waiting for runs through a server, in threads and in coroutines."""
 
 from __future__ import annotations
 

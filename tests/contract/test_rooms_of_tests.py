@@ -1,4 +1,4 @@
-"""Where tests are: unit tests mirror the source; what several rooms need is in tests/support."""
+"""Where tests are: unit tests mirror the source; code shared by directories is in tests/support."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent
 OPEN_TO_ALL = {"support", "attack", "chaos"}
-"""Rooms that others import from; the last two are programs with their own commands."""
+"""Directories that others import from; the last two are programs with their own commands."""
 
 
 def modules(folder: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""What a type checker tells a user: programs outside the source tree, on the installed package."""
+"""What a type checker reports to a user: programs outside the tree, with the installed package."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ WRONG = (
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What mypy --strict says of a right and of a wrong program, without any setting of ours."""
+    """The output of mypy --strict for a right and a wrong program, without our settings."""
     folder = tmp_path_factory.mktemp("programs")
     programs = {"right.py": RIGHT, "wrong.py": BEGIN + "\n".join(WRONG)}
     for name, program in programs.items():
@@ -127,7 +127,7 @@ def test_a_right_program_has_no_error_and_tasks_keep_their_types(
 
 
 def test_each_mistake_is_found_where_it_is(said: dict[str, list[str]]) -> None:
-    """The check can fail: one program with a mistake in each line."""
+    """Shows that the check can fail: a program with a mistake in each line."""
     errors = [line for line in said["wrong.py"] if " error: " in line]
     found = [int(line.split(":")[1]) for line in errors]
     first = BEGIN.count("\n") + 1

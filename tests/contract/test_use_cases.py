@@ -1,4 +1,4 @@
-"""The table of use cases, and what has to agree with it: handlers, shapes and commands."""
+"""The table of use cases, and what must agree with it: handlers, shapes and commands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WITHOUT_USE_CASE = {
     *("import kubernetes", "import systemd"),
     *("namespace recount", "token link", "token rotate"),
 }
-"""Commands that work on the database, on files or on nothing at all."""
+"""Commands that work on the database, on files, or on neither."""
 
 
 def name(case: UseCase) -> str:

@@ -1,4 +1,4 @@
-"""An app on books of its own, and clients with tokens of each role."""
+"""An app with its own database, and clients with tokens of each role."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ LOCAL = f"dbk_local_{'a' * 43}"
 
 @pytest.fixture
 def app(store: Store) -> App:
-    """With the tokens of the books."""
+    """An app that checks the tokens in the database."""
     return shared_app.on(store, BookAuthenticator(store, lambda: LOCAL))
 
 

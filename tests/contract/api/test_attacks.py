@@ -1,4 +1,4 @@
-"""What schedulers and dashboards were attacked by over HTTP; each has its test here.
+"""Known HTTP attacks on schedulers and dashboards, with a test for each.
 
 Routes without credentials, foreign namespaces and viewers who write are in test_matrix.py, binding
 beyond loopback is in tests/integration/test_web.py.

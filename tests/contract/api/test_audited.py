@@ -1,4 +1,4 @@
-"""The table says of each use case whether the audit records it; here each is done once."""
+"""The table states for each use case whether the audit log records it; here each is done once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEFINITION: Final = {"cron": "@hourly", "target": {"command": ["true"]}}
 
 
 class Doer:
-    """Does one use case after the other, and looks at the audit after each."""
+    """Executes the use cases in turn, and checks the audit log after each."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -160,7 +160,7 @@ def _nodes(do: Doer, store: Store) -> None:
 
 
 def _repair(do: Doer, store: Store) -> None:
-    """What is well has no entry, since nothing changes."""
+    """A repair without problems has no entry, since nothing changes."""
     asleep = "UPDATE schedule_state SET wake_at = NULL"
     store.transact(lambda tx: tx.db.connection.execute(asleep))  # type: ignore[attr-defined]
     do("repair")

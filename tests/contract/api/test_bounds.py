@@ -1,4 +1,4 @@
-"""Requests that are too large, or small ones that grow: refused soon, with a short answer."""
+"""Requests that are too large, or small ones that grow: rejected early, with a short response."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_many_unknown_filters_are_counted_and_not_all_named(api: Api) -> None:
 
 
 def test_a_body_has_at_most_two_megabytes_unless_it_is_bulk(api: Api) -> None:
-    """Of what is too large nothing is read, and what is not gets its own answer."""
+    """Nothing of a body that is too large is read; a smaller one gets its normal response."""
     large = json.dumps(JOB | {"description": "x" * 3_000_000}).encode()
     answer = api.client.post("/api/v1/schedules", content=large, headers=JSON)
     assert answer.status_code == 413
@@ -115,7 +115,7 @@ def test_a_bulk_with_many_mistakes_is_not_looked_through(api: Api) -> None:
 def test_a_page_ends_with_its_bytes_and_the_next_goes_on(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every list: small items by the hundred, large ones few at a time, each once."""
+    """Every list: hundreds of small items or a few large ones on a page, and each item once."""
     monkeypatch.setattr(answers, "PAGE_BYTES", 50_000)
     sizes = [10] * 30 + [30_000] * 3 + [90_000] + [10] * 30
     many = [

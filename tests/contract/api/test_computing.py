@@ -1,4 +1,4 @@
-"""What readers make a server compute is bounded, whatever they ask for."""
+"""The computing time of read requests is bounded, whatever they ask for."""
 
 from __future__ import annotations
 

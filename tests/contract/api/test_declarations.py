@@ -1,4 +1,4 @@
-"""Declarations over HTTP: what would change, what changed, and what is refused."""
+"""Declarations over HTTP: what would change, what changed, and what is rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that leaves in the middle: the server goes on, and its log shows no failure."""
+"""A client that disconnects early: the server continues, and its log shows no failure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UPLOAD = f"POST /api/v1/schedules HTTP/1.1\r\n{HEAD}Content-Type: application/js
 
 
 def leave(served: Served, sent: str, until: str | None, abruptly: bool) -> None:
-    """Send a part of a request, read until a text comes, and hang up."""
+    """Send a part of a request, read until a text arrives, and disconnect."""
     place = urlsplit(served.url)
     with socket.create_connection((place.hostname, place.port), timeout=30) as client:
         client.sendall(sent.encode())
@@ -69,7 +69,7 @@ def test_leaving_before_the_answer_is_no_failure(
     for abruptly in (False, True):
         leave(served, f"GET /api/v1/schedules HTTP/1.1\r\n{HEAD}\r\n", None, abruptly)
     asked = f"GET /api/v1/schedules HTTP/1.1\r\n{HEAD}\r\n"
-    leave(served, asked, "items", abruptly=False)  # it still answers
+    leave(served, asked, "items", abruptly=False)  # it still responds
     eventually(lambda: not served.is_answering)
     store.close()
     assert not [record for record in caplog.records if record.levelno > logging.INFO]

@@ -1,4 +1,4 @@
-"""The documentation of the API, and what it must not hold."""
+"""The documentation of the API, and what it must not contain."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def keys(page: dict[str, Any]) -> list[str]:
 
 
 def bury(book: Book, name: str = "hooks") -> None:
-    """Everything that a sink has before it becomes a dead letter."""
+    """Turn every pending event of a sink into a dead letter."""
 
     class Outlet:
         def deliver(self, deliveries: Sequence[Delivery]) -> Report:
@@ -205,7 +205,7 @@ def received(lines: Iterator[str]) -> tuple[str, dict[str, Any]]:
 
 
 def test_a_stream_ends_with_its_token(store: Store, book: Book) -> None:
-    """Within a second, by the sum of what it may wait for."""
+    """Within a second: the sum of all its waits."""
     assert log_stream.CHECK_EVERY + max(LOOK_EVERY, TURN) + FRESH < 1
     _, text = book.tokens.create("reader", "viewer", "*")
     place = bind("127.0.0.1", 0)
@@ -371,7 +371,7 @@ def test_what_is_no_sink_is_refused(api: Api, body: dict[str, Any]) -> None:
 
 
 def test_only_admins_say_where_events_go(app: App, api: Api) -> None:
-    """Whoever names an address gets the data of all events there."""
+    """An address receives the data of all events."""
     for token in ("viewer", "operator", "operator@default"):
         low = Api(app, token)
         low.refused(403, "PUT", "events/consumers/hooks", SINK)

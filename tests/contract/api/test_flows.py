@@ -1,4 +1,4 @@
-"""Flows through the API: who may do what with those that files define, and what is answered."""
+"""Flows through the API: who may do what with flows in files, and the responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A POST with an Idempotency-Key is done once, whatever happens to its answer."""
+"""A POST with an Idempotency-Key is done once, whatever happens to its response."""
 
 from __future__ import annotations
 

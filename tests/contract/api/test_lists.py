@@ -1,4 +1,4 @@
-"""Lists a page at a time, by filters, and what is done to all that a filter finds."""
+"""Lists by page and by filter, and actions on everything that a filter matches."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ OPEN = {
     ("GET", "/static/palette.js"),
     ("GET", "/static/parts.css"),
 }
-"""All that needs no credentials."""
+"""Everything that does not need credentials."""
 
 
 def title(value: Operation | Role) -> str:
@@ -54,7 +54,7 @@ def title(value: Operation | Role) -> str:
 
 
 class Shop:
-    """Books with things in the namespace `shop`, and an app on them."""
+    """A database with something of each kind in the namespace `shop`, and an app on it."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -92,7 +92,7 @@ class Shop:
         return re.sub(r"\{(\w+)\}", lambda part: values[part[1]], operation.path)
 
     def contents(self) -> Any:
-        """All that a request without permission must not change."""
+        """Everything that a request without permission must not change."""
         book = self.book
         return (
             book.schedules.list(),
@@ -123,7 +123,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 def sent(
     operation: Operation, caller: Api, body: dict[str, Any] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """What goes with a request: JSON to the API, to a page a form of the caller's session."""
+    """The body of a request: JSON for the API, a form of the caller's session for a page."""
     if operation.tag == "pages" and operation.writes:
         proof = {"csrf": token_for(caller.client.headers["authorization"])}
         return {"data": proof | (body or {})}
@@ -167,7 +167,7 @@ def test_whoever_reads_writes_nothing_and_whoever_writes_is_no_viewer() -> None:
 def test_without_credentials_everything_else_is_401(
     shop: Shop, operation: Operation, all_together: bool
 ) -> None:
-    """Every disguise by the method of the operation, and its path by every method."""
+    """Every disguise of the path with the operation's method, and its path with every method."""
     path, before = shop.path(operation), shop.contents()
     tried = [path + suffix for suffix in SUFFIXES] + [prefix + path for prefix in PREFIXES]
     for method in METHODS:
@@ -205,7 +205,7 @@ def test_ids_of_another_namespace_are_404_for_every_role(
 
 
 def _right_body(operation: Operation) -> dict[str, Any]:
-    """One that only the namespace makes wrong."""
+    """A body that is right except for its namespace."""
     bodies: dict[str, dict[str, Any]] = {
         "replace_schedule": {"version": 1, "cron": "@hourly", "target": "job"},
         "declare_schedules": {"schedules": []},
@@ -238,7 +238,7 @@ def test_what_concerns_all_namespaces_needs_a_token_for_all(
 
 @pytest.mark.parametrize("operation", CLOSED, ids=title)
 def test_who_may_is_let_in(shop: Shop, operation: Operation) -> None:
-    """The role that an operation needs is enough to be heard, if not to be right."""
+    """The role that an operation needs gets the request past the permission check."""
     caller = Api(
         shop.app, f"{operation.role}" if operation.everywhere else f"{operation.role}@shop"
     )

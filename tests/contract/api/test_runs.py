@@ -1,4 +1,4 @@
-"""Runs over HTTP: read, cancel, open again; logs as JSON, as text, and as a stream that grows."""
+"""Runs over HTTP: read, cancel, retry; logs as JSON, as text, and as a stream that grows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def running(api: Api, store: Store) -> Claim:
-    """A run that a node works on."""
+    """A run that a node executes."""
     api.ok("POST", "schedules", HELLO)
     api.ok("POST", "schedules/hello/trigger", {"payload": {"a": 1}})
     begin(store)

@@ -245,7 +245,7 @@ def test_the_form_is_that_of_the_command_line(api: Api, store: Store) -> None:
 
 
 def test_what_a_target_hides_lets_nobody_define_another(app: App, api: Api) -> None:
-    """Sent back as it is shown it is the same; anything else is for admins to define."""
+    """Sent back as shown, it stays the same; only admins may define anything else."""
     hook = {"url": "https://example.com/hook", "headers": {"X-Key": "s3cret"}}
     api.ok("POST", "schedules", {"name": "hook", "cron": "@daily", "target": {"http": hook}})
     shown = api.ok("GET", "schedules/hook")["target"]

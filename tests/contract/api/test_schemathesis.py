@@ -1,4 +1,4 @@
-"""Random requests from the OpenAPI document alone: no 5xx, and every answer is what it promises."""
+"""Random requests from the OpenAPI document alone: no 5xx, and responses match the document."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ class Running:
         self.server.start()
         self.url = place.address
         self.session = requests.Session()
-        self.session.headers["Connection"] = "close"  # the server gives up what is idle for a while
+        self.session.headers["Connection"] = "close"  # the server closes idle connections
         self.schema: BaseSchema = schemathesis.openapi.from_dict(app.openapi())
         self.schema.config.update(base_url=self.url)
         self.schema.config.generation.with_security_parameters = False
 
     def check(self, case: Case[Any]) -> None:
-        checks = CHECKS[1:] if _name(case) == "readyz" else CHECKS  # 503 is an answer there
+        checks = CHECKS[1:] if _name(case) == "readyz" else CHECKS  # 503 is a normal response there
         case.call_and_validate(
             self.url, session=self.session, headers=HEADERS, checks=checks, timeout=PATIENCE
         )
@@ -114,12 +114,12 @@ def test_no_request_breaks_an_operation_or_its_promise(
         def send(case: Case[Any]) -> None:
             running.check(case)
 
-        with suppress(Unsatisfiable):  # of some nothing can be wrong
+        with suppress(Unsatisfiable):  # some have nothing that could be invalid
             send()
 
 
 class Story:
-    """What a sequence of requests made, and goes on with; in a namespace of its own."""
+    """What a sequence of requests has created and uses later, in its own namespace."""
 
     def __init__(self, running: Running, number: int) -> None:
         self.headers = {"Authorization": f"Bearer admin@story-{number}"}
@@ -130,7 +130,7 @@ class Story:
         self.made = {"name": first["name"], "run_id": run["id"], "event_id": event["id"]}
 
     def shape(self, case: Any) -> None:
-        """Let a random request mean something that is there."""
+        """Let a random request refer to something that exists."""
         case.query.pop("namespace", None)
         if _name(case) == "create_schedule":
             given = case.body if isinstance(case.body, dict) else {}

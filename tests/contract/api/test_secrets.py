@@ -1,4 +1,4 @@
-"""Secrets by reference over HTTP: who may name them, and who sees which node offers them."""
+"""Secrets by reference over HTTP: who may use them, and who sees which node offers them."""
 
 from __future__ import annotations
 

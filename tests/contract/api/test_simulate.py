@@ -1,4 +1,4 @@
-"""Simulations through the API: what they answer, what they refuse, and what they may cost."""
+"""Simulations through the API: their results, what they reject, and what they may cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a token for one namespace learns of the others through what all of them share: nothing."""
+"""A token for one namespace learns nothing about others through what all namespaces share."""
 
 from __future__ import annotations
 

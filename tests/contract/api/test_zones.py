@@ -1,4 +1,4 @@
-"""A wheel of time zone data sent to a server: what it tells, what it refuses and may cost."""
+"""A wheel of time zone data sent to a server: the report, what is rejected, what it may cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A site on books of its own, and browsers that are logged in with each role."""
+"""A site with its own database, and browsers that are logged in with each role."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log-in, log-out, zones, and what a page must not hold."""
+"""Login, logout, zones, and what a page must not contain."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def local(path: Path) -> str:
 
 @pytest.fixture
 def code(path: Path, local: str) -> str:
-    """Of a link that was printed just now."""
+    """The code of a link that was just printed."""
     return LoginLinks(path, lambda: local).new_code(local)
 
 

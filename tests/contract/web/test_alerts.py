@@ -1,4 +1,4 @@
-"""The page of alerts: problems, rules, and what is done with them."""
+"""The page of alerts: problems, rules, and actions on them."""
 
 from __future__ import annotations
 

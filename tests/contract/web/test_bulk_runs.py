@@ -1,4 +1,4 @@
-"""Many runs at once: all that the filters of a list find, with an exact count, and an undo."""
+"""Many runs at once: all that match the filters of a list, with an exact count and an undo."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ASKED = {
 
 @pytest.fixture
 def failed(book: Book) -> dict[str, list[str]]:
-    """The ids of runs that failed, by schedule: two of mailing, one of etl; on a node each."""
+    """The ids of failed runs by schedule: two of mailing, one of etl, each on its own node."""
     begin(book.store)
     begin(book.store, "node-2")
     ids: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Every write: asked for on a page of its own that can be left, and undone where that can be."""
+"""Every write: confirmed on its own page, which can be cancelled, and undone where possible."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 DAY: Final = timedelta(days=1)
 DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "dashboard.md"
 OWN: Final = {"/theme", "/views", "/views/delete"}
-"""These are kept by the browser of whoever chooses them."""
+"""Forms whose values are only kept in the user's browser."""
 HARMLESS: Final = {"/login", "/logout", "/zone", "/check-flow"} | OWN
-"""These write nothing in the books."""
+"""Forms that write nothing to the database."""
 ALL: Final = [page for part in PAGES for page in part.all]
 WRITES: Final = {page.path for page in ALL if page.writes} - HARMLESS
 PATTERNS: Final = {
@@ -40,7 +40,7 @@ PATTERNS: Final = {
 ONLY_UNDO: Final = {"/schedules/{name}/again", "/schedules/{name}/undo-backfill"}
 PREVIEWS: Final = {"Preview", "Preview changes", "Preview due times", "Continue editing"}
 EACH: Final = 4
-"""Pages of a kind that are looked at."""
+"""Pages of each kind that are checked."""
 FORM: Final = re.compile(r'<form method="post" action="([^"?]+).*?</form>', re.DOTALL)
 BUTTON: Final = re.compile(r"<button(?! type)[^>]*>([^<]+)</button>")
 NOTICE: Final = re.compile(r'<div class="alert done".*?</div>', re.DOTALL)
@@ -57,12 +57,12 @@ def kind_of(path: str) -> str:
 
 
 def contents(page: Page) -> str:
-    """What a page has but for its head and foot, which are the same everywhere."""
+    """The contents of a page without its header and footer, which are the same everywhere."""
     return page.source.partition('<div id="page">')[2].partition("</main>")[0]
 
 
 def fill(book: Book) -> list[str]:
-    """Something of every kind; returns where notices stand after what was done."""
+    """Create something of every kind; return the pages that show a notice afterwards."""
     create = book.schedules.create
     create("job", trigger={"cron": "0 0 * * *"}, target={"command": ["true"]}, labels={"a": "b"})
     create("rests", trigger={"cron": "@daily"}, target={"command": ["true"]})
@@ -147,7 +147,7 @@ def walk(browser: Browser, first: list[str]) -> Iterator[tuple[str, Page]]:
 
 
 def drafts(browser: Browser) -> list[tuple[str, Page]]:
-    """The second pages of forms that first show what would happen."""
+    """The preview pages of forms that have one."""
     new = browser.send(
         browser.ok("/new"), "/new", name="x", trigger="@daily", target="job", step="preview"
     )

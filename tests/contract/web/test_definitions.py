@@ -1,4 +1,4 @@
-"""The forms of definitions: what is wrong with them is told at once, field by field."""
+"""The forms of definitions: all problems are reported together, field by field."""
 
 from __future__ import annotations
 

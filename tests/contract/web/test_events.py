@@ -1,4 +1,4 @@
-"""Events, who reads them, and what they did not take."""
+"""Events, their consumers and the dead letters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def undelivered(book: Book) -> list[str]:
-    """The events that nobody took."""
+    """The dead letters."""
     box = Box()
     box.refuses = {"bad", "worse"}
     courier = Courier(book.store, join(book.store, partitions=1, attempts=1), box)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def failed_flow(book: Book) -> tuple[str, str]:
-    """A run of a flow whose first step printed something and failed; both ids."""
+    """A run of a flow whose first step printed something and failed; returns both ids."""
     flow = book.flows.start("chain")
     advancer = Advancer(book.store)
     advancer.step()

@@ -1,4 +1,4 @@
-"""Flows: their graph by the latest run, their text, and what is done with them."""
+"""Flows: their graph with the latest run, their text, and actions on them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_run_goes_on_from_where_it_failed_or_from_a_step(operator: Browser, bo
     assert "Continues from step “bad”" in asked.text
     again = operator.send(asked, f"/runs/{run.id}/retry")
     assert "Queued again" in again.text
-    for path in ("/", "/runs"):  # the step that began again is no step of it any more
+    for path in ("/", "/runs"):  # the step was restarted
         assert "at step bad" not in operator.ok(path).text
     assert set(work(book.store, bad="failed")) >= {"bad"}
     for path in ("/", "/runs"):

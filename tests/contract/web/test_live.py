@@ -1,4 +1,4 @@
-"""Live pages never shut anybody out: there are fewer of them than connections."""
+"""Live pages never block other requests: their limit is lower than that of connections."""
 
 from __future__ import annotations
 

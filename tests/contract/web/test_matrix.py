@@ -1,4 +1,4 @@
-"""Every page: who may see it, and that no form is taken that no page of the session made."""
+"""Every page: who may see it, and that only forms rendered for the session are accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms that are sent late, or after somebody else changed what they are about."""
+"""Forms that are sent late, or after another user changed what they refer to."""
 
 from __future__ import annotations
 

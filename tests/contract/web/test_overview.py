@@ -1,4 +1,4 @@
-"""One glance says whether all is well."""
+"""The overview shows at a glance whether something needs attention."""
 
 from __future__ import annotations
 

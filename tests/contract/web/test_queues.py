@@ -1,4 +1,4 @@
-"""Queues: their limits, holding them, and the way back."""
+"""Queues: their limits, holding them, and undo."""
 
 from __future__ import annotations
 

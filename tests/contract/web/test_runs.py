@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def begun(book: Book, *lines: str) -> Claim:
-    """A run under way that printed something."""
+    """A running run that printed something."""
     book.schedules.create("job", trigger={"cron": "@daily"}, target={"command": ["true"]})
     begin(book.store)
     book.schedules.trigger("job", {"words": "<b>"})

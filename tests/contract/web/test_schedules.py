@@ -1,4 +1,4 @@
-"""The list of schedules, a schedule, and all that is done with them, without any script."""
+"""The list of schedules, a schedule, and all actions on them, without any script."""
 
 from __future__ import annotations
 
@@ -318,7 +318,7 @@ def test_a_pause_is_asked_for_done_and_undone(operator: Browser, book: Book) -> 
 
 
 def test_the_next_due_time_is_moved_skipped_and_restored(operator: Browser, book: Book) -> None:
-    make(book, trigger={"cron": "30 2 29 2 *"})  # which does not come while this runs
+    make(book, trigger={"cron": "30 2 29 2 *"})  # which does not arrive while the test runs
     first = book.schedules.get("job").next_due_at
     skipped = operator.send(operator.ok("/schedules/job/skip-next"), "/schedules/job/skip-next")
     assert "skipped" in skipped.text

@@ -1,4 +1,4 @@
-"""Secrets by reference on the pages: their names are shown, and only admins put them anywhere."""
+"""Secrets by reference on the pages: their names are shown, and only admins can use them."""
 
 from __future__ import annotations
 

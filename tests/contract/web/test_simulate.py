@@ -1,4 +1,4 @@
-"""The pages that look ahead: a simulation, and other minutes for schedules that may move."""
+"""The pages for simulations, and for better minutes of schedules that may move."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def _print(claimed: Claim, lines: list[LogLine], tx: Tx) -> None:
 
 
 def fail(book: Book, name: str, errors: Sequence[str], code: int = 4) -> list[str]:
-    """A run of the schedule for each error, which is printed and not told; their ids."""
+    """A failed run of the schedule for each error, which is only in the log; returns the ids."""
     book.schedules.create(name, trigger={"cron": "@yearly"}, target={"command": ["true"]})
     failed = []
     for error in errors:

@@ -31,7 +31,7 @@ def job(book: Book) -> None:
 
 
 def send_twice(browser: Browser, page: Page, action: str, **fields: str) -> tuple[Page, Page]:
-    """The second answer leads to where the first one led."""
+    """Send it twice; the second response redirects to the same page as the first."""
     first, second = (browser.send(page, action, **fields) for _ in range(2))
     assert (first.status, second.status) == (200, 200)
     assert TOLD not in first.text
@@ -163,7 +163,7 @@ def test_ten_at_once_queue_one_run(app: App, operator: Browser, book: Book) -> N
 def test_whether_somebody_may_is_asked_outside_the_transaction_of_a_form(
     operator: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Inside it a second connection would be waited for while the first is held."""
+    """Inside it, the form would wait for a second connection while it holds the first."""
     put_flow(book.store, CHAIN)
     store, inside = book.store, list[bool]()
     transact, read = store.transact, store.read

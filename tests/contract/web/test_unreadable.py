@@ -1,4 +1,4 @@
-"""Pages about a schedule whose definition this node cannot read: none fails, and one repairs it."""
+"""Pages about a schedule with an unreadable definition: none fails, and one repairs it."""
 
 from __future__ import annotations
 
