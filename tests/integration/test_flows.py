@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from duebook.book import Book
 from duebook.cli.output import run_name
 from duebook.errors import NotFound
 from tests.support.flow_worlds import ended, log_of, register, steps, write_flow
@@ -99,29 +98,6 @@ def test_later_steps_get_all_of_a_large_output_or_fail(world: World) -> None:
     assert world.book.runs.output(of["large"]["make"].id).endswith("60000")
     assert "use ${J.file}" in (of["named"]["use"].error or "")
     assert "it printed 1,988,895 bytes into J" in (of["cut"]["make"].error or "")
-
-
-REFERENCES = """
-steps:
-  - name: export
-    command: printf s3://bucket/export > "$DUEBOOK_OUTPUT"; echo "$DUEBOOK_REQUESTED_BY"
-  - name: silent
-    command: echo "$DUEBOOK_NAMESPACE $DUEBOOK_NOW"
-"""
-
-
-def test_a_step_leaves_a_reference_to_its_output_and_knows_who_asked(world: World) -> None:
-    register(world, write_flow(world, "refs", REFERENCES))
-    world.node()
-    run = ended(world, Book(world.book.store, by="cli:ann").flows.start("refs"))
-    found = steps(world, run)
-    assert found["export"].output_ref == "s3://bucket/export"
-    assert log_of(world, found["export"]) == ["cli:ann"]
-    assert {one.requested_by for one in (run, *found.values())} == {"cli:ann"}
-    assert found["silent"].output_ref is None
-    namespace, now = log_of(world, found["silent"])[0].split()
-    assert namespace == "default"
-    assert abs(datetime.fromisoformat(now) - datetime.now(UTC)) < timedelta(minutes=5)
 
 
 @MOSTLY_ON_A_FILE
