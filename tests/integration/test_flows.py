@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 import signal
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
