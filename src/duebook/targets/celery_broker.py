@@ -182,5 +182,6 @@ def _reaching(raised: type[Unavailable], every: bool = False) -> Iterator[None]:
     except Exception as error:
         if not every and not isinstance(error, OperationalError | OSError):
             raise
-        told = shorten(str(error) or type(error).__name__, 200)
+        cause = error.__cause__ or error  # kombu wraps a timeout that says nothing
+        told = shorten(str(error) or str(cause) or type(cause).__name__, 200)
         raise raised(f"the broker of Celery cannot be reached: {told}") from error
