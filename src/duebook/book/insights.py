@@ -158,18 +158,20 @@ class Insights:
         known = self._store.read(lambda tx: tx.schedules.get_schedules(ids)) if ids else []
         return sorted(schedule.name for schedule in known if schedule.status == "active")
 
-    def failing(self, limit: int) -> list[str]:
-        """The names of schedules whose last run failed, in order; found among the newest failed
-        runs, so older ones may be missing."""
+    def failing(self, limit: int) -> list[Schedule]:
+        """The schedules whose last run failed, by name; among those that failed of late, as far as
+        the newest failed runs tell."""
 
-        def work(tx: Tx) -> list[str]:
+        def work(tx: Tx) -> list[Schedule]:
             wanted = RunFilter(status="failed")
             runs = tx.lists.list_runs(self._namespace, wanted, None, limit).rows
             ids = list({run.schedule_id: None for run in runs if run.schedule_id})
-            known = tx.schedules.get_schedules(ids) if ids else []
-            latest = tx.insights.list_marks([schedule.id for schedule in known], 1)
-            last = {id_: marks[-1].status for id_, marks in latest.items() if marks}
-            return sorted(one.name for one in known if last.get(one.id) == "failed")
+            latest = tx.schedules.latest_runs(ids) if ids else {}
+            failed = [id_ for id_, run in latest.items() if run.status == "failed"]
+            known = tx.schedules.get_schedules(failed) if failed else []
+            found = [replace(schedule, last_run=latest[schedule.id]) for schedule in known]
+            told = with_problems(found, tx.nodes.list_abilities())
+            return sorted(told, key=lambda schedule: schedule.name)
 
         return self._store.read(work)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.errors import NotFound
 from duebook.model.filters import load_schedule_filter
 from duebook.model.listing import Listing
 
@@ -26,19 +25,12 @@ def failing(book: Book, after: str, filters: Mapping[str, Any]) -> Listing[Sched
     """A page of failing schedules in order of name, after the name `after`. Raises Invalid."""
     wanted = load_schedule_filter(dict(filters))
     rows: list[Schedule] = []
-    for name in book.insights.failing(LOOKED):
-        if name > after and (schedule := _existing(book, name)) and _fits(schedule, wanted):
+    for schedule in book.insights.failing(LOOKED):
+        if schedule.name > after and _fits(schedule, wanted):
             if len(rows) == PAGE:
                 return Listing(rows, rows[-1].name)
             rows.append(schedule)
     return Listing(rows)
-
-
-def _existing(book: Book, name: str) -> Schedule | None:
-    try:
-        return book.schedules.get(name)
-    except NotFound:
-        return None
 
 
 def _fits(schedule: Schedule, wanted: ScheduleFilter) -> bool:
