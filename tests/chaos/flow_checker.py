@@ -29,7 +29,7 @@ SLACK: Final = timedelta(seconds=10)
 def check_flows(
     books: Books, seen: Witness, graphs: dict[str, Graph] = GRAPHS, slack: timedelta = SLACK
 ) -> list[str]:
-    """Every violation; none when all flows went by their rules."""
+    """Every violation; empty if all flows followed their rules."""
     looks = (
         every_flow_ends(books, graphs, slack),
         nothing_before_its_turn(books, seen, graphs, slack),
@@ -75,7 +75,8 @@ def _skipped(run: Row) -> bool:
 
 
 def every_flow_ends(books: Books, graphs: dict[str, Graph], slack: timedelta) -> Iterator[str]:
-    """And none of its steps after it; each step has one run, and no other is there."""
+    """Every flow ends, and none of its steps later; each step has one run, and there are no
+    others."""
     names = Counter(
         (run["parent_run_id"], run["step"]) for run in books.runs if run["step"] is not None
     )
@@ -137,7 +138,7 @@ def _said(seen: Witness) -> dict[str, list[Evidence]]:
 
 
 def steps_run_by_the_rules(books: Books, seen: Witness, graphs: dict[str, Graph]) -> Iterator[str]:
-    """A step ran exactly when those before it let it; what never ran said nothing."""
+    """A step ran exactly when those before it allowed it; a step that never ran wrote nothing."""
     said = _said(seen)
     for run, steps in _flows(books):
         graph = graphs[run["flow"]]
@@ -198,7 +199,7 @@ def one_attempt_at_a_time(books: Books, seen: Witness) -> Iterator[str]:
 
 
 def ends_follow_from_steps(books: Books, graphs: dict[str, Graph]) -> Iterator[str]:
-    """A flow ends as its steps say, and the handlers of that end have run, and no others."""
+    """A flow ends as its steps imply, and only the handlers of that end have run."""
     for run, steps in _flows(books):
         graph, name = graphs[run["flow"]], _name(run)
         if run["finished_at"] is None or graph.after.keys() - steps.keys():

@@ -33,7 +33,7 @@ BY_PEOPLE = {"edited", "deleted", "skipped_by_user", "superseded", "paused", "al
 
 
 def judge(world: World) -> list[str]:
-    """Every violation, each a line that begins with the number of the invariant."""
+    """Every violation, as a line that starts with the number of the invariant."""
     books, seen = read_books(world.memory.connection, world.database_clock()), _seen(world)
     quiet = Witness(evidence=seen.evidence)
     found = [f"I1: {text}" for text in checker.no_due_time_twice(books, seen)]

@@ -34,7 +34,7 @@ class People:
         self.actor = Actor("people", self._step)
         self.is_done = False
         self.moved: set[tuple[str, float]] = set()
-        """schedules, and the times that somebody wanted their next due time to be at"""
+        """schedules, and the times to which a user wanted to move their next due time"""
         self.repeated: set[str] = set()
         """the steps of flows that somebody wanted to go on where they failed"""
         self._world = world

@@ -49,7 +49,7 @@ class SimPlaces:
         self.claiming = TurnLock()
         self.work_waits = False
         self.may_begin: Callable[[], bool] = lambda: True
-        """whether the node holds its lease, as the slots of a node ask before each start"""
+        """whether the node holds its lease, which the slots of a node check before each start"""
         self._kill_at = inf
         self.has_ended = False
         """whether something has ended that is not on the books yet"""

@@ -59,7 +59,7 @@ CATALOGUE: Final[dict[str, dict[str, Any]]] = {
 """Definitions by name; each is about one policy. A command unless it has a target. Those of flows
 are in graphs.py."""
 LIMITS: Final = {"narrow": 1, "pair": 2}
-"""Queues, and how many of their runs may be under way at once."""
+"""Queues, and how many of their runs may be active at the same time."""
 RATES: Final = {"paced": (6, 10)}
 """Queues, and how many of their runs may begin in how many seconds."""
 CLOSED: Final = ("2026-02-28", "2026-03-01", "2026-07-01")

@@ -54,7 +54,7 @@ ATTEMPTS: Final = 3
 REJECTED: Final = 15
 """One of so many published events is never taken."""
 HEARD_AFTER: Final = 0.25
-"""Seconds in which news of a commit come together, as a look at the file would find them."""
+"""Seconds within which news of several commits are combined, as by a node that watches the file."""
 HINTED: Final = ("ticker", "advancer", "dispatcher", "keeper", "courier")
 
 

@@ -27,7 +27,7 @@ def eventually(
     told: Callable[[], object] | None = None,
 ) -> T:
     """What `condition` returns, as soon as that is true; fails the test after `timeout` seconds,
-    with what there is to be told about it."""
+    with the message from `told`."""
     began = time.monotonic()
     while not (value := condition()):
         if time.monotonic() >= began + timeout:

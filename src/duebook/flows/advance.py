@@ -58,7 +58,7 @@ def advance(flow: Flow, standing: Standing, now: datetime) -> Advance:
 
 
 def _opening(flow: Flow, states: Mapping[str, StepState]) -> Advance | None:
-    """What comes before the first step; None when that is over."""
+    """What to do before the first step; None when the opening is over."""
     names = [COMPUTE] if flow.computed else []
     names += [CHECK] if flow.preconditions else []
     names += [_INIT] if flow.handler("init") else []
@@ -74,14 +74,14 @@ def _opening(flow: Flow, states: Mapping[str, StepState]) -> Advance | None:
 
 
 def _is_lost(name: str, state: StepState) -> bool:
-    """Whether no step runs after such an opening."""
+    """Whether this part of the opening keeps all steps from running."""
     if name in (CHECK, COMPUTE):
         return state.status != "succeeded"
     return state.status in ("failed", "cancelled")
 
 
 def _working(flow: Flow, states: Mapping[str, StepState]) -> dict[str, StepState]:
-    """The states of all but the handlers of the end."""
+    """The states of everything except the handlers at the end."""
     names = (COMPUTE, CHECK, _INIT, *(step.name for step in flow.steps))
     return {name: states[name] for name in names if name in states}
 

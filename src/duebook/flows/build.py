@@ -268,7 +268,7 @@ class _Builder:
         params: list[Param] = []
         for param, node in read_params(self._section):
             default, key = param.default, f"params.{param.name}"
-            own = Scope(secrets=not param.name.isdigit())  # those are arguments of programs
+            own = Scope(secrets=not param.name.isdigit())  # those are program arguments
             if isinstance(default, str) and "`" in default:
                 own_text = Scope(params=frozenset(each.name for each in params))
                 given = default, param.name, own_text, self._computed, True

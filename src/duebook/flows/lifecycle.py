@@ -30,7 +30,7 @@ __all__ = [
 _INIT: Final = handler_name("init")
 _ENDINGS: Final = frozenset(handler_name(event) for event in HANDLED if event != "init")
 _OF_THE_FLOW: Final = ("init_failed", "values_failed", "flow_cancelled", "flow_timeout")
-"""Why steps end when the flow does, or never comes to them."""
+"""Why steps end or never start because the whole flow ends."""
 
 
 def retried(flow: Flow, states: Mapping[str, StepState]) -> frozenset[str]:

@@ -129,7 +129,7 @@ def _origin_of(rendered: Rendered) -> str | None:
 
 
 def keeps_secrets(step: Step) -> bool:
-    """Whether what a step becomes is only executed, and never stored."""
+    """Whether the rendered step is only executed, and never stored."""
     stored = (CHECK, COMPUTE)
     return step.name not in stored and not isinstance(
         step.target, EventTarget | FlowTarget | HumanTask

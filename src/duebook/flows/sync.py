@@ -50,7 +50,7 @@ class Synced:
     notes: tuple[str, ...] = ()
     """notes on flows that changed"""
     is_late: bool = False
-    """whether another node changed something first, perhaps under a lease of its own"""
+    """whether another node changed something first, perhaps under its own lease"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ _REMOTE: Final = "run a program that does it, such as ssh or psql"
 _MODELS: Final = "call a program or task that does it"
 
 POLICY_KEYS: Final = {f.flow.key or f.key: f for f in POLICIES.values() if f.flow}
-"""The fields of a definition that a flow file says, by their keys there."""
+"""The fields of a definition that a flow file can set, by their keys there."""
 
 FLOW: Final = Table(
     "A flow",

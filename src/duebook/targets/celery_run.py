@@ -79,7 +79,7 @@ class CeleryRun:
         self.asks_at: float | None = None
         """when to ask the backend whether the task was sent"""
         self.told_of: set[str] = set()
-        """the services of which its log says that they are out of reach"""
+        """the services that its log has reported as out of reach"""
         self.ready_at = 0.0
         """when its task could have been sent"""
         self.is_held = False
