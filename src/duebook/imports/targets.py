@@ -62,7 +62,7 @@ def _stem(command: str) -> tuple[str, ...]:
 
 
 def _names(word: str) -> bool:
-    """Whether a word may be a program or a telling argument."""
+    """Whether a word may name a program or describe what it does."""
     if word[0] in "-<>|&$\"'`()[]{}%0123456789" or "=" in word.partition("/")[0]:
         return False
     return (
