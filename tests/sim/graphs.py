@@ -42,16 +42,14 @@ GRAPHS: Final = {
 `inner`."""
 FAILING: Final = frozenset({"fan.b", "doomed.work"})
 """Steps of which every attempt fails."""
-SCHEDULES: Final[dict[str, dict[str, Any]]] = {
-    name: {"target": {"flow": name}, **definition}
-    for name, definition in {
-        "diamond": {"trigger": {"every": "17s"}, "overlap": "queue", "grace": "5s"},
-        "fan": {"trigger": {"every": "9s"}, "overlap": "allow"},
-        "caller": {"trigger": {"every": "11s"}, "overlap": "cancel"},
-        "doomed": {"trigger": {"every": "8s"}},
-        "hasty": {"trigger": {"every": "10s"}, "overlap": "latest"},
-    }.items()
+_TIMES: Final[dict[str, dict[str, Any]]] = {
+    "diamond": {"trigger": {"every": "17s"}, "overlap": "queue", "grace": "5s"},
+    "fan": {"trigger": {"every": "9s"}, "overlap": "allow"},
+    "caller": {"trigger": {"every": "11s"}, "overlap": "cancel"},
+    "doomed": {"trigger": {"every": "8s"}},
+    "hasty": {"trigger": {"every": "10s"}, "overlap": "latest"},
 }
+SCHEDULES: Final = {name: {"target": {"flow": name}, **form} for name, form in _TIMES.items()}
 DOINGS: Final = (*("start", "stop", "stop", "cancel", "retry"), *("trigger", "pause", "resume"))
 """What people do to flows."""
 _RETRY: Final = {"retry_policy": {"limit": 2, "interval_sec": 1}}
