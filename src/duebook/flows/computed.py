@@ -63,7 +63,10 @@ def take_commands(
         kind = "computed_from_params" if changes else "computed"
         return f'{{{{ {kind}["{len(found) - 1}"] }}}}'
 
-    return _COMMAND.sub(take, text)
+    made = _COMMAND.sub(take, text)
+    if "`" in _COMMAND.sub("", text):
+        raise Invalid(f'"{shorten(text)}" has a backquote without a command, or without its pair')
+    return made
 
 
 def names_secret(computed: Iterable[Computed], secrets: Collection[str]) -> str | None:

@@ -41,8 +41,8 @@ def calls_of_dagu_one(document: Node, own: Collection[str]) -> list[str]:
             continue
         elif "params" in step.value and "parallel" not in step.value:
             notes.append(
-                f"line {run.line}: `run: {name}` with `params` calls the flow {name}, as in "
-                f"Dagu 1; write `call: {name}`"
+                f"line {run.line}: `run: {name}` with `params` calls a flow, as in Dagu 1; "
+                f"write `call: {name}`"
             )
         elif "parallel" not in step.value:
             continue

@@ -11,7 +11,7 @@ from duebook.flows.section import Section, items, whole_of
 from duebook.flows.words import SCHEDULE
 from duebook.model.repeat import Repeat
 from duebook.model.retry import LONGEST_DELAY, Retry
-from duebook.model.stopping import check_grace
+from duebook.model.stopping import LONGEST_GRACE
 from duebook.triggers import load_trigger
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def read_seconds(key: str, value: Any) -> timedelta:
 
 def read_clean_up(key: str, value: Any) -> timedelta:
     """How long a command may take to stop; raises Invalid."""
-    return check_grace(key, read_seconds(key, value))
+    return timedelta(seconds=whole_of(0, int(LONGEST_GRACE.total_seconds()))(key, value))
 
 
 def read_times(section: Section, name: str) -> Times:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from duebook.errors import Invalid, shorten
 from duebook.timetext import parse_duration
 
-__all__ = ["DEFAULT_SIGNAL", "STOP_SIGNALS", "check_grace", "read_stop_grace", "read_stop_signal"]
+__all__ = ["DEFAULT_SIGNAL", "LONGEST_GRACE", "STOP_SIGNALS", "read_stop_grace", "read_stop_signal"]
 
 DEFAULT_SIGNAL: Final = "SIGTERM"
 STOP_SIGNALS: Final = (
@@ -33,11 +33,6 @@ def read_stop_grace(part: str, value: Any) -> timedelta:
         length = parse_duration(value)
     except Invalid:
         raise Invalid(f"{part} {shorten(value)} is not a length of time such as 30s") from None
-    return check_grace(part, length)
-
-
-def check_grace(part: str, length: timedelta) -> timedelta:
-    """Raises Invalid for one that is longer than a node can be expected to wait."""
-    if not timedelta() <= length <= LONGEST_GRACE:
+    if length > LONGEST_GRACE:
         raise Invalid(f"{part} is longer than 1 day, the most that a command can have to end")
     return length

@@ -156,7 +156,9 @@ def test_no_step_runs_when_a_command_fails_and_a_retry_executes_it_again() -> No
             'f.yaml:1:1: a command in params or env names the secret "T"',
         ),
         ('steps: [{run: ls, env: {A: "`date`"}}]\n', 'f.yaml:1:28: "`date`" contains a command'),
-        ('env: {A: "` `"}\nsteps: [ls]\n', 'f.yaml:1:10: "` `" contains a command'),
+        ('env: {A: "` `"}\nsteps: [ls]\n', 'f.yaml:1:10: "` `" has a backquote without'),
+        ('env: {A: "`a` `b"}\nsteps: [ls]\n', 'f.yaml:1:10: "`a` `b" has a backquote'),
+        ('params: {A: "a`"}\nsteps: [ls]\n', 'f.yaml:1:9: "a`" has a backquote without'),
         ('params: {A: {b: "`date`"}}\nsteps: [ls]\n', 'f.yaml:1:9: "`date`" contains a command'),
         (
             'params: {A: x}\nenv: {PATH: "`echo $A`"}\nsteps: [ls]\n',

@@ -423,8 +423,8 @@ def test_a_template_that_does_more_is_refused_at_its_line() -> None:
 
 
 def test_a_part_of_a_value_in_single_quotes_is_the_value_as_in_dagu() -> None:
-    flow = flow_of("steps: [{run: a, output: R}, {run: \"echo '${R.a.b} ${R} $HOME'\"}]")
-    step = rendered(flow, 1, None, **{"step-1": '{"a": {"b": "it is"}}'})
+    flow = flow_of("steps: [{name: a, run: a, output: R}, {run: \"echo '${R.a.b} ${R} $HOME'\"}]")
+    step = rendered(flow, 1, a='{"a": {"b": "it is"}}')
     assert isinstance(step.target, CommandTarget)
     text = step.target.argv[-1]
     assert text == """echo ''"${R_a_b}"' ${R} $HOME'""".replace("R_a_b", "R__a__b")

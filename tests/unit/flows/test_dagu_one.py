@@ -16,7 +16,7 @@ def test_a_run_with_params_calls_a_flow_and_says_so() -> None:
     assert flow.steps[0].target == FlowTarget("etl", (("A", "1"), ("B", "2")))
     (note,) = notes_about([flow], {"f"})
     assert note == (
-        "line 2: `run: etl` with `params` calls the flow etl, as in Dagu 1; write `call: etl`"
+        "line 2: `run: etl` with `params` calls a flow, as in Dagu 1; write `call: etl`"
     )
 
 

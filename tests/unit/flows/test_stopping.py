@@ -91,7 +91,7 @@ def test_a_task_keeps_its_own_time_and_the_file_is_told() -> None:
         ("max_clean_up_time_sec: -1\nsteps: [a]\n", "f.yaml:1:24: max_clean_up_time_sec -1 "),
         (
             "max_clean_up_time_sec: 90000\nsteps: [a]\n",
-            "f.yaml:1:24: max_clean_up_time_sec is longer than 1 day",
+            "f.yaml:1:24: max_clean_up_time_sec 90000 is not a whole number from 0 to 86,400",
         ),
         ("max_clean_up_time_sec: 5s\nsteps: [a]\n", "f.yaml:1:24: max_clean_up_time_sec "),
     ],
