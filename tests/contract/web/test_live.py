@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from contextlib import ExitStack, closing
 from http.client import HTTPConnection, HTTPResponse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from duebook.api.gate import LIVE
 from duebook.api.limits import Limits
 from duebook.api.server import Server, bind
 from duebook.web.site import create_site
 from tests.support.api import FixedTokens
+from tests.support.flow_builders import CHAIN, put_flow
 from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
+    from duebook.api.app import App
+    from duebook.book import Book
     from duebook.store.base import Store
+    from tests.support.pages import Browser
 
 
 def test_live_pages_leave_connections_to_all_others(store: Store) -> None:
@@ -42,3 +49,49 @@ def test_live_pages_leave_connections_to_all_others(store: Store) -> None:
             assert live(token) == (200, None)
         assert live("viewer@default") == (503, "5")
         assert ask("/healthz", "nobody").status == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "/",
+            "/schedules",
+            "/schedules?last=failed",
+            "/schedules/job",
+            "/schedules/job/analytics",
+        ),
+        *(
+            "/runs",
+            "/runs?label=a:b",
+            "/runs/RUN",
+            "/failures",
+            "/flows",
+            "/flows/chain",
+            "/calendar",
+        ),
+        *("/alerts", "/events", "/calendars", "/windows", "/nodes"),
+    ],
+)
+def test_a_change_is_read_once_however_many_look(
+    app: App, viewer: Browser, store: Store, book: Book, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    book.schedules.create("job", trigger={"cron": "@daily"}, target={"command": ["true"]})
+    put_flow(store, CHAIN)
+    path = path.replace("RUN", book.schedules.trigger("job").id)
+    watch = app.state.watches.of("default")
+    reads: list[Any] = []
+    for name in ("read", "transact"):
+        real = getattr(store, name)
+
+        def counted(*given: Any, real: Any = real, **more: Any) -> Any:
+            reads.append(given)
+            return real(*given, **more)
+
+        monkeypatch.setattr(store, name, counted)
+    watch.number = 1
+    viewer.client.get(path, headers={LIVE: "1"})
+    first = len(reads)
+    for _ in range(20):
+        assert viewer.client.get(path, headers={LIVE: "1"}).status_code == 200
+    assert len(reads) == first > 0

@@ -68,15 +68,17 @@ def get_runs(
     query = {name: value for name, value in given.items() if value}
     wrong, refused = None, 200
 
-    def load(book: Book) -> tuple[Listing[Run], dict[str, str]]:
+    def load(book: Book) -> tuple[Listing[Run], dict[str, str], list[str]]:
         found = read_search(given, page.read_time).page(book, cursor)
-        return found, book.insights.zones(found)
+        nodes = sorted({one.node for one in book.nodes.list()})
+        return found, book.insights.zones(found), nodes[:MOST_NODES]
 
     found: Listing[Run] = Listing()
     zones: dict[str, str] = {}
+    nodes: list[str] = []
     perhaps: list[str] = []
     try:
-        found, zones = page.shared(load)
+        found, zones, nodes = page.shared(load)
     except (Invalid, NotFound) as error:
         wrong, refused = str(error), problem_of(error).status
         perhaps = similar_names(page.book, schedule or "")
@@ -99,7 +101,7 @@ def get_runs(
         query=query,
         first=cursor is None,
         wrong=wrong,
-        nodes=sorted({one.node for one in page.book.nodes.list()})[:MOST_NODES],
+        nodes=nodes,
     )
 
 

@@ -204,7 +204,7 @@ def get_schedule(
             "explained": _explained(book, schedule, now, zone, at, start, end),
         }
 
-    seen = page.shared(load, page.zone)
+    seen = dict(page.shared(load, page.zone))  # others get the same
     spec, clock = seen["schedule"].spec, page.clock(seen["now"])
     told, wrong = seen.pop("explained")
     asking = Clock(seen["now"], seen.pop("zone"))
