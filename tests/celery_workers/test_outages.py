@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook import Duebook
-from tests.celery_workers.test_target import YEARLY, log_of, run_of
+from tests.celery_workers.world import YEARLY, log_of, run_of
 from tests.support.proxy import Proxy
 from tests.support.waiting import eventually
 

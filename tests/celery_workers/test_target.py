@@ -10,26 +10,13 @@ import pytest
 from duebook import Duebook
 from duebook.errors import Invalid
 from duebook.targets.celery_link import load_celery_app
-from tests.celery_workers.world import PROGRAM
+from tests.celery_workers.world import PROGRAM, log_of, run_of
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.celery_workers.world import CeleryWorld
 
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated:DeprecationWarning")
-
-YEARLY = {"cron": "0 0 1 1 *"}
-
-
-def run_of(book: Duebook, name: str, target: dict[str, Any], **policies: Any) -> str:
-    """A run by hand of a new schedule."""
-    task = {"celery": f"{PROGRAM}.{target.pop('task')}"} | target
-    book.schedules.create(name, trigger=YEARLY, target=task, overlap="allow", **policies)
-    return str(book.schedules.trigger(name).id)
-
-
-def log_of(book: Duebook, run_id: str) -> str:
-    return "\n".join(line.text for _, line in book.runs.log(run_id))
 
 
 def test_a_run_ends_as_its_task_does(world: CeleryWorld) -> None:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
@@ -21,6 +21,7 @@ from tests.support.waiting import PATIENCE, eventually
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from duebook import Duebook
     from tests.support.proxy import Proxy
 
 ROOT: Final = Path(__file__).parents[2]
@@ -29,6 +30,7 @@ MISSING: Final = (
     "redis-server is not installed; on Debian: sudo apt-get install redis-server, "
     "or DUEBOOK_NO_REDIS=1 to leave these tests out"
 )
+YEARLY: Final = {"cron": "0 0 1 1 *"}
 QUIET: Final = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 
 
@@ -156,3 +158,14 @@ def open_world(folder: Path) -> Iterator[CeleryWorld]:
         yield world
     finally:
         world.close()
+
+
+def run_of(book: Duebook, name: str, target: dict[str, Any], **policies: Any) -> str:
+    """A run by hand of a new schedule."""
+    task = {"celery": f"{PROGRAM}.{target.pop('task')}"} | target
+    book.schedules.create(name, trigger=YEARLY, target=task, overlap="allow", **policies)
+    return str(book.schedules.trigger(name).id)
+
+
+def log_of(book: Duebook, run_id: str) -> str:
+    return "\n".join(line.text for _, line in book.runs.log(run_id))

@@ -10,8 +10,8 @@ import pytest
 from duebook.targets.celery_runs import HAND_BACK_WITHIN, PATIENCE, REVOKE_WITHIN
 from duebook.targets.celery_states import CeleryRecord
 from duebook.targets.lane import in_a_thread
+from tests.support.celery_runs import FakeCelery, World
 from tests.support.waiting import eventually
-from tests.unit.targets.test_celery_runs import FakeCelery, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
