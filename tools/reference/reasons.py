@@ -25,7 +25,7 @@ _FAILURES: Final = {
     "import": "The process of a task could not import the program.",
     "invalid": "The command could not be built from its definition.",
     "missing_target": "The node does not know the task or the flow.",
-    "not_sent": "Celery did not take the task, or the broker failed with one that must not run twice.",
+    "not_sent": "Celery refused the task, or its broker failed with one that must not run twice.",
     "not_started": "The program could not be started.",
     "output": "The output is too large, or is not valid JSON.",
     "poison": "Too many nodes were lost while they ran it (`max_takeovers`).",
