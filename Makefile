@@ -130,6 +130,7 @@ test-pgbouncer: $(READY) ## the stores and nodes through PgBouncer, which is ins
 	DUEBOOK_TEST_PGBOUNCER=1 $(BIN)/python -m pytest -n 2 -m "not zones" tests/pgbouncer tests/conformance
 
 chaos: $(READY) ## a long storm of faults over a fleet on PostgreSQL: SEED=… repeats one, MINUTES=10 or HOURS=2
+	-@PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || [ "$$(id -u)" != 0 ] || $(APT_INSTALL) pgbouncer
 	@SEED="$(SEED)" MINUTES="$(MINUTES)" HOURS="$(HOURS)" $(BIN)/python -m tests.chaos
 
 sim: $(READY) ## simulate nodes, clocks and faults from seeds, and check invariants: HOURS=1 or CLUSTER_DAYS=1, SEED=1

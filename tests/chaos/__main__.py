@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING
@@ -22,9 +22,13 @@ from tests.chaos.failover_storm import FailoverStorm, open_pair
 from tests.chaos.fleet import LOAD, open_fleet
 from tests.chaos.move_storm import MoveStorm
 from tests.chaos.storm import Storm
+from tests.support.bouncer import Bouncer, is_installed
+from tests.support.earlier import WHEELS, install
 from tests.support.postgres import Server
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.chaos.fleet import Fleet
     from tests.support.nodes import Evidence
 
@@ -52,6 +56,16 @@ def steady(fleet: Fleet) -> list[Evidence]:
     return [line for line in fleet.seen.evidence if line.word == "start" and line.schedule in names]
 
 
+@contextmanager
+def _open_bouncer(server: Server) -> Iterator[Bouncer | None]:
+    if not is_installed():
+        tell("no node is behind PgBouncer, which is not installed; on Debian: apt-get install it")
+        yield None
+        return
+    with closing(Bouncer(server)) as bouncer:
+        yield bouncer
+
+
 def main() -> int:
     number = int(os.environ.get("SEED") or SystemRandom().randrange(1_000_000))
     hours = os.environ.get("HOURS")
@@ -72,9 +86,11 @@ def main() -> int:
     try:
         with (
             closing(Brokers(folder)) as brokers,
+            _open_bouncer(server) as bouncer,
             open_fleet(folder, server, "template0") as fleet,
         ):
-            storm = Storm(fleet, number, tell, brokers)
+            earlier = install(WHEELS[-1], folder / "earlier")
+            storm = Storm(fleet, number, tell, brokers, bouncer, earlier)
             wrong += storm.blow(minutes * 60, CALM)
             count(fleet)
             recoveries += [*storm.recovery.told(steady(fleet))]

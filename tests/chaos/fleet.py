@@ -89,14 +89,15 @@ class Fleet:
         self.members: list[Member] = []
         self._loaded: tuple[str, ...] = ()
         self._proxies: list[Proxy] = []
-        self._name = str(conninfo_to_dict(url)["dbname"])
+        self.database = str(conninfo_to_dict(url)["dbname"])
 
     @property
     def through_tcp(self) -> str:
-        return self.server.url(self._name, "127.0.0.1")
+        return self.server.url(self.database, "127.0.0.1")
 
-    def proxy(self) -> Proxy:
-        made = Proxy(self.through_tcp)
+    def proxy(self, url: str | None = None) -> Proxy:
+        """A way to the server, or to what stands before it."""
+        made = Proxy(url or self.through_tcp)
         self._proxies.append(made)
         return made
 
@@ -131,9 +132,10 @@ class Fleet:
             ends = (datetime.now(UTC) + timedelta(seconds=2)).isoformat()
             self.world.book.schedules.update(name, end_at=ends)
 
-    def start(self, proxied: bool = False, **options: Any) -> Member:
-        """Start a node, without waiting until it is ready."""
-        proxy = self.proxy() if proxied else None
+    def start(self, proxied: bool = False, way: str | None = None, **options: Any) -> Member:
+        """Start a node, perhaps with another way to the database, without waiting until it is
+        ready."""
+        proxy = self.proxy(way) if proxied else None
         options = {"lease": LEASE, "scaled": True, "queues": ["default", "narrow"], **options}
         process = self.world.start_node(proxy.url if proxy else None, **options)
         if "clone" not in options:
@@ -154,9 +156,9 @@ class Fleet:
         member.process.wait_ready()
         return member
 
-    def start_up(self) -> Member:
-        """Like `up`, without waiting until it is ready."""
-        process = self.world.up("--queue", "default", "--queue", "narrow")
+    def start_up(self, program: Path | None = None) -> Member:
+        """Like `up`, perhaps of another release, without waiting until it is ready."""
+        process = self.world.up("--queue", "default", "--queue", "narrow", program=program)
         self.seen.pids[process.mark] = process.pid
         member = Member(process)
         self.members.append(member)

@@ -3,7 +3,8 @@ are killed on both sides, and so is the copy itself, at random moments.
 
 A program writes its table and an event in one transaction, first to the file and then to
 PostgreSQL. In the end each row has its event and each event its row, what was acknowledged exists,
-and the flaky receiver of a webhook has got every event, in the order of its key.
+and the flaky receiver of a webhook has got every event, in the order of its key. A task
+settles its runs in its own transactions meanwhile: each that succeeded has one row, no other has.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import psycopg
 
 from duebook.book import Book
 from duebook.store.opening import open_store
-from tests.chaos.fleet import LEASE, LOAD
+from tests.chaos.fleet import EVERY, LEASE, LOAD
 from tests.chaos.onlookers import Onlooker
 from tests.chaos.receiver import RELAYING, Receiver
 from tests.support.nodes import World
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from tests.support.nodes import NodeProcess
 
 NAMES: Final = ("all-1", "cron", "queue", "skip", "failing")
+SELL: Final = "sell"
+TILL: Final[dict[str, Any]] = {**RELAYING, "app": "tests.chaos.till:book"}
 TOPIC: Final = "shop.orders"
 KEYS: Final = 5
 NODES: Final = 2
@@ -42,6 +45,7 @@ WORDS: Final = ("stays in", "waiting up to", "copied", "copied runs", "copied yo
 OWN: Final = """
 CREATE TABLE orders (id INTEGER PRIMARY KEY, customer TEXT NOT NULL, price NUMERIC(8, 2));
 CREATE INDEX orders_by_customer ON orders (customer);
+CREATE TABLE sales (id INTEGER PRIMARY KEY, run TEXT NOT NULL);
 CREATE TABLE drafts (id INTEGER PRIMARY KEY);
 CREATE VIEW large AS SELECT * FROM orders WHERE price > 100;
 """
@@ -101,6 +105,12 @@ class Shop(Onlooker):
             events = connection.execute(
                 "SELECT (data::json ->> 'order')::bigint, key FROM duebook.events"
             ).fetchall()
+            sold = connection.execute("SELECT run FROM public.sales").fetchall()
+            settled = connection.execute(
+                "SELECT r.id FROM duebook.runs AS r JOIN duebook.schedules AS s"
+                " ON s.id = r.schedule_id WHERE s.name = %s AND r.status = 'succeeded'",
+                (SELL,),
+            ).fetchall()
             kept = connection.execute("SELECT to_regclass('public.drafts')").fetchall()
         wrong = []
         if sorted(rows) != sorted(events):
@@ -109,6 +119,10 @@ class Shop(Onlooker):
             wrong.append(f"{len(lost)} acknowledged orders are lost, such as {min(lost)}")
         if len(self.acknowledged) != len(set(self.acknowledged)):
             wrong.append("a number of an order was given out twice")
+        if sorted(sold) != sorted(settled):
+            wrong.append(f"sales and runs differ: {sorted({*sold} ^ {*settled})[:5]}")
+        if not sold:
+            wrong.append("nothing was sold")
         if kept != [(None,)]:
             wrong.append("drafts came along, and nobody named it")
         return [f"own table: {text}" for text in wrong]
@@ -137,12 +151,14 @@ class MoveStorm:
         for name in NAMES:
             shell, definition = LOAD[name]
             old.add(name, shell, **definition)
+        often: dict[str, Any] = {"trigger": {"every": "1s"}, "overlap": "allow", **EVERY}
+        old.book.schedules.create(SELL, target=SELL, **often)
         self._receiver.listen(old.book, TOPIC)
         with closing(sqlite3.connect(old.path)) as connection:
             connection.executescript(OWN)
         shop = Shop(old.path, fleet.url)
-        nodes = [old.node(lease=LEASE, **RELAYING) for _ in range(NODES)]
-        waiting = fleet.node(**RELAYING)
+        nodes = [old.node(lease=LEASE, **TILL) for _ in range(NODES)]
+        waiting = fleet.node(**TILL)
         shop.start()
         with fleet.fault("move"):
             old.wait_for_more(NAMES[0], 2)
@@ -156,12 +172,13 @@ class MoveStorm:
             for node in nodes:
                 node.wait_end()
         self._tell("the books have moved")
-        fleet.adopt(NAMES)
-        fleet.node(**RELAYING)
+        fleet.adopt((*NAMES, SELL))
+        fleet.node(**TILL)
         fleet.wait_more(NAMES[0], 2)
         self._tell("a node at the new place is killed")
         waiting.process.end(signal.SIGKILL)
         fleet.wait_more(NAMES[0], 3)
+        fleet.wait_more(SELL, 3)
         eventually(lambda: self._orders_since_the_move(shop))
         shop.end()
         return self._settle(shop)
@@ -187,10 +204,19 @@ class MoveStorm:
         self._tell("a node on the file is killed")
         place = self._chance.randrange(NODES)
         nodes[place].end(signal.SIGKILL)
-        nodes[place] = self._old.start_node(lease=LEASE, **RELAYING)
+        nodes[place] = self._old.start_node(lease=LEASE, **TILL)
 
     def _start_copy(self) -> NodeProcess:
-        words = ("--with-table", "orders", "--wait", "1m", str(self._old.path), self._fleet.url)
+        words = (
+            "--with-table",
+            "orders",
+            "--with-table",
+            "sales",
+            "--wait",
+            "1m",
+            str(self._old.path),
+            self._fleet.url,
+        )
         return self._old.start("db", "copy", "--json", *words)
 
     def _kill_a_copy(self) -> bool:

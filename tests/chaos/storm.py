@@ -22,9 +22,11 @@ from tests.support.waiting import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.chaos.brokers import Brokers
     from tests.chaos.proxy import Loss
+    from tests.support.bouncer import Bouncer
 
 NODES: Final = 3
 """In addition to one that only faults of the server affect, so that dead nodes are followed in
@@ -46,6 +48,8 @@ class Storm:
         number: int,
         told: Callable[[str], None],
         brokers: Brokers | None = None,
+        bouncer: Bouncer | None = None,
+        earlier: Path | None = None,
     ) -> None:
         self._fleet, self._chance, self._told = fleet, Random(number), told
         self._over = threading.Event()
@@ -56,7 +60,7 @@ class Storm:
         self._people = People(people.url, fleet.seen, theirs, Random(number + 1))
         self._observer = Observer(fleet.url, fleet.seen)
         self._receiver = Receiver(Random(number + 3))
-        self._brokers = brokers
+        self._brokers, self._bouncer, self._earlier = brokers, bouncer, earlier
         self._faults: list[Callable[[], None]] = [
             self._kill,
             self._kill_with_its_spawner,
@@ -72,6 +76,8 @@ class Storm:
             self._cut,
             self._leave,
             *([self._pause_the_brokers] if brokers else []),
+            *([self._cut_the_pooler] if bouncer else []),
+            *([self._roll_an_upgrade] if earlier else []),
         ]
 
     def blow(self, seconds: float, calm: float = 0) -> list[str]:
@@ -149,8 +155,8 @@ class Storm:
     # -- nodes
 
     def _new_node(self, **options: Any) -> Member:
-        """Start a node; now and then with a wrong clock, as a clone, deaf, or with a
-        leader."""
+        """Start a node; now and then with a wrong clock, as a clone, deaf, behind PgBouncer, or with
+        a leader."""
         if self._chance.random() < 0.5:
             clock = self._fleet.world.folder / f"clock-{len(self._fleet.members)}"
             set_clock(clock, self._chance.choice((-HOUR, HOUR, 90, -90)))
@@ -161,6 +167,8 @@ class Storm:
             options["coordination"] = "leader"
         if self._chance.random() < 0.2:
             options["deaf"] = True
+        if self._bouncer and self._chance.random() < 0.4:
+            options["way"] = self._bouncer.url(self._fleet.database)
         return self._fleet.node(proxied=True, **RELAYING, **options)
 
     def _pick(self) -> int:
@@ -234,6 +242,17 @@ class Storm:
         self._wait(1.5 * LEASE)
         node.process.send(signal.SIGCONT)
 
+    def _roll_an_upgrade(self) -> None:
+        """A node of the earlier release works among the others, and gives way to one of this."""
+        place = self._pick()
+        self._nodes[place].process.end(signal.SIGTERM)
+        earlier = self._fleet.start_up(self._earlier)
+        earlier.process.wait_ready()
+        self._fleet.wait_more(BEAT, CALM_BEATS)
+        code = earlier.process.end(signal.SIGTERM)
+        assert code == 0, earlier.process.log[-2000:]
+        self._replace(place)
+
     # -- the server, and the way to it
 
     def _crash_the_server(self) -> None:
@@ -244,6 +263,13 @@ class Storm:
         self._brokers.pause()
         self._wait(LEASE)
         self._brokers.resume()
+
+    def _cut_the_pooler(self) -> None:
+        """PgBouncer drops all that it has, and lets nobody through for a while."""
+        assert self._bouncer is not None
+        self._bouncer.command(f"KILL {self._fleet.database}")
+        self._wait(self._chance.uniform(0.1, 0.7) * LEASE)
+        self._bouncer.command(f"RESUME {self._fleet.database}")
 
     def _lose_commits(self) -> None:
         proxy = self._nodes[self._pick()].proxy

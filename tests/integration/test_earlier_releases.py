@@ -5,10 +5,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-import sysconfig
-import venv
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,28 +13,20 @@ from duebook.book import Book
 from duebook.store.migrations import Migration
 from duebook.store.postgres import PostgresStore, migrate
 from duebook.store.postgres.migrate import available
+from tests.support.earlier import WHEELS, install
 from tests.support.nodes import NodeProcess
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-WHEELS = sorted(Path(__file__).with_name("releases").glob("*.whl"))
 WIDER = "ALTER TABLE active_runs ADD COLUMN wings integer;"
 
 
 @pytest.fixture(scope="module", params=WHEELS, ids=lambda path: path.name.split("-")[1])
 def earlier(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `duebook` of an earlier release, with the packages that the tests run with."""
-    home = tmp_path_factory.mktemp("earlier")
-    venv.create(home, with_pip=False)
-    python = home / "bin" / "python"
-    words = ("--quiet", "--disable-pip-version-check", "--no-deps", "--no-index")
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", *words]
-    subprocess.run([*pip, str(request.param)], check=True, cwd=home)  # noqa: S603
-    (packages,) = home.glob("lib/python*/site-packages")
-    (packages / "needed.pth").write_text(sysconfig.get_path("purelib"))  # not its own .pth files
-    return home / "bin" / "duebook"
+    return install(request.param, tmp_path_factory.mktemp("earlier"))
 
 
 @pytest.fixture

@@ -87,12 +87,14 @@ class Reached:
         self._began = time.monotonic()
         self._counts: Counter[str] = Counter()
         self._points: set[str] = set()
+        self._cost = 0.0
 
     def add(self, played: Played) -> None:
         self._end += 1
         self._counts.update(played.counts)
         self._counts["due times"] += played.due_times
         self._points |= played.points
+        self._cost += played.cost
 
     @property
     def seconds(self) -> float:
@@ -111,7 +113,7 @@ class Reached:
             f"{counts['due times']:,} due times, {counts['work start']:,} attempts, "
             f"{counts['steps']:,} of them of steps of flows, {counts['deliveries']:,} deliveries, "
             f"{counts['actions']:,} actions of people, {faults:,} faults, no violation; "
-            f"{self.seconds:.0f} s on {CORES} cores"
+            f"{self.seconds:.0f} s on {CORES} cores, {self._cost:.0f} s of processor time"
         )
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ class Played:
     points: set[str]
     due_times: int
     """runs of due times, plus due times in the ledger"""
+    cost: float = 0.0
+    """seconds of processor time"""
 
     @property
     def violated(self) -> set[str]:
@@ -50,7 +53,9 @@ def play(script: Script) -> Played:
 
 def play_seed(seed: int) -> Played:
     """The world of a seed, without what takes long to send to another process."""
-    return replace(play(draw(seed)), trace="")
+    began = time.process_time()
+    played = play(draw(seed))
+    return replace(played, trace="", cost=time.process_time() - began)
 
 
 def _play(script: Script) -> Played:

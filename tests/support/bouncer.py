@@ -39,6 +39,10 @@ server_login_retry = 1
 """
 
 
+def is_installed() -> bool:
+    return shutil.which("pgbouncer", path=PLACES) is not None
+
+
 class Bouncer:
     def __init__(self, server: Server) -> None:
         program = shutil.which("pgbouncer", path=PLACES)

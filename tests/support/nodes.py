@@ -188,9 +188,10 @@ class World:
             check=False,
         )
 
-    def up(self, *words: str) -> NodeProcess:
-        """Run `duebook up`, as a user starts it without the API."""
-        return self.start("up", "--roles", "scheduler,worker", *words)
+    def up(self, *words: str, program: Path | None = None) -> NodeProcess:
+        """Run `duebook up`, as a user starts it without the API; perhaps that of another release."""
+        argv = self.cli_argv("up", "--roles", "scheduler,worker", *words)
+        return self._begin(argv if program is None else [str(program), *argv[3:]])
 
     def start(self, *words: str) -> NodeProcess:
         """Start a command that runs while the test continues."""
