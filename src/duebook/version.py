@@ -6,6 +6,6 @@ from typing import Final
 
 __all__ = ["API_HEADER", "__version__"]
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 API_HEADER: Final = "Duebook-Api"
 """A header of every response, which identifies a Duebook server to its clients."""

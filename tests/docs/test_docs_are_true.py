@@ -89,8 +89,8 @@ def test_every_module_says_what_it_knows() -> None:
         assert path.read_text("utf-8").startswith('"""'), path
 
 
-def test_nobody_is_told_to_install_what_is_not_released() -> None:
-    """To be deleted with the first release."""
+def test_nobody_is_told_to_install_what_is_not_on_pypi() -> None:
+    """To be deleted with the first release on PyPI."""
     advice = re.compile(r"(?:pip|pipx|uv)[a-z ]* (?:install|add)\s+(?:-\S+\s+)*['\"]?duebook\b")
     texts = [*PAGES, ROOT / "CHANGELOG.md", *(ROOT / "src").rglob("*.py")]
     found = [str(path.relative_to(ROOT)) for path in texts if advice.search(path.read_text())]
