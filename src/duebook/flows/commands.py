@@ -155,10 +155,11 @@ def _are_commands(words: list[str]) -> bool:
     first = words[0].strip() if words else ""
     if first and words[0] in lines:
         return True
-    others = [line for line in lines if _begins_with_program(line)]
-    if not others or any(word.startswith("-") for word in words):
+    if any(word.startswith("-") for word in words):
         return False
-    if first in _ALONE:
+    if not any(map(_begins_with_program, lines)) and not _are_programs(words):
+        return False
+    if first in _ALONE and (lines or _ALONE.issuperset(words)):
         return True
     commands = "; ".join(words)
     raise Invalid(
@@ -170,7 +171,16 @@ def _are_commands(words: list[str]) -> bool:
 
 def _begins_with_program(line: str) -> bool:
     word = line.split()[0]
-    return word in _COMMON or word in _ALONE or word.startswith(("./", "/", "~/"))
+    return _is_program(word) or word.startswith(("./", "/", "~/"))
+
+
+def _are_programs(words: list[str]) -> bool:
+    """Whether all items are names of programs, as in `[npm, test]`."""
+    return len(words) > 1 and all(_is_program(word.strip()) for word in words)
+
+
+def _is_program(word: str) -> bool:
+    return word in _COMMON or word in _ALONE
 
 
 def read_run(section: Section, node: Node, scope: Scope, shell: tuple[str, ...]) -> StepTarget:

@@ -157,6 +157,7 @@ def test_a_default_after_a_colon_and_a_dash_is_that_of_a_shell(
     [
         ("[pwd, 'echo \"done\"']", "/\ndone\n"),
         ("['echo a', 'echo b']", "a\nb\n"),
+        ("[pwd, pwd]", "/\n/\n"),
         ("[echo, hello]", "hello\n"),
         ("[echo, 'hello world', -n]", "hello world -n\n"),
         ("[printf, '%s %s', 'one two', x]", "one two x"),
@@ -170,9 +171,11 @@ def test_a_list_is_several_commands_when_it_reads_so(command: str, shown: str) -
     assert subprocess.check_output(made.target.argv, cwd="/", text=True) == shown  # noqa: S603
 
 
-def test_a_list_that_may_be_either_is_refused_with_both_spellings() -> None:
-    (problem,) = problems_of("steps:\n  - command: [make, 'npm test']\n")
-    assert "`exec: {command: make, args: [...]}`, or `run: [...]`" in problem
+@pytest.mark.parametrize("command", ["[make, 'npm test']", "[make, test]", "[ls, test]"])
+def test_a_list_that_may_be_either_is_refused_with_both_spellings(command: str) -> None:
+    first = "ls" if "ls" in command else "make"
+    (problem,) = problems_of(f"steps:\n  - command: {command}\n")
+    assert f"`exec: {{command: {first}, args: [...]}}`, or `run: [...]`" in problem
 
 
 @pytest.mark.parametrize("key", ["command", "script", "run"])
