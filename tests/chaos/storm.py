@@ -155,8 +155,8 @@ class Storm:
     # -- nodes
 
     def _new_node(self, **options: Any) -> Member:
-        """Start a node; now and then with a wrong clock, as a clone, deaf, behind PgBouncer, or with
-        a leader."""
+        """Start a node; now and then with a wrong clock, as a clone, deaf, behind PgBouncer, or
+        with a leader."""
         if self._chance.random() < 0.5:
             clock = self._fleet.world.folder / f"clock-{len(self._fleet.members)}"
             set_clock(clock, self._chance.choice((-HOUR, HOUR, 90, -90)))

@@ -189,7 +189,7 @@ class World:
         )
 
     def up(self, *words: str, program: Path | None = None) -> NodeProcess:
-        """Run `duebook up`, as a user starts it without the API; perhaps that of another release."""
+        """Run `duebook up` as a user starts it without the API; perhaps of another release."""
         argv = self.cli_argv("up", "--roles", "scheduler,worker", *words)
         return self._begin(argv if program is None else [str(program), *argv[3:]])
 
