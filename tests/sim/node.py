@@ -15,6 +15,7 @@ from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.due_cursor import DueCursor
 from duebook.engine.keeper import Keeper
 from duebook.engine.settling import conclude, conclude_all, is_final
+from duebook.engine.spawner_lease import SPAWNER_PART
 from duebook.engine.ticker import Ticker
 from duebook.errors import DuebookError, Unavailable
 from duebook.flows.flow_cache import FlowCache
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 LEASE: Final = timedelta(seconds=12)
 QUEUES: Final = ("default", *LIMITS, *RATES)
 LONGEST: Final = 3600.0
-SPAWNER_PART: Final = 0.9
 
 
 class SimNode:

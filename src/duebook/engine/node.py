@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.backoff import backoff
 from duebook.engine.advancer import Advancer
 from duebook.engine.alarm import Alarm
+from duebook.engine.alarms import Alarms
 from duebook.engine.books_clock import BooksClock
 from duebook.engine.clock_watch import notice_since_last_seen
 from duebook.engine.dispatcher import Dispatcher
@@ -26,6 +27,7 @@ from duebook.engine.sequencer import Sequencer
 from duebook.engine.served_queues import ServedQueues
 from duebook.engine.session import new_session
 from duebook.engine.slots import Slots
+from duebook.engine.spawner_lease import SpawnerLease
 from duebook.engine.starting import Starter
 from duebook.engine.step_places import FlowPlaces
 from duebook.engine.step_threads import StepThreads
@@ -87,11 +89,9 @@ class Node:
         self._tasks = tasks or Tasks()
         self._spawner = spawner
         self._options = options or NodeOptions()
-        self._ticking, self._dispatching, self._keeping = Alarm(), Alarm(), Alarm()
-        self._helping, self._sequencing, self._relaying = Alarm(), Alarm(), Alarm()
-        self._advancing, self._retaining = Alarm(), Alarm()
+        self._alarms = Alarms()
         served = self._options.queues if "worker" in self._options.roles else ()
-        self._queues = ServedQueues(store, served, self._dispatching.ring)
+        self._queues = ServedQueues(store, served, self._alarms.dispatcher.ring)
         self._outage = OutageLog()
         self._stranded = Stranded(store)
         self._cursor = DueCursor()
@@ -104,9 +104,8 @@ class Node:
         self._planning_over = threading.Event()
         self._keeping_over = threading.Event()
         self._threads = StepThreads(self._outage, self.measures, lambda: self._keeper.session_id)
-        self._spawner_lock = threading.Lock()
         self._first_session = threading.Event()
-        self._lease_granted = (lease_clock(), self._options.lease.total_seconds())
+        self._spawner_lease = SpawnerLease(spawner, self._options.lease.total_seconds())
 
     def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Work until `stop()`, then hand back what is unfinished; blocks the caller.
@@ -123,27 +122,7 @@ class Node:
             if not self._first_session.is_set():
                 self._slots.close()
         ready()
-        roles = self._options.roles
-        if "scheduler" in roles:
-            self._threads.start("ticker", self._tick, self._ticking, self._planning_over)
-            if self._store.parallel:
-                self._threads.start("second ticker", self._help, self._helping, self._planning_over)
-            self._threads.start("advancer", self._advance, self._advancing, self._planning_over)
-        if "worker" in roles:
-            self._threads.start(
-                "dispatcher", self._dispatch, self._dispatching, self._planning_over
-            )
-        if "relay" in roles and self._store.sequences:
-            self._threads.start("sequencer", self._sequence, self._sequencing, self._planning_over)
-        if "relay" in roles:
-            self._threads.start("relay", self._publish, self._relaying, self._planning_over)
-        for chore, alarm in self._chores:
-            chore.start(alarm.ring, self._queues.add)
-            self._threads.start(chore.name, chore.step, alarm, self._planning_over)
-        retention = Retention(self._store)
-        self._threads.start("retention", retention.step, self._retaining, self._planning_over)
-        self._threads.start("scribe", self._write_logs, Alarm(), self._keeping_over)
-        self._threads.start("keeper", self._keep, self._keeping, self._keeping_over)
+        self._start_threads()
         self._watch()
         self._shut_down()
         if self._fatal is not None:
@@ -174,7 +153,7 @@ class Node:
         self._performer = TargetPerformer(
             self._store,
             self._spawner,
-            self._revive_spawner,
+            self._spawner_lease.revive,
             http_allow=options.http_allow,
             tasks=self._tasks,
             flow_cache=flow_cache,
@@ -189,9 +168,9 @@ class Node:
             self._store,
             self._traced(self._performer),
             options.slots,
-            self._dispatching.ring,
+            self._alarms.dispatcher.ring,
             measures=self.measures,
-            advance=self._advancing.ring,
+            advance=self._alarms.advancer.ring,
             clock=self._clock,
             may_begin=self._may_begin,
             is_told=self._store.tells_itself,
@@ -217,7 +196,7 @@ class Node:
                 cursor=self._cursor,
                 clock=self._clock,
                 measures=self.measures,
-                more_due=self._helping.ring,
+                more_due=self._alarms.second_ticker.ring,
                 starter=starter if self._store.starts_runs else None,
             )
             for _ in range(2)
@@ -225,8 +204,32 @@ class Node:
         self._sequencer = Sequencer(self._store)
         lent = (options.http_allow, options.smtp, self._spawner, options.namespaces)
         setup = RelaySetup(*lent, options.public_url)
-        ring = self._relaying.ring
+        ring = self._alarms.relay.ring
         self._relay = Relay(self._store, setup, options.lease, self._unserved, ring=ring)
+
+    def _start_threads(self) -> None:
+        """One for each loop of its roles; that of the keeper is the last."""
+        alarms, roles = self._alarms, self._options.roles
+        loops: list[tuple[str, Callable[[], float], Alarm]] = []
+        if "scheduler" in roles:
+            loops.append(("ticker", self._tick, alarms.ticker))
+            if self._store.parallel:
+                loops.append(("second ticker", self._help, alarms.second_ticker))
+            loops.append(("advancer", self._advance, alarms.advancer))
+        if "worker" in roles:
+            loops.append(("dispatcher", self._dispatch, alarms.dispatcher))
+        if "relay" in roles and self._store.sequences:
+            loops.append(("sequencer", self._sequence, alarms.sequencer))
+        if "relay" in roles:
+            loops.append(("relay", self._publish, alarms.relay))
+        loops.append(("retention", Retention(self._store).step, alarms.retention))
+        for name, step, alarm in loops:
+            self._threads.start(name, step, alarm, self._planning_over)
+        for chore, alarm in self._chores:
+            chore.start(alarm.ring, self._queues.add)
+            self._threads.start(chore.name, chore.step, alarm, self._planning_over)
+        self._threads.start("scribe", self._write_logs, Alarm(), self._keeping_over)
+        self._threads.start("keeper", self._keep, alarms.keeper, self._keeping_over)
 
     def _traced(self, performer: TargetPerformer) -> Performer[Any]:
         if (tracing := self._options.tracing) is None:
@@ -282,7 +285,7 @@ class Node:
             session.id,
             lease,
             self._slots,
-            self._lease_renewed,
+            self._spawner_lease.renewed,
             lease_clock,
             queues=self._queues,
             namespaces=namespaces,
@@ -304,31 +307,11 @@ class Node:
             owner.session_id = session.id
         for chore, _ in self._chores:
             chore.owned_by(session.id)
-        self._dispatching.ring()
+        self._alarms.dispatcher.ring()
         try:
             self._keeper.renew()
         except Unavailable:  # the session has started anyway
             self._keeper.hurry()
-
-    def _lease_renewed(self, since: float, seconds: float) -> None:
-        """The spawner kills all work a little before other nodes may take it over."""
-        self._lease_granted = (since, seconds * SPAWNER_PART)
-        try:
-            self._spawner.extend_lease(seconds * SPAWNER_PART, since)
-        except Unavailable:
-            self._revive_spawner()
-
-    def _revive_spawner(self) -> None:
-        with self._spawner_lock:
-            if self._spawner.is_alive():
-                return
-            log.warning("the spawner has stopped; it is restarted")
-            try:
-                self._spawner.start()
-                since, seconds = self._lease_granted
-                self._spawner.extend_lease(seconds, since)
-            except Unavailable as error:
-                log.warning("%s", error)
 
     def _tick(self) -> float:
         return self._seconds_until(self._tick_by(self._ticker))
@@ -342,14 +325,14 @@ class Node:
         before = ticker.queued
         wake_at = ticker.step()
         if ticker.queued > before:
-            self._dispatching.ring()  # without waiting for the store's notification
+            self._alarms.dispatcher.ring()  # without waiting for the store's notification
         return wake_at
 
     def _advance(self) -> float:
         before = self._advancer.begun
         wake_at = self._advancer.step()
         if self._advancer.begun > before:
-            self._dispatching.ring()
+            self._alarms.dispatcher.ring()
         return self._seconds_until(wake_at)
 
     def _dispatch(self) -> float:
@@ -363,7 +346,7 @@ class Node:
     def _doubt_claims(self) -> None:
         """The last claim may or may not have been committed."""
         self._keeper.hurry()
-        self._keeping.ring()
+        self._alarms.keeper.ring()
 
     def _sequence(self) -> float:
         wait = self._sequencer.step()
@@ -388,7 +371,7 @@ class Node:
         self._drain, self._rests = drain, False
         if drain is None:
             log.info("this node executes runs again")
-            self._dispatching.ring()
+            self._alarms.dispatcher.ring()
             return
         with self._slots.claiming:  # so that the runs of a claim in progress have arrived
             self._slots.hand_back_buffered()
@@ -425,18 +408,9 @@ class Node:
         """Wake other loops in time for work that they may not have heard of."""
         if pulse.wake_at is not None:
             self._cursor.look_back(pulse.wake_at)
-            self._ticking.ring_within(self._seconds_until(pulse.wake_at))
+        self._alarms.pass_on(pulse, self._relay.sinks, self._seconds_until)
         if pulse.queued:
-            self._dispatching.ring()
             self._stranded.step()
-        if pulse.flow_at is not None:
-            self._advancing.ring_within(self._seconds_until(pulse.flow_at))
-        if pulse.unstamped:
-            self._sequencing.ring()
-        if pulse.alerts or pulse.sinks != self._relay.sinks:
-            self._relaying.ring()
-        if pulse.ready_at is not None:
-            self._dispatching.ring_within(self._seconds_until(pulse.ready_at))
 
     def _seconds_until(self, moment: datetime | None) -> float:
         """By the database's time: this machine's clock may be wrong by hours."""
@@ -470,25 +444,14 @@ class Node:
         self._fatal = error
 
     def _hear(self, news: News) -> None:
-        if News.WAKE in news:
-            self._ticking.ring()
-        if News.WORK in news:
-            self._dispatching.ring()
-        if News.FLOW in news:
-            self._advancing.ring()
-        if News.EVENTS in news:
-            self._sequencing.ring()
-        if News.SINKS in news or (News.LOG in news and self._relay.follows_log):
-            self._relaying.ring()
         if News.LEAD in news and self._options.coordination == "leader":
             self._keeper.hurry()
-            self._keeping.ring()
+            self._alarms.keeper.ring()
         if News.LOOK in news:
             self._keeper.hurry()
         if News.DRAIN in news:
             self._keeper.ask_drain()
-        if news & (News.CANCEL | News.LOOK | News.DRAIN):
-            self._keeping.ring()
+        self._alarms.hear(news, self._relay.follows_log)  # last: the keeper knows why it wakes
 
     def _shut_down(self) -> None:
         """Take no new work; runs may finish within the grace period, then they are handed back."""
@@ -501,9 +464,8 @@ class Node:
             lambda: self._times_asked_to_stop,
         )
         self._planning_over.set()
-        planning_alarms = (self._ticking, self._helping, self._advancing, self._dispatching)
-        rest = (self._sequencing, self._relaying, self._retaining)
-        for alarm in (*planning_alarms, *rest, *(alarm for _, alarm in self._chores)):
+        self._alarms.ring_all_but_keeper()
+        for _, alarm in self._chores:
             alarm.ring()
         for thread in planning:  # so that runs of a claim in progress arrive
             thread.join()
@@ -516,7 +478,7 @@ class Node:
                 self._spawner.close()  # nothing may keep running after the session has ended
                 ending.wait_idle(END_WITHIN)
         self._keeping_over.set()
-        self._keeping.ring()
+        self._alarms.keeper.ring()
         keeping.join(timeout=5)
         self._slots.close()
         self._performer.close()

@@ -148,7 +148,7 @@ def test_a_node_that_heard_nothing_of_a_sink_learns_of_it_from_its_pulse(
     node._begin_first_session()
     node._publish()
     rung: list[bool] = []
-    monkeypatch.setattr(node._relaying, "ring", lambda: rung.append(True))
+    monkeypatch.setattr(node._alarms.relay, "ring", lambda: rung.append(True))
 
     def look() -> int:
         node._keeper.hurry()
