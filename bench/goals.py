@@ -16,6 +16,7 @@ import json
 import operator
 import os
 import statistics
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -93,9 +94,11 @@ def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
 def interleaved(kinds: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
     """The figures of each kind, measured in turn because the machine may be busy at times."""
     found: dict[str, list[float]] = {what: [] for what in kinds}
-    for _ in range(rounds):
+    for number in range(1, rounds + 1):
         for what, measure in kinds.items():
             found[what].append(measure())
+            figure = _number(found[what][-1])
+            print(f"  round {number} of {rounds}: {what} {figure}", file=sys.stderr, flush=True)
     return found
 
 
