@@ -41,7 +41,7 @@ __all__ = [
     "take_commands",
 ]
 
-_COMMAND: Final = re.compile(r"`([^`]*[^`\s][^`]*)`")
+_COMMAND: Final = re.compile(r"`(\s*[^`\s][^`]*)`")
 _WORD: Final = re.compile(r"\w+")
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
+from duebook.errors import Invalid
 from duebook.flows.advance import advance
-from duebook.flows.computed import execute_commands
+from duebook.flows.computed import execute_commands, take_commands
 from duebook.flows.dry_run import dry_run
 from duebook.flows.flow_values import Values
 from duebook.flows.lifecycle import retried
+from duebook.flows.references import Scope
 from duebook.flows.render import render_step
 from duebook.model.flow import COMPUTE
 from duebook.model.flow_run import Standing, StepState
@@ -20,7 +23,7 @@ from duebook.targets.templates import TemplateFailed
 from tests.unit.flows.dagu_helpers import flow_of, problems_of
 
 if TYPE_CHECKING:
-    from duebook.model.flow import Flow
+    from duebook.model.flow import Computed, Flow
 
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
 TEXT = """
@@ -179,3 +182,13 @@ def test_other_commands_are_refused_at_their_line(text: str, told: str) -> None:
 
 def test_a_command_that_nobody_can_change_may_say_where_programs_are() -> None:
     assert problems_of('env: {PATH: "`brew --prefix`/bin:/bin"}\nsteps: [ls]\n') == []
+
+
+def test_a_long_text_with_one_backquote_is_refused_at_once() -> None:
+    before = time.thread_time()
+    for text in ("`" + "x" * 100_000, "`" + " " * 100_000, "` " * 50_001):
+        found: list[Computed] = []
+        with pytest.raises(Invalid, match="backquote"):
+            take_commands(text, "A", Scope(), found)
+        assert found == []
+    assert time.thread_time() - before < 5
