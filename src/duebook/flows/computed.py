@@ -1,7 +1,8 @@
 """Commands in the params and env of a flow: found when it is read, executed once in each run.
 
 Templates name what they printed by its number. Whatever a command gets are variables; it never
-gets a secret, for what it prints is stored.
+gets a secret, for what it prints is stored. It may depend on any of them, so it never chooses what
+runs.
 """
 
 from __future__ import annotations
@@ -15,12 +16,7 @@ from duebook.errors import Invalid, shorten
 from duebook.flows.bash_only import condition_for
 from duebook.flows.flow_values import flow_params, flow_variables
 from duebook.flows.param_values import text_of_value
-from duebook.flows.variables import (
-    fixed_shell_text,
-    is_loose,
-    reference_name,
-    shell_references,
-)
+from duebook.flows.variables import fixed_shell_text
 from duebook.model.flow import Computed
 from duebook.targets.templates import TemplateFailed
 
@@ -57,11 +53,8 @@ def take_commands(
             raise Invalid(
                 f'"{shorten(match[0])}" contains a template or a part of a value; name a variable'
             )
-        names = [reference_name(reference) for reference, _ in shell_references(match[1])]
-        changes = any(is_loose(each, scope) for each in names)
         found.append(Computed(condition_for(command), name, is_param))
-        kind = "computed_from_params" if changes else "computed"
-        return f'{{{{ {kind}["{len(found) - 1}"] }}}}'
+        return f'{{{{ computed["{len(found) - 1}"] }}}}'
 
     made = _COMMAND.sub(take, text)
     if "`" in _COMMAND.sub("", text):
@@ -78,7 +71,7 @@ def names_secret(computed: Iterable[Computed], secrets: Collection[str]) -> str 
 def computed_context(flow: Flow, values: Values) -> dict[str, Any]:
     """What templates find; nothing where a command was not executed."""
     printed = {str(number): "" for number in range(len(flow.computed))} | dict(values.computed)
-    return {"computed": printed, "computed_from_params": printed}
+    return {"computed": printed}
 
 
 def computed_of(output: Any) -> dict[str, str]:

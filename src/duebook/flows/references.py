@@ -48,7 +48,6 @@ _FACTS: Final[dict[str, frozenset[str] | None]] = {
     "data": None,
     "files": None,
     "computed": None,
-    "computed_from_params": None,
 }
 
 _DEFAULT: Final = re.compile(rf"({NAME}):-([^{{}}]*)")

@@ -324,8 +324,10 @@ def read_variables(
     section: Section, scope: Scope, commands: list[Computed] | None = None
 ) -> tuple[tuple[tuple[str, str], ...], Scope]:
     """Those of `env` as templates, and the scope of what may name them; with a list, to which they
-    are added, their texts may have commands."""
+    are added, their texts may have commands. That list is for a flow's own, over which its params
+    win."""
     found = []
+    winning = frozenset[str]() if commands is None else scope.params
     for name, node, written in read_env(section):
         text = written
         own = replace(scope, secrets=not steers(name))
@@ -341,15 +343,18 @@ def read_variables(
             hint = f"{name} decides which programs run; write its value literally"
             section.problem(node, f"env.{name}", told, hint)
         found.append((name, made))
-        scope = _with_variable(scope, name, made)
+        scope = _with_variable(scope, name, made, winning)
     return tuple(found), scope
 
 
-def _with_variable(scope: Scope, name: str, template: str) -> Scope:
-    """A scope with one more variable, which records whether others can change it."""
+def _with_variable(scope: Scope, name: str, template: str, winning: frozenset[str]) -> Scope:
+    """A scope with one more variable, which records whether others can change it: always, if it has
+    the name of a param that wins over it."""
     if loose_in(template, scope) is not None:
         return replace(scope, derived=scope.derived | {name})
-    return replace(scope, derived=scope.derived - {name}, shadowed=scope.shadowed | {name})
+    return replace(
+        scope, derived=scope.derived - {name}, shadowed=scope.shadowed | ({name} - winning)
+    )
 
 
 def _stop_signal(section: Section, target: StepTarget, says_so: bool) -> str | None:

@@ -66,7 +66,7 @@ _STEP_PART: Final = re.compile(
 _VARIABLE: Final = re.compile(r"""\b(?:vars|env)(?:\.(\w+)|\["([^"]*)"\]|\['([^']*)'\])""")
 _FILE: Final = re.compile(r"""\{\{ files\["([^"]*)"\] \}\}""")
 _LOOSE: Final = re.compile(
-    r"\b(?:params|steps|data|env|vars|files|computed_from_params|schedule|user|requested_by|run(?!\.id\b))\b(?:\.\w+)?"
+    r"\b(?:params|steps|data|env|vars|files|computed|schedule|user|requested_by|run(?!\.id\b))\b(?:\.\w+)?"
 )
 """The caller of a flow chooses these: an operator may give it a schedule of any name."""
 

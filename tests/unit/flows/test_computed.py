@@ -165,7 +165,35 @@ def test_no_step_runs_when_a_command_fails_and_a_retry_executes_it_again() -> No
         ('params: {A: {b: "`date`"}}\nsteps: [ls]\n', 'f.yaml:1:9: "`date`" contains a command'),
         (
             'params: {A: x}\nenv: {PATH: "`echo $A`"}\nsteps: [ls]\n',
-            'f.yaml:2:13: env PATH names "computed_from_params"',
+            'f.yaml:2:13: env PATH names "computed"',
+        ),
+        (
+            'params: {X: a}\nenv: {Y: "`printenv X`"}\nsteps: [{run: ls, working_dir: $Y}]\n',
+            'f.yaml:3:15: working_dir names "Y"',
+        ),
+        (
+            'params: {X: a}\nenv: {Y: "`printenv X`"}\nsteps: [{command: "$Y a"}]\n',
+            'f.yaml:3:20: "$Y" lets "Y" choose what runs',
+        ),
+        (
+            'params: {X: a}\nenv: {Y: "`printenv X`", Z: "`$Y`"}\nsteps: [ls]\n',
+            'f.yaml:2:29: "$Y" lets "Y" choose what runs',
+        ),
+        (
+            'params: {X: a}\nenv: {Y: "`printenv X`"}\nshell: $Y\nsteps: [ls]\n',
+            "f.yaml:3:8: ",
+        ),
+        (
+            'env: {PATH: "`brew --prefix`/bin:/bin"}\nsteps: [ls]\n',
+            'f.yaml:1:13: env PATH names "computed"',
+        ),
+        (
+            'params: [{D: /a}]\nenv: [{D: /opt/bin}, {PATH: "${D}:/bin"}]\nsteps: [ls]\n',
+            'f.yaml:2:29: env PATH names "D"',
+        ),
+        (
+            'params: [{D: /a}]\nenv: [{D: ls}, {E: "`$D`"}]\nsteps: [ls]\n',
+            'f.yaml:2:20: "$D" lets "D" choose what runs',
         ),
         (
             'params: {A: x}\nenv: {B: "`$A --version`"}\nsteps: [ls]\n',
@@ -180,8 +208,9 @@ def test_other_commands_are_refused_at_their_line(text: str, told: str) -> None:
     assert found[0].startswith(told)
 
 
-def test_a_command_that_nobody_can_change_may_say_where_programs_are() -> None:
-    assert problems_of('env: {PATH: "`brew --prefix`/bin:/bin"}\nsteps: [ls]\n') == []
+def test_a_variable_of_a_step_hides_a_param_and_may_say_where_programs_are() -> None:
+    text = 'steps: [{run: ls, env: [{D: /opt}, {PATH: "${D}:/bin"}]}]\n'
+    assert problems_of("params: [{D: /a}]\n" + text) == []
 
 
 def test_a_long_text_with_one_backquote_is_refused_at_once() -> None:
