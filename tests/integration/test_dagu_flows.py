@@ -124,3 +124,36 @@ def test_the_commands_of_a_flow_are_executed_once_in_each_run(tmp_path: Path) ->
         )
         assert failed["step-1"].reason == "values_failed"
         assert failed["handler_on.exit"].status == "succeeded"
+
+
+DERIVED = """\
+params:
+  - DAY: "`echo 2026-01-31T00:00:00Z`"
+  - API_TOKEN: "`printf 'fi\\"rst!'`"
+env:
+  - MONTH: "{{ params.DAY | time('%m') }}"
+  - TOLD: "`echo said $API_TOKEN`"
+  - AT: "https://host/?token=`echo later8`"
+steps:
+  - command: '[ "$MONTH$API_TOKEN$AT" = "01fi\\"rst!https://host/?token=later8" ]'
+"""
+
+
+def test_steps_get_secrets_that_commands_print_and_nobody_sees_them(tmp_path: Path) -> None:
+    with open_world(tmp_path, None) as world:
+        folder = write_flow(world, "derived", DERIVED)
+        told = "env: {B_TOKEN: s3cr3t-x, A: '`echo at >&2; echo \"no $B_TOKEN\" >&2; exit 3`'}\n"
+        write_flow(world, "failing", told + "steps: [ls]\n")
+        register(world, folder)
+        world.node()
+        run = ended(world, world.book.flows.start("derived"))
+        found = steps(world, run)
+        assert run.status == "succeeded", (run.error, {n: r.error for n, r in found.items()})
+        computed = found["computed values"]
+        shown = computed.show_output(computed.output)
+        assert shown["1"] == shown["3"] == "***", shown
+        assert (shown["0"], shown["2"]) == ("2026-01-31T00:00:00Z", "said ***")
+        failed = steps(world, ended(world, world.book.flows.start("failing")))
+        error = failed["computed values"].error or ""
+        assert error.startswith('the command of env.A, "echo at')
+        assert error.endswith("failed with exit code 3: no ***")

@@ -57,6 +57,8 @@ CONDITION_TIME: Final = 60.0
 """Timeout in seconds for the command of a condition."""
 MOST_ASKED: Final = 65_536
 """Maximum bytes of output of the command of a condition."""
+MOST_TOLD: Final = 4_096
+"""Last bytes of stderr of such a command that are kept for an error."""
 MOST_WATCHED: Final = 1_000_000
 """Bytes of its output that `continue_on` searches."""
 
@@ -141,10 +143,10 @@ def _refused(outcome: Outcome, told: str) -> Outcome:
 
 
 class _NotJudged(Exception):
-    """The command of a condition did not finish, so its result is unknown."""
+    """A command that was asked did not finish, so its result is unknown. `what` names it."""
 
-    def __init__(self, text: str, outcome: Outcome) -> None:
-        told = f'condition "{shorten(text)}": {outcome.error}' if outcome.error else None
+    def __init__(self, what: str, outcome: Outcome) -> None:
+        told = f"{what}: {outcome.error}" if outcome.error else None
         self.outcome = replace(outcome, error=told)
         super().__init__(told)
 
@@ -181,7 +183,8 @@ class StepPreparer:
             values = self._values(flow, step, claim, context, files)
             names = step_secrets(flow, step, context.params)
             values, claim = self._with_secrets(values, claim, step, names)
-            rendered = render_step(flow, step, values, self._inherited)
+            bare = replace(flow, params=(), env=(), computed=()) if name == COMPUTE else flow
+            rendered = render_step(bare, step, values, self._inherited)
         except NoFlow as error:
             return Outcome("failed", "missing_target", str(error))
         except KeyError:
@@ -197,7 +200,7 @@ class StepPreparer:
         secrets = self._passed | variable_secrets(rendered.variables)
         claim = _of_flow(claim, context, secrets)
         if name == COMPUTE:
-            return self._computed(claim, flow, values, rendered, stop)
+            return self._computed(claim, flow, step, values, _cwd(rendered), stop)
         ended = self._judged(claim, step, rendered, stop)
         return ended or Ready(_filled(claim, rendered), step, flow.max_output, outputs)
 
@@ -342,46 +345,70 @@ class StepPreparer:
         variables = environment(claim, self._inherited) | dict(rendered.variables)
 
         def ask(text: str) -> tuple[int, str]:
-            return self._ask(text, variables, _cwd(rendered), stop)
+            what = f'condition "{shorten(text)}"'
+            return self._ask(what, text, variables, _cwd(rendered), stop)[:2]
 
         return unmet(step.preconditions, rendered.conditions, ask)
 
     def _ask(
-        self, text: str, variables: dict[str, str], cwd: str | None, stop: Stop | None
-    ) -> tuple[int, str]:
-        """How a command ended, and what it printed."""
-        printed = Printed(lambda *_: None, MOST_ASKED)
+        self, what: str, text: str, variables: dict[str, str], cwd: str | None, stop: Stop | None
+    ) -> tuple[int, str, str]:
+        """How a command ended, what it printed, and the last line that it wrote to stderr."""
+        errors = bytearray()
+
+        def keep(stream: str, data: bytes) -> None:
+            if stream == "stderr":
+                errors[:] = (errors + data)[-MOST_TOLD:]
+
+        printed = Printed(keep, MOST_ASKED)
         process = self._spawner.spawn(("/bin/sh", "-c", text), variables, cwd)
         with nullcontext(stop) if stop is not None else Stop() as asked:
             ended = supervise(process, printed, asked, CONDITION_TIME, grace=1.0)
         if ended.error is not None or ended.stopped is not None:
-            raise _NotJudged(text, outcome_of(ended))
+            raise _NotJudged(what, outcome_of(ended))
         if printed.is_cut:
             told = f"it printed {printed.size:,} bytes; at most {MOST_ASKED:,} can be kept"
-            raise _NotJudged(text, Outcome("failed", "output", told))
-        return (1 if ended.code is None else ended.code), printed.text
+            raise _NotJudged(what, Outcome("failed", "output", told))
+        last = errors.decode(errors="replace").strip().rpartition("\n")[2]
+        return (1 if ended.code is None else ended.code), printed.text, last
 
     def _computed(
-        self, claim: Claim, flow: Flow, values: Values, rendered: Rendered, stop: Stop | None
+        self,
+        claim: Claim,
+        flow: Flow,
+        step: Step,
+        values: Values,
+        cwd: str | None,
+        stop: Stop | None,
     ) -> Outcome:
-        """What the commands in params and env of the flow print."""
-        base, cwd = environment(claim, self._inherited), _cwd(rendered)
+        """What the commands in params and env of the flow print: kept as it is, for the steps, with
+        a list of what is hidden when it is shown."""
+        base, known = environment(claim, self._inherited), set[str]()
 
         def ask(place: str, text: str, variables: dict[str, str]) -> str:
-            code, printed = self._ask(text, base | variables, cwd, stop)
+            known.update(variable_secrets(variables.items()))
+            what = f'the command of {place}, "{shorten(text)}"'
+            code, printed, last = self._ask(what, text, base | variables, cwd, stop)
             if code:
-                told = f'the command of {place}, "{shorten(text)}", failed with exit code {code}'
-                raise TemplateFailed(told)
+                told = f"{what}, failed with exit code {code}"
+                raise TemplateFailed(f"{told}: {last}" if last else told)
             return printed
+
+        def hidden(outcome: Outcome) -> Outcome:
+            return hidden_outcome(claim._replace(secrets=claim.secrets | known), outcome)
 
         shown = replace(values, secrets={name: f"<{name}>" for name in values.secrets})
         try:
             found = execute_commands(flow, values, shown, self._inherited, ask)
+            for place, each in enumerate(flow.computed):
+                known.update(variable_secrets([(each.name, found.get(str(place), ""))]))
+            made = render_step(flow, step, replace(values, computed=found), self._inherited)
+            known.update(variable_secrets(made.variables))
         except _NotJudged as error:
-            return hidden_outcome(claim, error.outcome)
+            return hidden(error.outcome)
         except Invalid as error:
-            return hidden_outcome(claim, Outcome("failed", "template", str(error)))
-        return Outcome("succeeded", output=json.dumps(found, ensure_ascii=False))
+            return hidden(Outcome("failed", "template", str(error)))
+        return hidden(Outcome("succeeded", output=json.dumps(found, ensure_ascii=False)))
 
 
 def _opening(flow: Flow, name: str) -> Step | None:
