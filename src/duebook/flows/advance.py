@@ -220,20 +220,41 @@ def _is_failed(state: StepState) -> bool:
 
 
 def _ending(flow: Flow, states: Mapping[str, StepState]) -> Advance:
-    """Run the handlers at the end one after the other, then end the flow."""
+    """Run the handlers at the end one after the other, send the mail about how they left the flow,
+    then end it."""
     end = flow_status(flow, states)
-    names: list[str] = []
-    if end.reason != "precondition":
-        mail = _MAIL.get(end.status)
-        events: tuple[Event, ...] = (_HANDLER[end.status], "exit", *([mail] if mail else []))
-        names = [handler_name(event) for event in events if flow.handler(event) is not None]
-    for name in names:
-        state = states.get(name)
-        if state is None:
-            return Advance(start=(name,))
-        if state.is_active:
-            return Advance()
-    broken = tuple(name for name in names if _is_failed(states[name]))
-    if broken:
-        end = FlowEnd("failed", "handler", (*end.failed, *broken), end.warnings)
+    if end.reason == "precondition":
+        return Advance(end=end)
+    events: tuple[Event, ...] = (_HANDLER[end.status], "exit") if _has_values(flow, states) else ()
+    for event in events:
+        if (waits := _running(flow, event, states)) is not None:
+            return waits
+        end = _after(end, event, states)
+    if (mail := _MAIL.get(end.status)) is not None:
+        if (waits := _running(flow, mail, states)) is not None:
+            return waits
+        end = _after(end, mail, states)
     return Advance(end=end)
+
+
+def _has_values(flow: Flow, states: Mapping[str, StepState]) -> bool:
+    """Whether the commands in params and env have been executed; without them, handlers would find
+    empty values."""
+    return not flow.computed or (COMPUTE in states and states[COMPUTE].status in DONE)
+
+
+def _running(flow: Flow, event: Event, states: Mapping[str, StepState]) -> Advance | None:
+    """What to do until a handler has ended; None when it has, or there is none."""
+    name = handler_name(event)
+    state = states.get(name)
+    if flow.handler(event) is None or not (state is None or state.is_active):
+        return None
+    return Advance(start=(name,)) if state is None else Advance()
+
+
+def _after(end: FlowEnd, event: Event, states: Mapping[str, StepState]) -> FlowEnd:
+    """How the flow ends after a handler, which has ended."""
+    name = handler_name(event)
+    if name not in states or not _is_failed(states[name]):
+        return end
+    return FlowEnd("failed", "handler", (*end.failed, name), end.warnings)

@@ -130,17 +130,50 @@ def test_the_commands_come_before_the_conditions_and_init() -> None:
 
 
 def test_no_step_runs_when_a_command_fails_and_a_retry_executes_it_again() -> None:
-    flow = flow_of(TEXT + "handler_on: {failure: ls, exit: ls}\n")
+    flow = flow_of(TEXT + "handler_on: {failure: ls, exit: rm -rf $BOTH}\n")
     states = {COMPUTE: StepState("failed")}
     skipped = advance(flow, Standing(BEGUN, states), BEGUN)
     assert [(skip.step, skip.reason) for skip in skipped.skip] == [("a", "values_failed")]
-    assert skipped.start == ("handler_on.failure",)
+    assert skipped.start == ()
     ended = {**states, "a": StepState("skipped", "values_failed")}
-    ended |= {f"handler_on.{event}": StepState("succeeded") for event in ("failure", "exit")}
     end = advance(flow, Standing(BEGUN, ended), BEGUN).end
     assert end is not None
     assert (end.status, end.failed) == ("failed", (COMPUTE,))
     assert {COMPUTE, "a"} <= retried(flow, ended)
+
+
+MAILS = """
+mail_on: {failure: true, success: true}
+error_mail: {to: a@example.com}
+info_mail: {to: b@example.com}
+handler_on: {abort: rm -rf $BOTH, failure: rm -rf $BOTH, exit: rm -rf $BOTH}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "begun"),
+    [
+        ({COMPUTE: StepState("failed")}, ["mail_on.failure"]),
+        ({COMPUTE: StepState("cancelled", "flow_cancelled")}, []),
+        ({}, []),
+        (
+            {COMPUTE: StepState("succeeded")},
+            ["handler_on.abort", "handler_on.exit"],
+        ),
+    ],
+)
+def test_no_handler_but_mails_runs_without_values(
+    before: dict[str, StepState], begun: list[str]
+) -> None:
+    flow, asked = flow_of(TEXT + MAILS), before.get(COMPUTE) != StepState("failed")
+    states, found = dict(before), list[str]()
+    while (step := advance(flow, Standing(BEGUN, states, asked), BEGUN)).end is None:
+        found += step.start
+        states |= {skip.step: StepState("skipped", skip.reason) for skip in step.skip}
+        states |= {name: StepState("succeeded") for name in step.start}
+        assert len(found) < 5
+    assert found == begun
+    assert step.end.status == ("cancelled" if asked else "failed")
 
 
 @pytest.mark.parametrize(

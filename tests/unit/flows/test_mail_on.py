@@ -52,6 +52,19 @@ def test_a_mail_is_sent_when_the_handlers_have_ended(ends: str, begun: list[str]
     assert found == begun
 
 
+def test_a_mail_says_how_the_handlers_left_the_flow() -> None:
+    flow = flow_of(MAILS + "handler_on: {success: ls, exit: ls}\n")
+    states = {"step-1": StepState("succeeded")}
+    found: list[str] = []
+    while (step := advance(flow, Standing(BEGUN, states), BEGUN)).end is None:
+        found += step.start
+        ends = {"handler_on.success": StepState("failed", exit_code=1)}
+        states |= {name: ends.get(name, StepState("succeeded")) for name in step.start}
+        assert len(found) < 5
+    assert found == ["handler_on.success", "handler_on.exit", "mail_on.failure"]
+    assert (step.end.status, step.end.failed) == ("failed", ("handler_on.success",))
+
+
 def test_mails_that_are_not_asked_for_are_not_sent() -> None:
     flow = flow_of(MAILS.replace("true", "false"))
     assert flow.handlers == ()
