@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["read_mail_on"]
 
+_SUCCEEDED: Final = """succeeded{{ " in part" if flow.status == "partial" else "" }}"""
 _MAILS: Final[tuple[tuple[Mail, str, str, str], ...]] = (
-    ("success_mail", "success", "info_mail", "succeeded"),
+    ("success_mail", "success", "info_mail", _SUCCEEDED),
     ("failure_mail", "failure", "error_mail", "failed"),
 )
 

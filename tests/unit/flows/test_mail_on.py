@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from duebook.flows.advance import advance
+from duebook.flows.flow_values import Values
 from duebook.flows.reconcile import notes_about
+from duebook.flows.render import render_step
 from duebook.model.flow_run import Standing, StepState
 from tests.unit.flows.dagu_helpers import flow_of, problems_of
 
@@ -30,7 +32,18 @@ def test_a_mail_is_sent_by_a_step_of_its_own() -> None:
     assert sent["subject"] == "[ERROR] f failed"
     assert sent["message"].startswith("The run {{")
     assert sent["smtp"]["host"] == "localhost"
-    assert handlers["success_mail"].payload["subject"] == "f succeeded"
+
+
+@pytest.mark.parametrize(
+    ("status", "subject"), [("succeeded", "f succeeded"), ("partial", "f succeeded in part")]
+)
+def test_the_mail_of_a_partial_run_says_so(status: str, subject: str) -> None:
+    flow = flow_of(MAILS)
+    values = Values(facts={"run": {"id": "r1"}}, status=status)
+    sent = render_step(flow, dict(flow.handlers)["success_mail"], values, {}).payload
+    told = subject.removeprefix("f ")
+    assert sent["subject"] == subject
+    assert sent["message"] == f"The run r1 of f {told}.\n\nduebook logs r1\n"
 
 
 @pytest.mark.parametrize(
