@@ -335,3 +335,33 @@ def test_what_a_schedule_cannot_say_about_a_flow_is_refused(book: Book) -> None:
             book.schedules.create("often", **definition, **more)
     made = book.schedules.create("often", **definition, queue="default", max_takeovers=3)
     assert made.spec is not None
+
+
+def test_a_schedule_cannot_give_fixed_params_but_a_flow_can(
+    store: Store, clock: VirtualClock
+) -> None:
+    fixed = "name: narrow\nparams: {A: x}\nrun_config: {disable_param_edit: true}\nsteps: [ls]\n"
+    put_flow(store, fixed, "narrow")
+    put_flow(store, OUTER, "outer")
+    given: dict[str, Any] = {"flow": "narrow", "params": {"A": "y"}}
+    ids = [
+        add_schedule(store, "plain", target={"flow": "narrow"}, overlap="allow"),
+        add_schedule(store, "given", target=given, overlap="allow"),
+    ]
+    begin(store, lease=LONG)
+    advancer = Advancer(store)
+    clock.advance()
+    tick(store)
+    advancer.step()
+    (plain,), (refused,) = (get_runs(store, id_) for id_ in ids)
+    assert plain.status == "running"
+    assert (refused.status, refused.reason) == ("failed", "invalid")
+    assert refused.error is not None
+    assert "has fixed params" in refused.error
+    outer = start(store, "outer")
+    advancer.step()
+    (token,) = (claimed.token for claimed in claim(store) if claimed.run.step == "inner")
+    called = FlowTarget("narrow", (("A", "z"),))
+    assert store.transact(lambda tx: tx.flow_runs.call_flow(token, called))
+    advancer.step()
+    assert get_run(store, steps_of(store, outer)["inner"].id).status == "running"

@@ -19,7 +19,7 @@ from duebook.flows.advance import advance
 from duebook.flows.each import is_each, results_of
 from duebook.flows.flow_cache import FlowCache, NoFlow
 from duebook.flows.lifecycle import retried
-from duebook.flows.param_values import check_params
+from duebook.flows.param_values import check_params, check_start
 from duebook.ids import new_id
 from duebook.model.enqueued import run_options, step_spec
 from duebook.model.fate import TriedAgain, fate_of
@@ -149,7 +149,7 @@ class Advancer:
         try:
             flow = self._flow_cache.find(tx.flows, parent.namespace, parent.flow, parent.digest)
             if not parent.steps:
-                check_params(flow, parent.params)
+                (check_params if parent.depth else check_start)(flow, parent.params)
             return _or_again(_decided(flow, parent, tx.now), flow, tx.now)
         except Invalid as error:  # the caller or a schedule passed invalid params
             end, limited = FlowEnd("failed", "invalid"), parent.run_id in limits.most

@@ -19,7 +19,7 @@ __all__ = ["check_params", "check_start", "text_of_value", "typed"]
 
 
 def check_start(flow: Flow, given: Mapping[str, Any]) -> dict[str, Any]:
-    """As `check_params`, for a start by a person or a program; raises Invalid when its file lets
+    """As `check_params`, for a start by anything but a flow; raises Invalid when its file lets
     nobody change its params."""
     if given and flow.fixed_params:
         raise Invalid(
