@@ -208,8 +208,8 @@ class _Builder:
         env, scope = self._env(scope)
         scope = replace(scope, derived=scope.derived | self._handler_outputs())
         secrets, notes = read_secrets(section)
-        self._refuse_taken(secrets, params)
-        env = (*((n, t) for n, t in env if n not in dict(secrets)), *secrets)
+        self._refuse_taken(secrets, params, env)
+        env = (*env, *secrets)
         defaults = Defaults(
             read_shell(section, SHELL),
             section.get("working_dir"),
@@ -267,6 +267,7 @@ class _Builder:
     def _params(self) -> tuple[tuple[Param, ...], Scope]:
         params: list[Param] = []
         for param, node in read_params(self._section):
+            self._problems.go_on()
             default, key = param.default, f"params.{param.name}"
             own = Scope(secrets=not param.name.isdigit())  # those are program arguments
             if isinstance(default, str) and "`" in default:
@@ -297,11 +298,18 @@ class _Builder:
             and re.search(rf"\$\{{?{word}\b", source)
         ]
 
-    def _refuse_taken(self, secrets: list[tuple[str, str]], params: tuple[Param, ...]) -> None:
-        for name in sorted({name for name, _ in secrets} & {param.name for param in params}):
-            node = self._section.get("secrets") or self._section.node
-            told = f'a secret and a param are named "{name}"'
-            self._section.problem(node, "secrets", told, "rename one of them")
+    def _refuse_taken(
+        self,
+        secrets: list[tuple[str, str]],
+        params: tuple[Param, ...],
+        env: tuple[tuple[str, str], ...],
+    ) -> None:
+        node = self._section.get("secrets") or self._section.node
+        others = {"param": {param.name for param in params}, "variable of env": set(dict(env))}
+        for what, names in others.items():
+            for name in sorted(names.intersection(dict(secrets))):
+                told = f'a secret and a {what} are named "{name}"'
+                self._section.problem(node, "secrets", told, "rename one of them")
         if (named := names_secret(self._computed, dict(secrets))) is not None:
             told = f'a command in params or env names the secret "{named}"'
             hint = "it would be stored with the run; use the secret in a step"

@@ -37,6 +37,8 @@ __all__ = [
     "take_commands",
 ]
 
+MOST_COMMANDS: Final = 100
+"""Commands in the params and env of a flow, which run one after the other."""
 _COMMAND: Final = re.compile(r"`(\s*[^`\s][^`]*)`")
 _WORD: Final = re.compile(r"\w+")
 
@@ -48,12 +50,19 @@ def take_commands(
     Invalid."""
 
     def take(match: re.Match[str]) -> str:
+        if len(found) > MOST_COMMANDS:  # which is already reported
+            return ""
         command, values = fixed_shell_text(match[1], scope)
         if values:
             raise Invalid(
                 f'"{shorten(match[0])}" contains a template or a part of a value; name a variable'
             )
         found.append(Computed(condition_for(command), name, is_param))
+        if len(found) > MOST_COMMANDS:
+            raise Invalid(
+                f"a flow can have at most {MOST_COMMANDS} commands in params and env, and "
+                f"{name} has one more; let a step print several values, with `outputs`"
+            )
         return f'{{{{ computed["{len(found) - 1}"] }}}}'
 
     made = _COMMAND.sub(take, text)

@@ -329,6 +329,7 @@ def read_variables(
     found = []
     winning = frozenset[str]() if commands is None else scope.params
     for name, node, written in read_env(section):
+        section.problems.go_on()
         text = written
         own = replace(scope, secrets=not steers(name))
         if commands is not None:

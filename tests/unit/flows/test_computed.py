@@ -254,3 +254,27 @@ def test_a_long_text_with_one_backquote_is_refused_at_once() -> None:
             take_commands(text, "A", Scope(), found)
         assert found == []
     assert time.thread_time() - before < 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"  - V{n}: '`date`'\n" for n in range(150)),
+        "  - V99: x\n  - V100: '" + "`date`" * 150 + "'\n",
+    ],
+)
+def test_more_commands_than_can_be_executed_are_refused_once(text: str) -> None:
+    (found,) = problems_of(f"env:\n{text}steps: [ls]\n")
+    assert ": a flow can have at most 100 commands in params and env, and V100 has one" in found
+    assert found.endswith("let a step print several values, with `outputs`")
+
+
+def test_as_many_commands_as_are_allowed() -> None:
+    assert len(flow_of("env: {A: '" + "`date`" * 100 + "'}\nsteps: [ls]\n").computed) == 100
+
+
+def test_a_secret_and_a_variable_cannot_have_one_name() -> None:
+    text = "env: {T: x}\nsecrets: [{name: T, provider: env, key: T}]\nsteps: [ls]\n"
+    (found,) = problems_of(text)
+    told = 'f.yaml:2:10: a secret and a variable of env are named "T"; rename one of them'
+    assert found == told

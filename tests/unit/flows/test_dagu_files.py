@@ -340,10 +340,10 @@ def test_defaults_hold_for_steps_and_handlers_that_do_not_say_otherwise() -> Non
 
 def test_secrets_are_references_that_the_node_resolves() -> None:
     flow = flow_of(
-        "env: [TOKEN: shown]\nsecrets:\n  - {name: TOKEN, provider: env, key: PROD_TOKEN}\n"
+        "env: [OTHER: shown]\nsecrets:\n  - {name: TOKEN, provider: env, key: PROD_TOKEN}\n"
         "steps:\n  - run: ./sync\n    env: [H: 'Bearer ${TOKEN}']\n"
     )
-    assert flow.env == (("TOKEN", "{{ secret.TOKEN }}"),)
+    assert flow.env == (("OTHER", "shown"), ("TOKEN", "{{ secret.TOKEN }}"))
     assert flow.notes == ('the secret TOKEN comes from the node: TOKEN = {env = "PROD_TOKEN"}',)
     made = render_step(flow, flow.steps[0], Values(secrets={"TOKEN": "s3cret"}), {})
     assert dict(made.variables)["H"] == "Bearer s3cret"
