@@ -144,6 +144,7 @@ def test_steps_get_secrets_that_commands_print_and_nobody_sees_them(tmp_path: Pa
         folder = write_flow(world, "derived", DERIVED)
         told = "env: {B_TOKEN: s3cr3t-x, A: '`echo at >&2; echo \"no $B_TOKEN\" >&2; exit 3`'}\n"
         write_flow(world, "failing", told + "steps: [ls]\n")
+        write_flow(world, "large", "env: {A: '`head -c 70000 /dev/zero`'}\nsteps: [ls]\n")
         register(world, folder)
         world.node()
         run = ended(world, world.book.flows.start("derived"))
@@ -157,3 +158,8 @@ def test_steps_get_secrets_that_commands_print_and_nobody_sees_them(tmp_path: Pa
         error = failed["computed values"].error or ""
         assert error.startswith('the command of env.A, "echo at')
         assert error.endswith("failed with exit code 3: no ***")
+        large = steps(world, ended(world, world.book.flows.start("large")))
+        assert large["computed values"].error == (
+            'the command of env.A, "head -c 70000 /dev/zero": it printed 70,000 bytes; '
+            "at most 65,536 can be kept"
+        )

@@ -270,7 +270,11 @@ class _Builder:
             self._problems.go_on()
             default, key = param.default, f"params.{param.name}"
             own = Scope(secrets=not param.name.isdigit())  # those are program arguments
-            if isinstance(default, str) and "`" in default:
+            if isinstance(default, str) and isinstance(node.value, str) and default.count("`") % 2:
+                told = f'"{shorten(default)}" has a backquote without its pair'
+                self._section.problem(node, key, told, "put a value with spaces in double quotes")
+                default = ""
+            elif isinstance(default, str) and "`" in default:
                 own_text = Scope(params=frozenset(each.name for each in params))
                 given = default, param.name, own_text, self._computed, True
                 default = self._section.judge(node, key, "", take_commands, *given)

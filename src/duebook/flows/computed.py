@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.errors import Invalid, shorten
 from duebook.flows.bash_only import condition_for
 from duebook.flows.flow_values import flow_params, flow_variables
-from duebook.flows.param_values import text_of_value
+from duebook.flows.param_values import text_of_value, typed
 from duebook.flows.variables import fixed_shell_text
 from duebook.model.flow import Computed
 from duebook.targets.templates import TemplateFailed
@@ -109,15 +109,29 @@ def execute_commands(
             raise TemplateFailed(f"{told}; use it in a step")
         plain = {name: text for name, text in variables.items() if name not in secret}
         found[str(number)] = ask(each.place, each.command, plain).strip()
+    _check_types(flow, replace(values, computed=found), inherited)
     return found
+
+
+def _check_types(flow: Flow, values: Values, inherited: Mapping[str, str]) -> None:
+    """Raises Invalid for what a param cannot be."""
+    printed = {each.name for each in flow.computed if each.is_param} - set(values.params)
+    made = flow_params(flow, _with_facts(flow, values), inherited) if printed else {}
+    for param in flow.params:
+        if param.name in printed:
+            typed(param, made[param.name])
+
+
+def _with_facts(flow: Flow, values: Values) -> Values:
+    own = {"secret": dict(values.secrets), **computed_context(flow, values)}
+    return replace(values, facts={**values.facts, **own})
 
 
 def _before(
     flow: Flow, at: Computed, values: Values, inherited: Mapping[str, str]
 ) -> dict[str, str]:
     """The params and variables that come before a command."""
-    facts = {**values.facts, "secret": dict(values.secrets), **computed_context(flow, values)}
-    values = replace(values, facts=facts)
+    values = _with_facts(flow, values)
     if at.is_param:
         place = [param.name for param in flow.params].index(at.name)
         params = flow_params(replace(flow, params=flow.params[:place]), values, inherited)

@@ -189,7 +189,9 @@ def _check_default(name: str, default: Any) -> None:
 
 def _fits(kind: ParamKind, value: Any) -> bool:
     """Whether a default has a type; a string that a run fills in may become anything."""
-    if isinstance(value, str) and (kind == "text" or "$" in value or "{{" in value or not value):
+    if isinstance(value, str) and (
+        kind == "text" or any(sign in value for sign in ("$", "{{", "`")) or not value
+    ):
         return True
     if isinstance(value, bool) or kind == "boolean":
         return isinstance(value, bool) and kind == "boolean"
@@ -215,7 +217,7 @@ def _defined(section: Section) -> Param:
     if value is not None and given in _KINDS and not _fits(_KINDS[given], value):
         told = f"default {HIDDEN if is_secret(name) else quoted(value)} is not a valid {given}"
         section.problem(default or section.node, "default", told)
-    if default is not None and choices and value not in choices:
+    if default is not None and choices and value not in choices and "`" not in str(value):
         told = f"default {HIDDEN if is_secret(name) else shorten(value)} is not one of its enum"
         section.problem(default, "default", told)
     return Param(

@@ -126,7 +126,7 @@ FLOW: Final = Table(
         *_refused("write them in each step", "consts", "step_types", "actions"),
         *_refused("use schedule with restart", "restart_policy"),
         Word("otel", "no effect, which flow check says: start the node with --tracing"),
-        Word("run_config", "who may change what when it is started"),
+        Word("run_config", "whether params can be given at a start"),
         *_refused("start flows over REST", "webhook"),
         *_refused("limit the resources of the worker when you start it", "resources"),
         *_refused("install them on the workers", "tools"),

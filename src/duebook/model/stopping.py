@@ -34,5 +34,7 @@ def read_stop_grace(part: str, value: Any) -> timedelta:
     except Invalid:
         raise Invalid(f"{part} {shorten(value)} is not a length of time such as 30s") from None
     if length > LONGEST_GRACE:
-        raise Invalid(f"{part} is longer than 1 day, the most that a command can have to end")
+        raise Invalid(
+            f"{part} {shorten(value)} is longer than 1 day, the most that a command can have to end"
+        )
     return length

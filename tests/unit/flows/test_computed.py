@@ -278,3 +278,23 @@ def test_a_secret_and_a_variable_cannot_have_one_name() -> None:
     (found,) = problems_of(text)
     told = 'f.yaml:2:10: a secret and a variable of env are named "T"; rename one of them'
     assert found == told
+
+
+TYPED = "params: [{name: A, type: integer, enum: [1, 2], default: '`echo x`'}]\nsteps: [ls]\n"
+
+
+def test_a_command_prints_a_value_of_the_type_of_its_param() -> None:
+    flow, values = flow_of(TYPED), Values()
+    assert execute_commands(flow, values, values, {}, lambda *_: "2\n") == {"0": "2"}
+    for printed, told in (("x", "is not a valid integer"), ("3", "is not one of 1, 2")):
+        with pytest.raises(Invalid, match=f'param "A" {printed} {told}'):
+            execute_commands(flow, values, values, {}, lambda *_, text=printed: text)  # type: ignore[misc]
+    given = Values({"A": 1})
+    assert execute_commands(flow, given, given, {}, lambda *_: "x") == {}
+
+
+def test_a_command_that_is_split_at_its_space_has_a_remedy() -> None:
+    found = problems_of('params: "DAY=`date +%F` B=2"\nsteps: [ls]\n')
+    told = '"`date" has a backquote without its pair; put a value with spaces in double quotes'
+    assert found[0] == f"f.yaml:1:9: {told}"
+    assert problems_of("params: 'DAY=\"`date +%F`\" B=2'\nsteps: [ls]\n") == []

@@ -33,7 +33,7 @@ def test_a_signal_may_be_given_without_sig() -> None:
         ("stop_signal", 2, "target stop_signal 2 is not one of"),
         ("stop_grace", "soon", "target stop_grace soon is not a length of time such as 30s"),
         ("stop_grace", 30, "target stop_grace 30 is not a length of time such as 30s"),
-        ("stop_grace", "2d", "target stop_grace is longer than 1 day"),
+        ("stop_grace", "2d", "target stop_grace 2d is longer than 1 day"),
     ],
 )
 def test_other_ways_to_stop_are_refused(key: str, value: object, told: str) -> None:
