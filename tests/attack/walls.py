@@ -358,6 +358,16 @@ FLOWS: Final = {
     "a command in env with a shell": "env: {A: '`sh -c \"$X\"`'}\n" + _STEP + "ls",
     "a command in env with a template": "env: {A: '`echo {{ params.X }}`'}\n" + _STEP + "ls",
     "a command in env for PATH": "env: {PATH: '`echo $X`'}\n" + _STEP + "ls",
+    "what a command prints as a program": _STEP.replace(
+        "\nsteps", "\nenv: [{Y: '`printenv X`'}, {Z: '`$Y`'}]\nsteps"
+    )
+    + "ls",
+    "what a command prints as a directory": "env: {Y: '`printenv X`'}\nworking_dir: $Y\n"
+    + _STEP
+    + "ls",
+    "PATH of a variable with the name of a param": "env: [{X: /a}, {PATH: '$X:/bin'}]\n"
+    + _STEP
+    + "ls",
     "a command in params": "params: [{X: a}, {Y: '`$X`'}]\nsteps: [ls]",
     "a computed value as a directory": (
         "env: {A: '`echo $X`'}\nworking_dir: '${A}'\n" + _STEP + "ls"

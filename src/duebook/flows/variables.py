@@ -104,7 +104,9 @@ def loose_in(text: str, scope: Scope) -> str | None:
             return name
     tags = " ".join(text[start:end] for start, end in _tags(text))
     match = _LOOSE.search(_VARIABLE.sub("", tags))
-    return None if match is None else match[0]
+    if match is None:
+        return None
+    return "`…`" if match[0] == "computed" else match[0]
 
 
 def named_files(template: str) -> list[str]:
