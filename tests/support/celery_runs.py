@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Unavailable
 from duebook.model.run import Outcome
-from duebook.targets.celery_broker import MaybeSent, NotSent
+from duebook.targets.celery_broker import MaybeSent, NotRevoked, NotSent
 from duebook.targets.celery_run import CeleryRun
 from duebook.targets.celery_runs import CeleryRuns
 from duebook.targets.celery_states import CeleryRecord
@@ -36,6 +36,7 @@ class FakeCelery:
         self.revoked: list[tuple[str, bool]] = []
         self.down: set[str] = set()
         self.refuses = ""
+        self.refuses_revokes = ""
         self.marks = True
         self.loses = False
         """whether the broker fails when it has a task"""
@@ -79,6 +80,8 @@ class FakeCelery:
 
     def revoke(self, task_ids: Sequence[str], terminate: bool) -> None:
         self._reach("broker")
+        if self.refuses_revokes:
+            raise NotRevoked(self.refuses_revokes)
         self.revoked += [(task_id, terminate) for task_id in task_ids]
 
     def _reach(self, what: str) -> None:

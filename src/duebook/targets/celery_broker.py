@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from duebook.model.celery_target import CeleryTarget
 
-__all__ = ["CeleryBroker", "MaybeSent", "NotSent"]
+__all__ = ["CeleryBroker", "MaybeSent", "NotRevoked", "NotSent"]
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +33,10 @@ NEVER: Final = 0
 
 class NotSent(Exception):
     """Celery refuses the task, however often it is sent."""
+
+
+class NotRevoked(Exception):
+    """The broker is reachable, but refuses requests to the workers."""
 
 
 class MaybeSent(Unavailable):
@@ -91,27 +95,33 @@ class CeleryBroker:
             except MaybeSent:
                 raise
             except Exception as error:
-                told = f"{type(error).__name__}: {shorten(str(error), 500)}"
-                raise NotSent(told) from error
+                raise NotSent(_named(error)) from error
 
     def revoke(self, task_ids: Sequence[str], terminate: bool) -> None:
-        """Ask the workers not to start tasks, or to kill them; raises Unavailable.
+        """Ask the workers not to start tasks, or to kill them.
 
+        Raises Unavailable if the broker cannot be reached, NotRevoked if it refuses the request.
         Celery's own `control.revoke` would wait for the broker without a limit.
         """
         mailbox = self._app.control.mailbox
         request = {"task_id": list(task_ids), "terminate": terminate, "signal": "SIGTERM"}
         message = {"method": "revoke", "arguments": request, "destination": None}
-        with self._connected() as connection, _reaching(Unavailable, every=True):
-            producer = self._app.amqp.Producer(connection, auto_declare=False)
-            producer.publish(
-                message | {"pattern": None, "matcher": None},
-                exchange=mailbox.exchange.name,
-                declare=[mailbox.exchange],
-                headers={"clock": mailbox.clock.forward(), "expires": NEVER},
-                serializer=mailbox.serializer,
-                retry=False,
-            )
+        with self._connected() as connection:
+            try:
+                with _reaching(Unavailable, _lost(connection)):
+                    producer = self._app.amqp.Producer(connection, auto_declare=False)
+                    producer.publish(
+                        message | {"pattern": None, "matcher": None},
+                        exchange=mailbox.exchange.name,
+                        declare=[mailbox.exchange],
+                        headers={"clock": mailbox.clock.forward(), "expires": NEVER},
+                        serializer=mailbox.serializer,
+                        retry=False,
+                    )
+            except Unavailable:
+                raise
+            except Exception as error:
+                raise NotRevoked(_named(error)) from error
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
@@ -172,15 +182,29 @@ def _options(target: CeleryTarget) -> dict[str, Any]:
     return given | seconds | ({} if target.priority is None else {"priority": target.priority})
 
 
+def _lost(connection: Any) -> tuple[type[BaseException], ...]:
+    """Errors after which it makes sense to try again. For some brokers Kombu counts all errors as
+    such, also those by which they refuse something."""
+    refusals = connection.channel_errors
+    lost = [one for one in connection.recoverable_connection_errors if one not in refusals]
+    return *lost, *connection.recoverable_channel_errors
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {shorten(str(error), 500)}"
+
+
 @contextmanager
-def _reaching(raised: type[Unavailable], every: bool = False) -> Iterator[None]:
-    """Raise `raised` for errors of the connection; with `every` for any error."""
+def _reaching(
+    raised: type[Unavailable], lost: tuple[type[BaseException], ...] = ()
+) -> Iterator[None]:
+    """Raise `raised` for errors of the connection, which include `lost`."""
     from kombu.exceptions import OperationalError
 
     try:
         yield
     except Exception as error:
-        if not every and not isinstance(error, OperationalError | OSError):
+        if not isinstance(error, (OperationalError, OSError, *lost)):
             raise
         cause = error.__cause__ or error  # kombu wraps a timeout that says nothing
         told = shorten(str(error) or str(cause) or type(cause).__name__, 200)

@@ -299,9 +299,11 @@ class CeleryRuns:
                     run.asks_at = run.asks_at or self._monotonic() + ASK_AFTER
             case Sent(run, error):
                 self._was_sent(run, error)
-            case Revoked(ids):
+            case Revoked(ids, refused):
                 for task_id in ids:
                     self._revokes.pop(task_id, None)
+                if refused is not None:
+                    self._end_unrevoked(frozenset(ids), refused)
             case Marked(task_id, is_marked):
                 run_marked = self._marks.pop(task_id, None)
                 if is_marked and run_marked is not None and run_marked.phase == "unmarked":
@@ -397,6 +399,14 @@ class CeleryRuns:
         if run.ends_by is None:
             run.ends_by = self._monotonic() + HAND_BACK_WITHIN
         return self._monotonic() < run.ends_by and self.unreachable is None
+
+    def _end_unrevoked(self, ids: frozenset[str], refused: str) -> None:
+        for run in self._in("revoking"):
+            if run.task_id in ids:
+                assert run.outcome is not None  # noqa: S101 - because of its phase
+                told = "could not be revoked, because the broker refused it"
+                run.reports.note(f"Celery task {run.task_id} {told}: {refused}")
+                self._end(run, run.outcome)
 
     def _end_revoked(self) -> None:
         """End runs whose tasks are revoked, or that no longer wait for it."""

@@ -3,9 +3,10 @@ step."""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from duebook.targets.celery_broker import NotSent
+from duebook.targets.celery_broker import NotRevoked, NotSent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from duebook.targets.celery_states import CeleryRecord
 
 __all__ = ["Connected", "Looked", "Marked", "Revoked", "Sent", "asking", "sending"]
+
+log = logging.getLogger(__name__)
 
 
 class Connected(NamedTuple):
@@ -29,9 +32,10 @@ class Sent(NamedTuple):
 
 
 class Revoked(NamedTuple):
-    """The broker has passed on the revocation of these tasks."""
+    """The broker has passed on the revocation of these tasks, or refuses it."""
 
     task_ids: Sequence[str]
+    error: str | None = None
 
 
 class Marked(NamedTuple):
@@ -57,8 +61,7 @@ def sending(
     yield Connected()
     for kills in (False, True):
         if ids := [task_id for task_id, asked in revokes.items() if asked == kills]:
-            broker.revoke(ids, kills)
-            yield Revoked(ids)
+            yield _revoked(broker, ids, kills)
     for run in runs:
         if run.stop.reason is not None:  # it was stopped in the meantime
             continue
@@ -71,6 +74,16 @@ def sending(
         except NotSent as refused:
             error = refused
         yield Sent(run, error)
+
+
+def _revoked(broker: AnyBroker, ids: Sequence[str], kills: bool) -> Revoked:
+    try:
+        broker.revoke(ids, kills)
+    except NotRevoked as refused:  # trying again would hold up all other tasks
+        told = "the broker of Celery refused to revoke %d task(s), the first is %s: %s"
+        log.warning(told, len(ids), ids[0], refused)
+        return Revoked(ids, str(refused))
+    return Revoked(ids)
 
 
 def asking(

@@ -7,12 +7,16 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from amqp.exceptions import AccessRefused, PreconditionFailed
 from celery import Celery
+from kombu.connection import Connection
+from kombu.messaging import Producer
 from opentelemetry.trace import get_current_span
+from redis.exceptions import NoPermissionError
 
 from duebook.errors import Unavailable
 from duebook.model.target import load_target
-from duebook.targets.celery_broker import MaybeSent
+from duebook.targets.celery_broker import MaybeSent, NotRevoked
 from duebook.targets.celery_link import CeleryLink
 
 if TYPE_CHECKING:
@@ -83,6 +87,29 @@ def test_tasks_are_revoked_in_one_message_that_workers_understand(app: Celery) -
         connection.drain_events(timeout=5)
         consumer.cancel()
     assert found == [{"task_id": ["r-1", "s-1"], "terminate": True, "signal": "SIGTERM"}] * 2
+
+
+REFUSALS = [
+    ("memory", AccessRefused("pidbox")),
+    ("memory", PreconditionFailed("pidbox")),
+    ("redis", NoPermissionError("pidbox")),
+]
+
+
+@pytest.mark.parametrize(("kind", "error"), REFUSALS)
+def test_a_broker_that_refuses_to_revoke_counts_as_reached(
+    app: Celery, monkeypatch: pytest.MonkeyPatch, kind: str, error: Exception
+) -> None:
+    def publish(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(Producer, "publish", publish)
+    broker = CeleryLink(app).broker()
+    known = cast("Any", Connection)(f"{kind}://")
+    for name in ("recoverable_connection_errors", "channel_errors"):
+        monkeypatch.setattr(Connection, name, getattr(known, name))
+    with pytest.raises(NotRevoked, match=f"{type(error).__name__}: .*pidbox"):
+        broker.revoke(["r-1"], terminate=False)
 
 
 @pytest.fixture

@@ -260,6 +260,22 @@ def test_a_task_is_revoked_when_the_broker_is_back_although_its_run_has_ended(wo
     assert world.step() is None
 
 
+def test_a_revoke_that_the_broker_refuses_holds_up_no_other_task(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.celery.refuses_revokes = "AccessRefused: pidbox"
+    world.begin()
+    world.step()
+    world.stops["r"].set("cancelled")
+    world.begin(run_id="s")
+    world.step()
+    assert [id_ for *_, id_ in world.celery.sent] == ["r-1", "s-1"]
+    assert world.end() == Outcome("cancelled", "cancelled")
+    assert "r-1 could not be revoked, because the broker refused it" in world.reports["r"].notes
+    assert "refused to revoke 1 task(s), the first is r-1: AccessRefused: pidbox" in caplog.text
+    assert world.runs.unreachable is None
+
+
 def test_runs_that_come_while_the_broker_is_out_of_reach_do_not_try_it_and_say_so(
     world: World,
 ) -> None:
