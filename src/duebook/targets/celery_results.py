@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 MARK: Final = "-sent"
 """Added to the id of a task to form the name of its mark."""
 MARKED: Final = "SENT"
+NO_TASK: Final = "duebook-no-task"
+"""An id that no task has; reading its record succeeds whenever the backend answers."""
 AT_ONCE: Final = 500
 """Records that are read by one request."""
 ANSWER_WITHIN: Final = 5.0
@@ -69,9 +71,9 @@ class CeleryResults:
 
     def look(self, task_ids: Sequence[str]) -> dict[str, CeleryRecord]:
         """The record of each task; raises Unavailable."""
+        if not self._has_keys:
+            return {task_id: self._look_alone(task_id) for task_id in task_ids}
         with _reaching():
-            if not self._has_keys:
-                return {task_id: self._look_at(task_id) for task_id in task_ids}
             found: dict[str, CeleryRecord] = {}
             for first in range(0, len(task_ids), AT_ONCE):
                 found |= self._look_at_keys(task_ids[first : first + AT_ONCE])
@@ -84,6 +86,18 @@ class CeleryResults:
         values = _values(backend, [*keys, *marks])
         pairs = zip(task_ids, values, values[len(keys) :], strict=False)
         return {task_id: _decoded(backend, raw, bool(mark)) for task_id, raw, mark in pairs}
+
+    def _look_alone(self, task_id: str) -> CeleryRecord:
+        """A record that cannot be read although the backend answers fails its own run only."""
+        told = ""
+        for _ in range(2):  # the first failure may be that of a connection that was closed
+            try:
+                return self._look_at(task_id)
+            except Exception as error:
+                told = _named(error)
+            with _reaching():
+                self._backend.get_task_meta(NO_TASK, cache=False)
+        return CeleryRecord(UNREADABLE, told)
 
     def _look_at(self, task_id: str) -> CeleryRecord:
         """Read one record, from a backend that cannot read many at once."""
@@ -137,8 +151,11 @@ def _decoded(backend: Any, raw: Any, is_marked: bool) -> CeleryRecord:
     try:
         return _record(backend.decode(raw), is_marked)
     except Exception as error:  # a serializer that the app does not accept, or not JSON at all
-        told = f"{type(error).__name__}: {shorten(str(error), 200)}"
-        return CeleryRecord(UNREADABLE, told, is_marked=is_marked)
+        return CeleryRecord(UNREADABLE, _named(error), is_marked=is_marked)
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {shorten(str(error), 200)}"
 
 
 def _record(meta: Any, is_marked: bool) -> CeleryRecord:

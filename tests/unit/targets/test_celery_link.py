@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import socket
+import sys
 from contextlib import closing, contextmanager
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from amqp.exceptions import AccessRefused, PreconditionFailed
 from celery import Celery
+from celery.backends.database import DatabaseBackend
 from kombu.connection import Connection
 from kombu.messaging import Producer
 from opentelemetry.trace import get_current_span
@@ -18,9 +21,11 @@ from duebook.errors import Unavailable
 from duebook.model.target import load_target
 from duebook.targets.celery_broker import MaybeSent, NotRevoked
 from duebook.targets.celery_link import CeleryLink
+from duebook.targets.celery_states import UNREADABLE, CeleryRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from duebook.model.celery_target import CeleryTarget
 
@@ -182,6 +187,42 @@ def test_a_backend_that_never_answers_is_not_waited_for(
         pytest.raises(Unavailable, match="the result backend of Celery cannot be reached"),
     ):
         WORKS[work](link)
+
+
+class Lost:
+    """Found by nobody who reads a pickle of it, once its module is gone."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr(sys.modules["a_lost_module"], "made"), ()  # noqa: B009 - not its own
+
+
+def test_a_record_that_cannot_be_read_fails_no_other_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("a_lost_module")
+    exec("def made(): return None", vars(module))  # noqa: S102
+    with linked("memory://", f"db+sqlite:///{tmp_path}/results.db") as link:
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "a_lost_module", module)
+            link.app.backend.store_result("bad-1", Lost(), "SUCCESS")
+        link.app.backend.store_result("good-1", 3, "SUCCESS")
+        found = link.results().look(["bad-1", "good-1", "new-1"])
+    assert (found["bad-1"].state, found["good-1"].result) == (UNREADABLE, 3)
+    assert "a_lost_module" in found["bad-1"].result
+    assert found["new-1"] == CeleryRecord()
+
+
+def test_a_backend_without_keys_that_is_down_says_nothing_of_its_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def get_task_meta(*_: Any, **__: Any) -> None:
+        raise ConnectionError("gone")
+
+    with linked("memory://", f"db+sqlite:///{tmp_path}/results.db") as link:
+        results = link.results()
+        monkeypatch.setattr(DatabaseBackend, "get_task_meta", get_task_meta)
+        with pytest.raises(Unavailable, match="the result backend of Celery cannot be reached"):
+            results.look(["r-1"])
 
 
 @contextmanager
