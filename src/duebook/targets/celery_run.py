@@ -46,7 +46,7 @@ class CeleryRun:
             "is_in_hand",
         ),
         *("is_maybe_sent", "is_prepared", "is_taken_over", "outcome", "phase", "stop", "task_id"),
-        *("told_of", "was_tried"),
+        *("times_lost", "told_of", "was_tried"),
     )
 
     def __init__(
@@ -76,6 +76,8 @@ class CeleryRun:
         """whether that thread has started to send it"""
         self.is_maybe_sent = False
         """whether the broker failed while it had the task"""
+        self.times_lost = 0
+        """how often"""
         self.asks_at: float | None = None
         """when to ask the backend whether the task was sent"""
         self.told_of: set[str] = set()

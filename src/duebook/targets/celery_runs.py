@@ -53,6 +53,8 @@ PATIENCE: Final = {"broker": 60.0, "backend": 30.0}
 calls have no time limit."""
 MOST_REVOKES: Final = 10_000
 """Tasks that are kept for revoking until the broker is back."""
+MOST_LOST: Final = 10
+"""Times that the broker may fail with one task before its run ends."""
 _ASKED: Final = ("asking", "unmarked", "waiting")
 _NAMES: Final = {"broker": "broker", "backend": "result backend"}
 _NO_BROKER: Final = "the broker of Celery could not be reached"
@@ -271,9 +273,13 @@ class CeleryRuns:
         """Handle what the two threads have found out."""
         for part, lane in self._lanes():
             try:
+                was_busy = lane.is_busy
                 for news in lane.take():
-                    self._reached(part)
+                    if not isinstance(news, Connected):  # it may still refuse all tasks
+                        self._reached(part)
                     self._heard(news)
+                if was_busy and not lane.is_busy:
+                    self._reached(part)
                 late = lane.waits_for(PATIENCE[part])
                 if late is not None and late <= 0:
                     lane.give_up()
@@ -323,9 +329,18 @@ class CeleryRuns:
         it has started on may have been sent."""
         for run in self._batch:
             if in_doubt and run.is_in_hand and run.is_begun and self._is_at(run, "sending"):
-                run.is_maybe_sent, run.phase = True, "doubtful"
+                self._lose(run)
             run.is_in_hand = run.is_begun = False
         self._batch = []
+
+    def _lose(self, run: CeleryRun) -> None:
+        """The broker failed while it had the task."""
+        run.is_maybe_sent, run.phase = True, "doubtful"
+        run.times_lost += 1
+        if run.times_lost >= MOST_LOST:
+            why = f"the broker failed {run.times_lost} times while it had the task"
+            told = f"cannot know whether Celery task {run.task_id} was sent: {why}"
+            self._end(run, Outcome("failed", "not_sent", told))
 
     def _is_at(self, run: CeleryRun, *phases: str) -> bool:
         return run in self._runs and run.phase in phases

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
 
 from duebook.errors import Unavailable
 from duebook.model.run import Outcome
-from duebook.targets.celery_runs import ASK_AFTER
+from duebook.targets.celery_runs import ASK_AFTER, MOST_LOST
 from duebook.targets.celery_states import CeleryRecord
 from tests.support.celery_runs import ADD, World
 from tests.support.waiting import eventually
@@ -348,6 +349,35 @@ def test_a_task_that_must_not_run_twice_is_not_sent_again_when_the_broker_failed
     assert (world.end().status, world.end().reason) == ("failed", "not_sent")
     assert "cannot know whether Celery task r-1 was sent" in (world.end().error or "")
     assert len(world.celery.sent) == 1
+
+
+def test_a_broker_that_accepts_connections_and_no_tasks_is_tried_less_and_less_often(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.celery.loses = True
+    for number in range(9):
+        world.begin(run_id=f"r{number}")
+    moments = []
+    for _ in range(1_000):
+        before = len(world.celery.sent)
+        world.step(0.01)
+        if len(world.celery.sent) > before:
+            moments.append(world.now)
+    pauses = [later - earlier for earlier, later in pairwise(moments)][:6]
+    assert pauses == sorted(pauses)
+    assert pauses[-1] > 10 * pauses[0]
+    assert caplog.text.count("the broker does not answer; trying again") == 1
+
+
+def test_a_task_with_which_the_broker_always_fails_ends_its_run(world: World) -> None:
+    world.celery.loses = True
+    world.begin()
+    for _ in range(5 * MOST_LOST):
+        world.step(10)
+    assert (world.end().status, world.end().reason) == ("failed", "not_sent")
+    assert f"the broker failed {MOST_LOST} times" in (world.end().error or "")
+    assert len(world.celery.sent) == MOST_LOST
+    assert world.step() is None
 
 
 def test_a_task_that_the_backend_forgot_fails_its_run(world: World) -> None:
