@@ -141,12 +141,12 @@ class TargetPerformer:
         begun: Sequence[tuple[Claim, AnyStop]],
         ended: Callable[[Claim, Outcome], None],
     ) -> Sequence[tuple[Claim, AnyStop]]:
-        """Start the tasks of Celery except steps, whose values may take time; returns the other
-        runs."""
+        """Start the tasks of Celery except steps and runs with secrets, whose values may take time;
+        returns the other runs."""
         runs, rest = [], []
         for claim, stop in begun:
             is_celery = isinstance(claim.spec.target, CeleryTarget) and isinstance(stop, TaskStop)
-            if is_celery and claim.step_context is None:
+            if is_celery and claim.step_context is None and not secret_names(claim):
                 runs.append(self._celery_run(claim, stop, ended))
             else:
                 rest.append((claim, stop))
@@ -180,27 +180,16 @@ class TargetPerformer:
             told = [(claim.token, Progress(text=text))]
             store.transact(lambda tx: tx.attempts.note_progress(told))
 
-        return CeleryRuns(celery, self._with_all_values, began, tell, tell_outage)
-
-    def _with_all_values(self, claim: Claim) -> Claim | Outcome:
-        """A run with its secrets and other values; an outcome if they cannot be had."""
-        try:
-            return rendered(self._with_secrets(claim))
-        except SecretFailed as error:
-            return Outcome("failed", "secret", str(error))
-        except TemplateFailed as error:
-            return Outcome("failed", "template", str(error))
-        except Unavailable:  # as for commands
-            self._revive()
-            return Outcome("cancelled", "spawner")
+        return CeleryRuns(celery, _with_all_values, began, tell, tell_outage)
 
     def _perform_celery(self, claim: Claim, stop: AnyStop, ready: Ready | None) -> Outcome:
-        """A step of a flow, or a run on a node that cannot send it."""
+        """A step of a flow, a run with secrets, or a run on a node that cannot send it."""
         if self._celery is None:
             return Outcome("failed", "missing_target", "this node has no Celery app: use --celery")
         ended: SimpleQueue[Outcome] = SimpleQueue()
         told = partial(_put_outcome, ended)
-        self._celery.begin([self._celery_run(claim, stop, told, is_prepared=ready is not None)])
+        run = self._celery_run(claim, stop, told, is_prepared=ready is not None)
+        self._celery.begin([run])
         return ended.get()
 
     def _task_in_loop(self, claim: Claim) -> Task | None:
@@ -396,6 +385,14 @@ def _hiding_errors(claim: Claim) -> Iterator[None]:
 def _hiding(ended: Callable[[Claim, Outcome], None]) -> Callable[[Claim, Outcome], None]:
     """Report an end without the secrets in its error."""
     return lambda claim, outcome: ended(claim, hidden_outcome(claim, outcome))
+
+
+def _with_all_values(claim: Claim) -> Claim | Outcome:
+    """A run whose secrets are known, with its values; an outcome if they cannot be had."""
+    try:
+        return rendered(claim)
+    except TemplateFailed as error:
+        return Outcome("failed", "template", str(error))
 
 
 def _put_outcome(ended: SimpleQueue[Outcome], _: Claim, outcome: Outcome) -> None:
