@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.book import Book
+from duebook.book.readiness import look
 from duebook.engine.unserved import Unserved
 from duebook.errors import Conflict, InvalidTime, Unavailable
 from duebook.model.celery_target import CELERY
 from duebook.model.readiness import Problem
-from duebook.model.serving import ALL
+from duebook.model.serving import ALL, Serving
 from duebook.store.health_values import Overdue
 from duebook.store.values import SessionInfo
 from tests.support.builders import (
@@ -38,8 +39,10 @@ def join(
     roles: str = "scheduler,worker",
     queues: tuple[str, ...] = ("default",),
     tasks: tuple[str, ...] = (),
+    namespaces: Serving = ALL,
 ) -> None:
-    info = SessionInfo(session_id, "host", 1, roles, "0", "2026a", tasks, queues)
+    known = (tasks, queues, (), namespaces)
+    info = SessionInfo(session_id, "host", 1, roles, "0", "2026a", *known)
     store.transact(lambda tx: tx.nodes.begin_session(info, LEASE))
 
 
@@ -234,6 +237,54 @@ def test_celery_runs_wait_while_no_node_can_reach_the_broker(store: Store, book:
     tell(None)
     assert book.readiness().notes == ()
     assert [node.unserved for node in book.nodes.list()] == [{}, {}]
+
+
+def lose_celery(store: Store, session_id: str, namespaces: Serving) -> None:
+    join(store, session_id, tasks=(CELERY,), namespaces=namespaces)
+    unserved = Unserved(store)
+    unserved.session_id = session_id
+    unserved.celery(namespaces)("no broker")
+
+
+@pytest.mark.parametrize(
+    ("others", "is_ready"),
+    [
+        ((Serving(("a",)), Serving(("b",))), True),
+        ((Serving(("a",)),), False),
+        ((ALL,), True),
+    ],
+)
+def test_each_namespace_of_a_node_without_celery_may_have_another_node(
+    store: Store, book: Book, others: tuple[Serving, ...], is_ready: bool
+) -> None:
+    lose_celery(store, "lost", Serving(("a", "b")))
+    for number, namespaces in enumerate(others):
+        join(store, f"node-{number}", tasks=(CELERY,), namespaces=namespaces)
+    assert ("task" not in {problem.code for problem in book.readiness().problems}) is is_ready
+
+
+def test_an_outage_of_celery_is_shown_to_those_whose_namespaces_its_node_serves(
+    store: Store,
+) -> None:
+    lose_celery(store, "node-1", Serving(("a", "b")))
+    join(store, "node-2", tasks=(CELERY,), namespaces=Serving(("b",)))
+
+    def problems(namespace: str) -> list[str]:
+        return [problem.code for problem in look(store, "1m", (namespace,)).problems]
+
+    def noted(namespace: str) -> list[str]:
+        return [note.code for note in look(store, "1m", (namespace,)).notes]
+
+    assert (problems("a"), noted("a")) == (["task"], [])
+    assert (problems("b"), noted("b")) == ([], ["task"])
+    assert (problems("c"), noted("c")) == ([], [])
+
+
+def test_an_outage_of_celery_on_a_node_for_all_namespaces_is_shown_to_all(store: Store) -> None:
+    lose_celery(store, "node-1", ALL)
+    join(store, "node-2", tasks=(CELERY,), namespaces=Serving(("b",)))
+    assert [problem.code for problem in look(store, "1m", ("a",)).problems] == ["task"]
+    assert [problem.code for problem in look(store, "1m", ("b",)).problems] == []
 
 
 def test_what_a_node_cannot_serve_is_told_again_by_its_next_session(

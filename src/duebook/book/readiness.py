@@ -13,7 +13,7 @@ from duebook.flows.problems import Problem as FlowProblem
 from duebook.model.celery_target import CELERY
 from duebook.model.node import why_unserved
 from duebook.model.readiness import CHECKS, NODE_CHECKS, Problem, Readiness
-from duebook.model.serving import StrandedTask, unserved
+from duebook.model.serving import ALL, Serving, StrandedTask, unserved
 from duebook.model.shadow import in_force
 from duebook.timetext import format_duration, format_instant, parse_duration
 
@@ -42,7 +42,8 @@ def look(
         health = store.read(lambda tx: tx.status.health(given, namespaces))
     except (Conflict, Unavailable) as error:
         return unreachable(error)
-    return Readiness(health.now, tuple(judge(health)), notes=tuple(notes(health)))
+    of = ALL if namespaces is None else Serving(tuple(namespaces))
+    return Readiness(health.now, tuple(judge(health, of)), notes=tuple(notes(health, of)))
 
 
 def look_here(store: Store, trouble: Callable[[], str | None] | None) -> Readiness:
@@ -69,7 +70,7 @@ def unable(readiness: Readiness) -> list[str]:
     return [problem.message for problem in found if problem.code in ("namespace", "task")]
 
 
-def judge(health: Health) -> Iterator[Problem]:
+def judge(health: Health, of: Serving = ALL) -> Iterator[Problem]:
     """The problems, in the order of CHECKS."""
     if health.unfit is not None:
         yield Problem("schema", health.unfit)
@@ -88,7 +89,7 @@ def judge(health: Health) -> Iterator[Problem]:
             yield Problem("queue", message + start)
     yield from _unserved(health, served)
     yield from _unknown(health)
-    yield from (told for told, all_of_them in _celery_outages(health) if all_of_them)
+    yield from (told for told, all_of_them in _celery_outages(health, of) if all_of_them)
     if health.overdue is not None:
         yield Problem("overdue", _lag(health, health.overdue))
     yield from _unplannable(health)
@@ -147,16 +148,18 @@ def _unknown(health: Health) -> Iterator[Problem]:
         yield Problem("task", message)
 
 
-def _celery_outages(health: Health) -> Iterator[tuple[Problem, bool]]:
-    """Nodes that cannot reach the broker or result backend of their Celery app, and whether no
-    other node that serves the same namespaces has one that it can reach."""
+def _celery_outages(health: Health, of: Serving) -> Iterator[tuple[Problem, bool]]:
+    """Nodes that serve one of these namespaces and cannot reach the broker or result backend of
+    their Celery app, and whether one of the namespaces has no other node that can."""
     nodes = [node for node in health.nodes if node.works and CELERY in node.tasks]
     others = [node.namespaces for node in nodes if node.celery_outage is None]
     for node in nodes:
         if (why := node.celery_outage) is None:
             continue
-        served = node.namespaces.to_json()
-        is_alone = not any(all(name in other for name in served) for other in others)
+        served = of if node.namespaces == ALL else node.namespaces.seen_by(of)
+        if not (names := served.to_json()):
+            continue
+        is_alone = not all(any(name in other for other in others) for name in names)
         where = f"{node.node} (process {node.pid})"
         yield (
             Problem("task", f"runs with Celery tasks wait on {where}: {shorten(why, 200)}"),
@@ -164,9 +167,9 @@ def _celery_outages(health: Health) -> Iterator[tuple[Problem, bool]]:
         )
 
 
-def notes(health: Health) -> Iterator[Problem]:
+def notes(health: Health, of: Serving = ALL) -> Iterator[Problem]:
     """Problems that stop nothing, but need attention."""
-    yield from (told for told, all_of_them in _celery_outages(health) if not all_of_them)
+    yield from (told for told, all_of_them in _celery_outages(health, of) if not all_of_them)
     yield from _waits_for_approval(health)
     yield from _windows(health)
     yield from _shadow(health)
