@@ -86,6 +86,7 @@ class CeleryRuns:
         self._tell = tell
         self._tell_outage = tell_outage
         self._outage_told: str | None = None
+        self._telling = threading.Lock()
         self._monotonic = monotonic
         self._woken = threading.Condition()
         self._new: list[CeleryRun] = []
@@ -108,12 +109,8 @@ class CeleryRuns:
         self._revokes: dict[str, bool] = {}
         """tasks to revoke, until the broker knows; True to also stop those that are running"""
         self._look_at = 0.0
-
-    @property
-    def unreachable(self) -> str | None:
-        """Why tasks cannot be sent, or their ends cannot be read; may be called from any thread."""
-        reasons = self._outages.reasons
-        return reasons.get("broker") or reasons.get("backend")
+        self.unreachable: str | None = None
+        """why tasks cannot be sent or revoked, or their ends cannot be read, as of the last step"""
 
     def begin(self, runs: Iterable[CeleryRun]) -> None:
         """Add runs, and start the thread if necessary; may be called from any thread."""
@@ -401,7 +398,8 @@ class CeleryRuns:
         if len(self._revokes) >= MOST_REVOKES:
             dropped = next(iter(self._revokes))
             del self._revokes[dropped]
-            log.warning("Celery task %s was not revoked: %s", dropped, self.unreachable)
+            why = self._outages.reasons.get("broker")
+            log.warning("Celery task %s was not revoked: %s", dropped, why)
         self._revokes[run.task_id] = run.target.terminate
         run.phase, run.outcome = "revoking", outcome
         run.ends_by = self._monotonic() + REVOKE_WITHIN
@@ -413,7 +411,8 @@ class CeleryRuns:
             return False
         if run.ends_by is None:
             run.ends_by = self._monotonic() + HAND_BACK_WITHIN
-        return self._monotonic() < run.ends_by and self.unreachable is None
+        is_reached = not _NAMES.keys() & self._outages.reasons.keys()
+        return self._monotonic() < run.ends_by and is_reached
 
     def _end_unrevoked(self, ids: frozenset[str], refused: str) -> None:
         for run in self._in("revoking"):
@@ -445,6 +444,10 @@ class CeleryRuns:
     def _note_outages(self) -> None:
         """Note once in the log of each run that it waits for a service that cannot be reached."""
         reasons = self._outages.reasons
+        needed = {_SERVICE.get(run.phase) for run in self._runs}
+        needed |= {"broker"} if self._revokes else set()
+        missed = [reasons[part] for part in _NAMES if part in needed and part in reasons]
+        self.unreachable = missed[0] if missed else None
         if self.unreachable != self._outage_told:
             self._outage_told = self.unreachable
             self._closers.submit(self._report_outage)
@@ -459,7 +462,8 @@ class CeleryRuns:
 
     def _report_outage(self) -> None:
         try:
-            self._tell_outage(self.unreachable)
+            with self._telling:  # the last to tell must not have looked before another
+                self._tell_outage(self.unreachable)
         except Unavailable:
             self._outage_told = ""  # not what it is now: tell it again
 

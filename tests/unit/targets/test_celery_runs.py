@@ -288,13 +288,30 @@ def test_runs_that_come_while_the_broker_is_out_of_reach_do_not_try_it_and_say_s
     world.step()
     assert not world.celery.sent
     assert world.runs.unreachable == "the broker cannot be reached"
+    assert eventually(lambda: world.outages) == ["the broker cannot be reached"]
     assert world.reports["s"].notes == "the broker cannot be reached; trying again"
     world.step(10)
     assert [id_ for *_, id_ in world.celery.sent] == ["r-1", "s-1"]
     assert not world.runs.unreachable
     assert eventually(lambda: world.outages[1:]) == [None]
-    assert world.outages[0] == "the broker cannot be reached"
     assert world.told == ["sent 10 s late: the broker of Celery could not be reached"] * 2
+
+
+def test_an_outage_is_told_as_long_as_a_run_or_a_revoke_waits_for_its_end(world: World) -> None:
+    world.begin()
+    world.begin(run_id="s")
+    world.step()
+    world.celery.down = {"broker", "backend"}
+    world.stops["r"].set("cancelled")
+    world.step(1)
+    assert world.runs.unreachable == "the broker cannot be reached"
+    world.celery.down = {"backend"}
+    world.step(10)
+    assert world.runs.unreachable == "the backend cannot be reached"
+    world.stops["s"].set("shutdown")
+    world.step(1)
+    assert world.runs.unreachable is None
+    assert eventually(lambda: world.outages[-1:] == [None])
 
 
 def test_a_task_with_which_the_broker_failed_is_asked_for_before_it_is_sent_again(
