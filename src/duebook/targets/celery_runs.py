@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Unavailable
@@ -17,6 +17,7 @@ from duebook.model.run import Outcome
 from duebook.targets.celery_broker import MaybeSent, NotSent
 from duebook.targets.celery_states import CeleryEnd, CeleryRecord, next_step, takeover_note
 from duebook.targets.celery_works import Connected, Looked, Marked, Revoked, Sent, asking, sending
+from duebook.targets.closers import Closers
 from duebook.targets.lane import Lane, in_a_thread
 from duebook.targets.log_fields import about
 from duebook.targets.outages import Outages
@@ -93,7 +94,7 @@ class CeleryRuns:
         self._is_woken = False
         self._closed = False
         self._thread: threading.Thread | None = None
-        self._closers = ThreadPoolExecutor(2, thread_name_prefix="duebook-closer")
+        self._closers = Closers("duebook-closer", 2)
         lent = self._wake, monotonic, begin_thread
         self._broker: Lane[AnyBroker] = Lane("celery-broker", celery.broker, *lent)
         self._backend: Lane[AnyResults] = Lane("celery-results", celery.results, *lent)
@@ -140,7 +141,7 @@ class CeleryRuns:
             thread.join(timeout)
         self._broker.close()
         self._backend.close()
-        self._closers.shutdown(wait=False)
+        self._closers.close()
 
     def _wake(self) -> None:
         with self._woken:
@@ -478,16 +479,17 @@ class CeleryRuns:
         """Closing the log may wait for the database, so it must not delay the other runs."""
         self._runs.pop(run, None)
         self._marks.pop(run.task_id, None)
-        self._closers.submit(self._close, run, outcome)
+        self._closers.submit(partial(_close, run, outcome))
 
-    def _close(self, run: CeleryRun, outcome: Outcome) -> None:
-        """Report the end of a run even if its log cannot be written."""
-        try:
-            if outcome.error:
-                run.reports.note(outcome.error)
-            run.reports.close()
-        except Exception:
-            told = "run %s: its log could not be closed"
-            log.exception(told, run.claim.run.id, extra=about(run.claim))
-        finally:
-            run.ended(run.claim, outcome)
+
+def _close(run: CeleryRun, outcome: Outcome) -> None:
+    """Report the end of a run even if its log cannot be written."""
+    try:
+        if outcome.error:
+            run.reports.note(outcome.error)
+        run.reports.close()
+    except Exception:
+        told = "run %s: its log could not be closed"
+        log.exception(told, run.claim.run.id, extra=about(run.claim))
+    finally:
+        run.ended(run.claim, outcome)

@@ -310,7 +310,7 @@ def test_an_outage_is_told_as_long_as_a_run_or_a_revoke_waits_for_its_end(world:
     assert world.runs.unreachable == "the backend cannot be reached"
     world.stops["s"].set("shutdown")
     world.step(1)
-    assert world.runs.unreachable is None
+    assert not world.runs.unreachable
     assert eventually(lambda: world.outages[-1:] == [None])
 
 
