@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from duebook.model.celery_target import CeleryTarget
+from duebook.targets.log_fields import about
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from duebook.targets.context import TaskStop
 
 __all__ = ["CeleryReports", "CeleryRun", "Phase"]
+
+log = logging.getLogger(__name__)
 
 Phase = Literal[
     "new", "sending", "doubtful", "asking", "unmarked", "waiting", "revoking"
@@ -104,6 +108,18 @@ class CeleryRun:
         target = self.claim.spec.target
         assert isinstance(target, CeleryTarget)  # noqa: S101 - the performer has checked
         return target
+
+    def close(self, outcome: Outcome) -> None:
+        """Report the end even if the log cannot be written; may wait for the database."""
+        try:
+            if outcome.error:
+                self.reports.note(outcome.error)
+            self.reports.close()
+        except Exception:
+            told = "run %s: its log could not be closed"
+            log.exception(told, self.claim.run.id, extra=about(self.claim))
+        finally:
+            self.ended(self.claim, outcome)
 
     @property
     def doubt(self) -> str:

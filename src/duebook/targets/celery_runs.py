@@ -10,7 +10,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from duebook.errors import Unavailable
+from duebook.errors import Unavailable, shorten
 from duebook.model.celery_target import celery_task_id
 from duebook.model.fate import HAND_BACK
 from duebook.model.run import Outcome
@@ -57,7 +57,7 @@ MOST_REVOKES: Final = 10_000
 MOST_LOST: Final = 10
 """Times that the broker may fail with one task before its run ends."""
 _ASKED: Final = ("asking", "unmarked", "waiting")
-_NAMES: Final = {"broker": "broker", "backend": "result backend"}
+_NAMES: Final = {"broker": "the broker of Celery", "backend": "the result backend of Celery"}
 _NO_BROKER: Final = "the broker of Celery could not be reached"
 _SERVICE: Final = {"new": "books", "sending": "broker", "doubtful": "broker"} | dict.fromkeys(
     _ASKED, "backend"
@@ -98,7 +98,7 @@ class CeleryRuns:
         lent = self._wake, monotonic, begin_thread
         self._broker: Lane[AnyBroker] = Lane("celery-broker", celery.broker, *lent)
         self._backend: Lane[AnyResults] = Lane("celery-results", celery.results, *lent)
-        self._outages = Outages(monotonic)
+        self._outages = Outages(monotonic, _NAMES | {"books": "the database"})
         self._runs: dict[CeleryRun, None] = {}
         """in order of arrival"""
         self._batch: list[CeleryRun] = []
@@ -118,10 +118,9 @@ class CeleryRuns:
         self.add(runs)
         with self._woken:
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._loop, name="duebook-celery", daemon=True
-                )
-                self._thread.start()
+                thread = threading.Thread(target=self._loop, name="duebook-celery", daemon=True)
+                thread.start()
+                self._thread = thread
 
     def add(self, runs: Iterable[CeleryRun]) -> None:
         """Add runs for the next step."""
@@ -170,7 +169,7 @@ class CeleryRuns:
             self._new = []
         self._hear()
         for run in [run for run in self._runs if run.stop.reason is not None]:
-            self._stop(run)
+            self._alone(run, self._stop)
         self._start()
         self._use_broker()
         self._hear()
@@ -205,6 +204,16 @@ class CeleryRuns:
     def _in(self, *phases: str) -> list[CeleryRun]:
         return [run for run in self._runs if run.phase in phases]
 
+    def _alone(self, run: CeleryRun, do: Callable[[CeleryRun], None]) -> None:
+        """Do something for one run; an unexpected error ends it, and concerns no other."""
+        try:
+            do(run)
+        except Exception as error:
+            kind, shown = type(error).__name__, not run.claim.secret_values
+            told = "run %s ends because of an error: %s"
+            log.error(told, run.claim.run.id, kind, exc_info=shown, extra=about(run.claim))  # noqa: TRY400
+            self._end(run, Outcome("failed", "error", f"{kind}: {shorten(str(error), 500)}"))
+
     def _start(self) -> None:
         """Determine what each new run sends, or what an earlier attempt has sent."""
         for run in self._in("new") if self._outages.may("books") else ():
@@ -215,16 +224,19 @@ class CeleryRuns:
                 return
             self._outages.reached("books")
             run.task_id = celery_task_id(run.claim.run.id, number)
-            ready = run.claim if run.is_prepared else self._prepare(run.claim)
-            if isinstance(ready, Outcome):
-                self._end(run, ready)
-                continue
-            run.claim, run.ready_at = ready, self._monotonic()
             run.is_taken_over = number != run.claim.run.attempt
-            if run.is_taken_over:
-                self._doubt(run)
-            else:
-                run.phase = "sending"
+            self._alone(run, self._fill_in)
+
+    def _fill_in(self, run: CeleryRun) -> None:
+        ready = run.claim if run.is_prepared else self._prepare(run.claim)
+        if isinstance(ready, Outcome):
+            self._end(run, ready)
+            return
+        run.claim, run.ready_at = ready, self._monotonic()
+        if run.is_taken_over:
+            self._doubt(run)
+        else:
+            run.phase = "sending"
 
     def _doubt(self, run: CeleryRun) -> None:
         """The task may have been sent: ask the backend, if there is one."""
@@ -281,9 +293,7 @@ class CeleryRuns:
                 late = lane.waits_for(PATIENCE[part])
                 if late is not None and late <= 0:
                     lane.give_up()
-                    raise MaybeSent(
-                        f"the {_NAMES[part]} of Celery has not answered for {PATIENCE[part]:.0f} s"
-                    )
+                    raise MaybeSent(f"{_NAMES[part]} has not answered for {PATIENCE[part]:.0f} s")
             except Unavailable as error:
                 self._outages.failed(part, str(error))
                 if part == "broker":
@@ -320,7 +330,8 @@ class CeleryRuns:
         self._look_at = self._monotonic() + pause
         for run in self._asked:
             if self._is_at(run, *_ASKED):
-                self._follow(run, looked.records.get(run.task_id, CeleryRecord()))
+                record = looked.records.get(run.task_id, CeleryRecord())
+                self._alone(run, partial(self._follow, record=record))
 
     def _take_back(self, in_doubt: bool) -> None:
         """Take back runs that the broker thread had and has not sent; with `in_doubt`, the run that
@@ -479,17 +490,4 @@ class CeleryRuns:
         """Closing the log may wait for the database, so it must not delay the other runs."""
         self._runs.pop(run, None)
         self._marks.pop(run.task_id, None)
-        self._closers.submit(partial(_close, run, outcome))
-
-
-def _close(run: CeleryRun, outcome: Outcome) -> None:
-    """Report the end of a run even if its log cannot be written."""
-    try:
-        if outcome.error:
-            run.reports.note(outcome.error)
-        run.reports.close()
-    except Exception:
-        told = "run %s: its log could not be closed"
-        log.exception(told, run.claim.run.id, extra=about(run.claim))
-    finally:
-        run.ended(run.claim, outcome)
+        self._closers.submit(partial(run.close, outcome))

@@ -60,9 +60,10 @@ class Lane(Generic[Link]):
     def begin(self, work: Callable[[Link], Iterator[Any]]) -> None:
         """Start work; only allowed while the lane is free."""
         if self._worker is None:
-            self._worker = _Worker(self._connect, self._woken, self._monotonic)
+            worker = _Worker(self._name, self._connect, self._woken, self._monotonic)
             if self._begin_thread is not None:
-                self._begin_thread(self._name, self._worker.serve)
+                self._begin_thread(self._name, worker.serve)
+            self._worker = worker
         self.is_busy = True
         self._worker.moved_at = self._monotonic()
         if self._begin_thread is None:
@@ -112,10 +113,12 @@ class _Done:
 class _Worker(Generic[Link]):
     def __init__(
         self,
+        name: str,
         connect: Callable[[], Link],
         woken: Callable[[], None],
         monotonic: Callable[[], float],
     ) -> None:
+        self._name = name
         self._connect = connect
         self._woken = woken
         self._monotonic = monotonic
@@ -142,7 +145,7 @@ class _Worker(Generic[Link]):
         except Unavailable as unavailable:
             error = unavailable
         except Exception as unknown:
-            log.exception("a thread that talks to others continues after an error")
+            log.exception("the thread %s continues after an error", self._name)
             error = Unavailable(f"{type(unknown).__name__}: {unknown}")
         self._put(_Done(error))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from duebook.backoff import backoff
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 __all__ = ["Outages"]
 
@@ -21,7 +21,8 @@ LUCK: Final = 0.5
 class Outages:
     """A service that failed is not tried again for a while, no matter which run needs it."""
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
+    def __init__(self, monotonic: Callable[[], float], names: Mapping[str, str]) -> None:
+        self._names = names
         self._monotonic = monotonic
         self._failures: dict[str, int] = {}
         self._next_at: dict[str, float] = {}
@@ -50,5 +51,5 @@ class Outages:
         if not self._failures.pop(part, 0):
             return False
         self.reasons = {name: why for name, why in self.reasons.items() if name != part}
-        log.warning("the %s can be reached again", part)
+        log.warning("%s can be reached again", self._names[part])
         return True

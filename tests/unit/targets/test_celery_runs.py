@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -170,13 +171,16 @@ def test_sending_is_tried_again_until_the_broker_is_back(world: World) -> None:
     assert world.reports["r"].notes.count("the broker cannot be reached; trying again") == 1
 
 
-def test_nothing_is_sent_while_the_books_cannot_say_what_was(world: World) -> None:
+def test_nothing_is_sent_while_the_books_cannot_say_what_was(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     world.books_down = True
     world.begin(attempt=2)
     world.step()
     assert not world.celery.sent
     world.books_down = False
     world.step(10)
+    assert caplog.messages[-1] == "the database can be reached again"
     world.step(10)
     assert len(world.celery.sent) == 1
 
@@ -444,6 +448,40 @@ def test_a_log_that_cannot_be_written_does_not_keep_its_run(
     world.step()
     assert world.end().status == "succeeded"
     assert "its log could not be closed" in caplog.text
+
+
+@pytest.mark.parametrize("where", ["prepare", "follow"])
+def test_an_unexpected_error_ends_its_own_run_only(
+    world: World, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(text: str) -> None:
+        raise ValueError(text)
+
+    world.begin(ADD | {"args": ["boom"]} if where == "prepare" else ADD)
+    world.begin(run_id="s")
+    if where == "follow":
+        monkeypatch.setattr(world.reports["r"], "line", lambda *_: fail("boom"))
+    world.step()
+    for run_id in ("r-1", "s-1"):
+        world.celery.records[run_id] = CeleryRecord("FAILURE", {"exc_type": "OSError"}, "Traceback")
+    world.step(1)
+    assert world.end() == Outcome("failed", "error", "ValueError: boom")
+    assert world.end("s").error == "OSError"
+
+
+def test_a_thread_that_cannot_start_is_started_with_the_next_runs(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Thread, "start", start)
+        with pytest.raises(RuntimeError):
+            world.runs.begin([])
+    world.begin()
+    world.runs.begin([])
+    assert eventually(lambda: world.celery.sent)
 
 
 def test_its_thread_does_the_steps(world: World) -> None:
