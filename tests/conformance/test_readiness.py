@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -237,6 +237,56 @@ def test_celery_runs_wait_while_no_node_can_reach_the_broker(store: Store, book:
     tell(None)
     assert book.readiness().notes == ()
     assert [node.unserved for node in book.nodes.list()] == [{}, {}]
+
+
+def test_what_a_node_cannot_serve_is_written_for_its_next_session_although_nobody_tells_it(
+    store: Store, book: Book
+) -> None:
+    unserved = Unserved(store)
+    unserved.celery(ALL)("no broker")
+    for session_id in ("node-1", "node-2"):
+        join(store, session_id)
+        unserved.session_id = session_id
+        unserved.write()
+    assert [node.unserved for node in book.nodes.list()] == [{"*": {CELERY: "no broker"}}] * 2
+
+
+def test_what_could_not_be_written_is_written_later(
+    store: Store, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def transact(_: object) -> None:
+        raise Unavailable("the database cannot be reached")
+
+    join(store)
+    unserved = Unserved(store)
+    unserved.session_id = "node-1"
+    unserved.celery(ALL)("no broker")
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "transact", transact)
+        with pytest.raises(Unavailable):
+            unserved.celery(ALL)(None)
+    unserved.write()
+    assert [node.unserved for node in book.nodes.list()] == [{}]
+
+
+def test_what_was_written_although_that_failed_is_corrected(
+    store: Store, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = store.transact
+
+    def transact(work: Any) -> None:
+        original(work)
+        raise Unavailable("the connection broke")
+
+    join(store)
+    unserved = Unserved(store)
+    unserved.session_id = "node-1"
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "transact", transact)
+        with pytest.raises(Unavailable):
+            unserved.celery(ALL)("no broker")
+    unserved.celery(ALL)(None)
+    assert [node.unserved for node in book.nodes.list()] == [{}]
 
 
 def lose_celery(store: Store, session_id: str, namespaces: Serving) -> None:

@@ -388,6 +388,7 @@ class Node:
     def _write_logs(self) -> float:
         """In its own thread: while it waits for the database, others look after the lease."""
         self._performer.flush()
+        self._unserved.write()
         return POLL
 
     def _begin_again(self) -> None:

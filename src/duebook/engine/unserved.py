@@ -1,5 +1,5 @@
-"""Tells the books what this node cannot serve at present, and why; several of its threads add to
-it."""
+"""Records in the database what this node cannot serve at present, and why; several of its threads
+add to it."""
 
 from __future__ import annotations
 
@@ -40,10 +40,16 @@ class Unserved:
         return tell
 
     def tell(self, part: str, what: What) -> None:
-        """From now on a part of the node cannot serve these, and no others. Raises Unavailable:
-        tell it again."""
+        """From now on a part of the node cannot serve these, and no others. Raises Unavailable if
+        that cannot be written now; the next `write` tries again."""
         with self._lock:
             self._parts[part] = what
+        self.write()
+
+    def write(self) -> None:
+        """Write what the database does not have, such as after a failure, or for a new session of
+        the node; raises Unavailable."""
+        with self._lock:
             all_of_it = {key: why for part in self._parts.values() for key, why in part.items()}
             session_id, now = self.session_id, (self.session_id, all_of_it)
             if session_id is None or now == self._told:
@@ -52,5 +58,7 @@ class Unserved:
             for (namespace, name), why in all_of_it.items():
                 nested.setdefault(namespace, {})[name] = why
             if nested or self._told[1]:
+                # a failure leaves open which of both the database has
+                self._told = (None, {**self._told[1], **all_of_it})
                 self._store.transact(lambda tx: tx.nodes.tell_unserved(session_id, nested))
             self._told = now

@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -69,7 +70,7 @@ class CeleryRuns:
     """Started with the first runs. `prepare` fills in the values of a run, or says how it ends
     without any; `began_with` is the attempt that sent its task; `tell` puts what a takeover found
     out where `explain` sees it, `tell_outage` why Celery is out of reach where `status` does. The
-    three may wait for the books, and raise Unavailable."""
+    three may wait for the books, and raise Unavailable; an outage need not be told again then."""
 
     def __init__(
         self,
@@ -473,11 +474,8 @@ class CeleryRuns:
                 run.is_held = run.is_held or part == "broker"
 
     def _report_outage(self) -> None:
-        try:
-            with self._telling:  # the last to tell must not have looked before another
-                self._tell_outage(self.unreachable)
-        except Unavailable:
-            self._outage_told = ""  # not what it is now: tell it again
+        with suppress(Unavailable), self._telling:  # no other tells what it saw before this one
+            self._tell_outage(self.unreachable)
 
     def _told(self, run: CeleryRun, text: str) -> None:
         run.reports.note(text)
