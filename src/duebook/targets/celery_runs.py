@@ -16,8 +16,8 @@ from duebook.model.celery_target import celery_task_id
 from duebook.model.fate import HAND_BACK
 from duebook.model.run import Outcome
 from duebook.targets.celery_broker import MaybeSent, NotSent
+from duebook.targets.celery_calls import Connected, Looked, Marked, Revoked, Sent, asking, sending
 from duebook.targets.celery_states import CeleryEnd, CeleryRecord, next_step, takeover_note
-from duebook.targets.celery_works import Connected, Looked, Marked, Revoked, Sent, asking, sending
 from duebook.targets.closers import Closers
 from duebook.targets.lane import Lane, in_a_thread
 from duebook.targets.log_fields import about
