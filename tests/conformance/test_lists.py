@@ -238,6 +238,22 @@ def test_what_waits_is_found_however_many_runs_ended_since(
     assert [run.id for run in page] == [waiting]
 
 
+@pytest.mark.parametrize("few", [0, 100])
+def test_what_waits_and_what_runs_is_listed_the_newest_first(
+    worked: Book, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr("duebook.store.sql.lists.FEW", few)
+    begin(worked.store, "another")
+    for _ in range(4):
+        worked.schedules.trigger("a")
+    assert claim(worked.store, "another", limit=2)
+    every = worked.runs.list(limit=1_000)
+    for status in ("queued", "running"):
+        told = [run.id for run in every if run.status == status]
+        assert told
+        assert ids(worked.runs.list, status=status) == told, status
+
+
 @pytest.mark.parametrize("schedule", [None, "a", "b"])
 def test_a_filter_of_runs_finds_what_it_says(worked: Book, schedule: str | None) -> None:
     every = worked.runs.list(schedule, limit=1_000)

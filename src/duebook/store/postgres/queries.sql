@@ -819,10 +819,19 @@ LIMIT :limit
 SELECT d.* FROM unnest(:ids::text[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT * FROM run_details AS r WHERE r.id = wanted.id OFFSET 0) AS d
 
--- name: list_active_runs
--- The runs of a namespace that wait or run, the newest first, as far as filters ask for them.
+-- name: list_running_runs
+-- The runs of a namespace that run, the newest first, never among those that wait.
+SELECT id, namespace, status, origin, queue, created_at, place FROM (
+    SELECT id, namespace, status, origin, queue, created_at, place FROM active_runs
+    WHERE status = 'running' OFFSET 0) AS running
+WHERE namespace = :namespace AND place >= :first AND place < :before
+ORDER BY place DESC
+LIMIT :limit
+
+-- name: list_queued_runs
+-- The runs of a namespace that wait, and the few that run among them, the newest first.
 SELECT id, namespace, status, origin, queue, created_at, place FROM active_runs
-WHERE namespace = :namespace AND status = :status AND place >= :first AND place < :before
+WHERE namespace = :namespace AND place >= :first AND place < :before
 ORDER BY place DESC
 LIMIT :limit
 

@@ -41,6 +41,8 @@ __all__ = ["Lists"]
 
 SLACK: Final = timedelta(seconds=10)
 """How far the order of creation and the times of creation may differ."""
+FEW: Final = 10_000
+"""Queued runs that SQLite sorts; if there are more, it looks for them among the newest runs."""
 AFTER_NAMES: Final = "{"
 """Sorts after every character of a name."""
 
@@ -311,8 +313,6 @@ class Lists(Part):
         return read
 
     def _newest_runs(self, namespace: str, wanted: RunFilter) -> Read:
-        ended = wanted.status in ("partial", "failed", "cancelled")
-        active = wanted.status in ("queued", "running")
         query = "list_runs_by_place"
         values: Values = {"namespace": namespace, "first": 0}
         if wanted.flow is not None:
@@ -321,9 +321,14 @@ class Lists(Part):
         elif wanted.task is not None:
             query = "list_runs_of_task"
             values["task"] = wanted.task
-        elif ended or active:
-            query = "list_failed_runs" if ended else "list_active_runs"
+        elif wanted.status in ("partial", "failed", "cancelled"):
+            query = "list_failed_runs"
             values["status"] = wanted.status
+        elif wanted.status == "running":
+            query = "list_running_runs"
+        elif wanted.status == "queued":
+            query = "list_queued_runs"
+            values["few"] = FEW
         if wanted.since is not None:
             values["first"] = self.place_of(namespace, wanted.since - SLACK)
 

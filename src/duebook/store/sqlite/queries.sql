@@ -389,13 +389,29 @@ LIMIT :limit
 -- Several runs.
 SELECT d.* FROM json_each(:ids) AS wanted JOIN run_details AS d ON d.id = wanted.value
 
--- name: list_active_runs
--- The runs of a namespace that wait or run, the newest first, as far as filters ask for them.
-SELECT id, namespace, status, origin, queue, created_at, rowid FROM runs INDEXED BY runs_active
-WHERE namespace = :namespace AND status = :status AND status IN ('queued', 'running')
-    AND rowid >= :first AND rowid < :before
+-- name: list_running_runs
+-- The runs of a namespace that run, the newest first, as far as filters ask for them.
+SELECT id, namespace, status, origin, queue, created_at, rowid FROM runs INDEXED BY runs_running
+WHERE namespace = :namespace AND status = 'running' AND rowid >= :first AND rowid < :before
 ORDER BY rowid DESC
 LIMIT :limit
+
+-- name: list_queued_runs
+-- The runs that wait, the newest first; if more than `few` do, all runs, among which they are found soon.
+WITH backlog (is_long) AS MATERIALIZED (
+    SELECT EXISTS (
+        SELECT 1 FROM runs INDEXED BY runs_queued
+        WHERE status = 'queued' LIMIT 1 OFFSET :few))
+SELECT id, namespace, status, origin, queue, created_at, place FROM (
+    SELECT id, namespace, status, origin, queue, created_at, rowid AS place
+    FROM runs INDEXED BY runs_queued
+    WHERE namespace = :namespace AND status = 'queued' AND rowid >= :first AND rowid < :before
+    ORDER BY rowid DESC LIMIT (SELECT iif(is_long, 0, :limit) FROM backlog))
+UNION ALL
+SELECT id, namespace, status, origin, queue, created_at, place FROM (
+    SELECT id, namespace, status, origin, queue, created_at, rowid AS place FROM runs
+    WHERE rowid >= :first AND rowid < :before
+    ORDER BY rowid DESC LIMIT (SELECT iif(is_long, :limit, 0) FROM backlog))
 
 -- name: list_failed_runs
 -- The runs of a namespace that ended in a status, the newest first, as far as filters ask for them.

@@ -207,6 +207,7 @@ PAGES: Final[dict[str, dict[str, Any]]] = {
     "list_runs_by_place": PLACES,
     "list_runs_of_task": {**PLACES, "task": "digest"},
     "list_failed_runs": {**PLACES, "status": "failed"},
+    "list_queued_runs": PLACES,
     "list_runs_of": {**STRETCH, "place": 5},
     "list_ledger": {**STRETCH, "id": 5},
     "look_at_old_runs": {**SWEPT, "limit": 51},
@@ -340,6 +341,19 @@ def test_a_page_is_a_stretch_of_an_index(
         assert "Seq Scan" not in node["Node Type"], node
         read = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
         assert read * node["Actual Loops"] <= 3 * 51, node
+
+
+def test_what_runs_is_listed_without_reading_a_backlog(
+    books: psycopg.Connection[tuple[Any, ...]],
+) -> None:
+    sql = percent_named(QUERIES["list_running_runs"])
+    explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}".encode()
+    for _ in range(7):
+        rows = books.execute(explain, PLACES | {"limit": 301}, prepare=True).fetchall()
+    found = list(nodes(rows[0][0][0]["Plan"]))
+    assert "runs_running" in {node.get("Index Name") for node in found}, found
+    for node in found:
+        assert node["Actual Rows"] + node.get("Rows Removed by Filter", 0) <= 300, node
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
