@@ -165,6 +165,32 @@ def test_the_lateness_of_an_hour_is_without_jitter_and_backfills(
     assert book.insights.hours(BEGIN, BEGIN + HOUR) == []
 
 
+def test_the_late_runs_of_an_hour_are_counted_one_by_one(
+    store: Store, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those within their jitter do not count, even if another of the schedule does; of too many,
+    the newest count."""
+    begin(store, lease=9 * HOUR)
+    book = Book(store)
+    often = {"cron": "0,20 * * * *"}
+    add_schedule(store, "jittered", trigger=often, jitter="10m", overlap="allow", grace="2h")
+    for hours in (1, 2):
+        clock.advance(BEGIN + hours * HOUR + 31 * MINUTE - clock.now)
+        tick(store)
+        for claimed in claim(store):
+            settle(store, claimed.token)
+    assert counted(book) == [(3, 2, True), (2, 1, True)]
+    monkeypatch.setattr("duebook.store.sql.insights.LOOKED", 3)
+    (_, _, known), newest = counted(book)
+    assert (known, newest) == (False, (2, 1, True))
+
+
+def counted(book: Book) -> list[tuple[int, int, bool]]:
+    """Runs that ended in each hour, how many of them were late, and whether all were counted."""
+    loads = sorted(book.insights.hours(BEGIN, BEGIN + 4 * HOUR), key=lambda load: load.hour)
+    return [(load.runs, load.late, load.late_complete) for load in loads]
+
+
 def test_hours_and_durations_add_up(store: Store, clock: VirtualClock) -> None:
     begin(store, lease=3 * HOUR)
     job = add_schedule(store)

@@ -240,11 +240,19 @@ class Insights:
         """The hours in which runs ended, and how late those had begun."""
 
         def work(tx: Tx) -> list[HourLoad]:
-            late = tx.insights.list_late_hours(self._namespace, since, until, LATE)
+            late, cut = tx.insights.list_late_hours(self._namespace, since, until, LATE)
             loads = tx.insights.count_hours(self._namespace, since, until)
             none = (0, timedelta())
             by_hour = [(load, *late.get(load.hour, none)) for load in loads]
-            return [replace(load, late=count, latest=longest) for load, count, longest in by_hour]
+            return [
+                replace(
+                    load,
+                    late=count,
+                    latest=longest,
+                    late_complete=cut is None or load.hour > cut,
+                )
+                for load, count, longest in by_hour
+            ]
 
         return self._store.read(work)
 

@@ -74,7 +74,9 @@ class HourLoad:
     late: int = 0
     """how many of them began late"""
     latest: timedelta = NONE
-    """how late the last of those began"""
+    """the greatest lateness of those"""
+    late_complete: bool = True
+    """whether all late runs were counted"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -82,6 +83,18 @@ def test_the_lateness_of_the_last_day_is_a_chart() -> None:
     assert 'href="2026-03-01T10:00"' in drawn
     assert "<span>20 min</span>" in drawn, "where its scale ends"
     assert lateness_chart([HourLoad(hour, 9, 0, timedelta())], clock, str) == ""
+
+
+def test_the_page_tells_that_not_all_late_runs_were_counted(
+    viewer: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    whole = HourLoad(hour, 9, 0, timedelta())
+    for load, told in ((replace(whole, late_complete=False), True), (whole, False)):
+        monkeypatch.setattr("duebook.book.insights.Insights.hours", lambda *_, load=load: [load])
+        text = viewer.ok("/").text
+        assert ("only the newest few thousand late runs were counted" in text) == told
+        assert ("No run started more than a minute late." in text) != told
 
 
 def test_work_that_nobody_is_there_for_is_not_well(

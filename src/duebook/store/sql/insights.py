@@ -163,7 +163,7 @@ class Insights(Part):
         rows = self._db.all("count_hours", namespace=namespace, since=since, until=until)
         return [
             HourLoad(
-                datetime.fromtimestamp(int(hour) * HOUR, UTC),
+                _hour(hour),
                 runs,
                 int(failed),
                 timedelta(seconds=float(busy or 0)),
@@ -173,10 +173,10 @@ class Insights(Part):
 
     def list_late_hours(
         self, namespace: str, since: datetime, until: datetime, late: timedelta
-    ) -> dict[datetime, tuple[int, timedelta]]:
+    ) -> tuple[dict[datetime, tuple[int, timedelta]], datetime | None]:
         """Of the hours in which runs ended that had begun more than `late` after their due times,
-        how many did, and how late the latest; `late` counts from the end of the jitter. Of very
-        many late runs, only some are counted."""
+        how many did, and the greatest lateness; all without jitter. And the hour up to which some
+        may be missing, as only the newest few thousand are counted; None: these are all."""
         rows = self._db.all(
             "list_late_hours",
             namespace=namespace,
@@ -185,17 +185,16 @@ class Insights(Part):
             seconds=late.total_seconds(),
             looked=LOOKED,
         )
-        known = self._definitions.read([(id_, version) for _, id_, version, _, _ in rows])
+        known = self._definitions.read(list({(id_, version): None for _, id_, version, *_ in rows}))
         found: dict[datetime, tuple[int, timedelta]] = {}
-        for hour, id_, version, count, seconds in rows:
-            longest = timedelta(seconds=float(seconds))
+        for hour, id_, version, seconds, counts in rows:
+            length = timedelta(seconds=float(seconds))
             if (definition := known.get((id_, version))) is not None:
-                longest -= definition.spec.jitter
-            if longest > late:
-                at = datetime.fromtimestamp(int(hour) * HOUR, UTC)
-                before, most = found.get(at, (0, longest))
-                found[at] = (before + count, max(most, longest))
-        return found
+                length -= definition.spec.jitter
+            if counts and length > late:
+                count, longest = found.get(_hour(hour), (0, length))
+                found[_hour(hour)] = (count + 1, max(longest, length))
+        return found, _hour(rows[-1][0]) if len(rows) == LOOKED else None
 
     def list_durations(self, namespace: str) -> dict[str, timedelta]:
         """The average duration of each schedule's runs, among the newest few thousand runs."""
@@ -223,3 +222,7 @@ class Insights(Part):
         """A cheap value that changes when the contents of a page may have changed."""
         row = self._db.one("get_signal", now=self._db.now) or ()
         return (*row, self._db.value("get_last_place", namespace=namespace))
+
+
+def _hour(number: int) -> datetime:
+    return datetime.fromtimestamp(int(number) * HOUR, UTC)

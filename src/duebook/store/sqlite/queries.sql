@@ -633,22 +633,21 @@ ORDER BY place DESC
 LIMIT :limit
 
 -- name: list_late_hours
--- How late runs began that ended in an hour, as `list_late` counts, by schedule and version; of very many late runs only some.
-SELECT hour, schedule_id, version, count(*), max(seconds) FROM (
+-- In which hours late runs ended, the newest first, how late they began, and what tells whether they count, as in `list_late`.
+SELECT hour, schedule_id, version, seconds, NOT EXISTS (
+    SELECT 1 FROM runs AS other INDEXED BY runs_ended
+    WHERE other.schedule_id = late.schedule_id AND other.schedule_id IS NOT NULL
+        AND other.finished_at IS NOT NULL AND other.finished_at > late.due_at
+        AND other.finished_at <= late.started_at
+        AND (other.attempt > 1 OR other.origin IN ('manual', 'backfill')))
+FROM (
     SELECT finished_at / 3600000000 AS hour, schedule_id, version, due_at, started_at,
         (started_at - due_at) / 1000000.0 AS seconds
     FROM runs INDEXED BY runs_finished
     WHERE finished_at >= :since AND finished_at < :until AND namespace = :namespace
         AND (started_at - due_at) / 1000000.0 > :seconds
         AND attempt = 1 AND ready_at <= created_at AND origin IN ('schedule', 'catchup')
-    LIMIT :looked) AS late
-WHERE NOT EXISTS (
-    SELECT 1 FROM runs AS other INDEXED BY runs_ended
-    WHERE other.schedule_id = late.schedule_id AND other.schedule_id IS NOT NULL
-        AND other.finished_at IS NOT NULL AND other.finished_at > late.due_at
-        AND other.finished_at <= late.started_at
-        AND (other.attempt > 1 OR other.origin IN ('manual', 'backfill')))
-GROUP BY hour, schedule_id, version
+    ORDER BY finished_at DESC LIMIT :looked) AS late
 
 -- name: count_failed
 -- How many runs of a namespace failed from a place on, without steps; counted up to a limit.

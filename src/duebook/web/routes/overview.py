@@ -68,6 +68,7 @@ def get_overview(page: CurrentPage) -> Response:
         "line": line,
         "day": day_chart(day, clock, page.url),
         "lateness": lateness_chart(day, clock, page.url),
+        "late_complete": all(load.late_complete for load in day),
         "workers": [node for node in seen.nodes if node.serves(page.ask.namespace)],
         "well": not any(amiss),
         "cut": cut,
