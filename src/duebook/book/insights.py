@@ -153,10 +153,11 @@ class Insights:
         return {run.id: known.get(run.schedule_id or "", {}) for run in runs}
 
     def active_among(self, schedule_ids: Sequence[str]) -> list[str]:
-        """The names of those of these schedules that are active, in order."""
+        """The names of those of these schedules that are active, in the order of these."""
         ids = list(schedule_ids)
         known = self._store.read(lambda tx: tx.schedules.get_schedules(ids)) if ids else []
-        return sorted(schedule.name for schedule in known if schedule.status == "active")
+        active = {schedule.id: schedule.name for schedule in known if schedule.status == "active"}
+        return [active[id_] for id_ in ids if id_ in active]
 
     def failing(self, limit: int) -> list[Schedule]:
         """The schedules whose last run failed, by name; among those that failed of late, as far as

@@ -121,6 +121,48 @@ def test_of_too_many_runs_the_newest_are_taken(
     assert failed["etl"][0] in asked.source
 
 
+def test_a_failure_that_was_retried_since_is_not_cancelled(
+    operator: Browser, book: Book, failed: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duebook.web.routes.bulk_runs.MOST_SENT", 1)
+    waiting = [book.schedules.trigger("etl").id for _ in range(2)]
+    asked = operator.ok("/bulk-runs", action="cancel")
+    assert "Cancel 2 runs?" in asked.text
+    form = asked.form("/bulk-runs")["fields"]
+    book.runs.cancel(waiting[0])
+    again = failed["mailing"][0]
+    book.runs.retry(again)
+    assert "1 run cancelled" in operator.post("/bulk-runs", **form | {"typed": "2"}).text
+    assert states(book, [*waiting, again]) == ["cancelled", "cancelled", "queued"]
+
+
+def test_of_too_many_active_runs_the_newest_are_cancelled_whether_they_run_or_wait(
+    operator: Browser, book: Book, failed: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert failed
+    for place in ("run_search", "routes.bulk_runs"):
+        monkeypatch.setattr(f"duebook.web.{place}.MOST_AT_ONCE", 2)
+    older = [book.schedules.trigger("mailing").id for _ in range(2)]
+    running = book.schedules.trigger("etl").id
+    assert [claimed.run.id for claimed in claim(book.store, "node-2")] == [running]
+    asked = operator.ok("/bulk-runs", action="cancel")
+    assert "More runs match: these are the newest 2." in asked.text
+    assert [run_id in asked.source for run_id in (*older, running)] == [False, True, True]
+
+
+def test_the_schedules_of_the_newest_runs_are_paused_first(
+    operator: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a-job", "b-job", "c-job"):
+        book.schedules.create(name, trigger={"cron": "@yearly"}, target=TRUE)
+        book.schedules.trigger(name)
+    monkeypatch.setattr("duebook.web.routes.bulk.MOST", 2)
+    asked = operator.ok("/bulk-runs", action="pause")
+    assert "There may be more: these are the 2 schedules of the newest runs." in asked.text
+    named = [f'value="{name}-job"' in asked.source for name in "abc"]
+    assert named == [False, True, True]
+
+
 @pytest.mark.usefixtures("failed")
 def test_the_schedules_of_runs_are_paused(operator: Browser, book: Book) -> None:
     asked = asked_from(operator.ok("/runs", node="host-of-node-1"), operator, "pause")

@@ -53,8 +53,9 @@ def ask_bulk(
 
 
 def ask_names(page: CurrentPage, names: Sequence[str], whole: bool = True) -> Response:
-    """Confirm pausing the schedules of some runs; `whole` is False if there may be more."""
-    few = names[:MOST]
+    """Confirm pausing the schedules of some runs, in the order of these; `whole` is False if there
+    may be more."""
+    few = sorted(names[:MOST])
     left = "" if whole and len(few) == len(names) else LEFT.format(len(few))
     return _page(page, "pause", len(few), few, names=few, hint=left)
 

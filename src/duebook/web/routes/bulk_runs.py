@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from duebook.book import Book
     from duebook.model.run import Run
+    from duebook.web.run_search import RunSearch
 
 __all__ = ["operations"]
 
@@ -57,31 +58,49 @@ class _Wanted:
     def load(self, page: CurrentPage) -> tuple[list[Run], bool]:
         """The runs that the action can apply to, newest first, and whether these are all. Raises
         Invalid and NotFound."""
+        now = page.book.insights.now()
+
+        def fits(run: Run) -> bool:
+            return self._fits(run, now)
+
         if self.given.get("cause"):
             groups, whole = read_failures(page, self.given).load(page.book, MOST_ACTED)
-            found = [run for run in runs_of_cause(groups, self.given["cause"]) if self._fits(run)]
+            found = list(filter(fits, runs_of_cause(groups, self.given["cause"])))
         else:
-            found, whole = [], True
-            for status in self._states:
-                search = read_search({**self.given, "status": status or ""}, page.read_time)
-                some, all_of_them = search.all_of(page.book, self._fits)
-                found += some
-                whole = whole and all_of_them
+            states = [self._search(page, status).all_of(page.book, fits) for status in self._states]
+            whole = all(all_of_them for _, all_of_them in states)
+            found = _merged([some for some, _ in states])
         return found[:MOST_AT_ONCE], whole and len(found) <= MOST_AT_ONCE
+
+    def _search(self, page: CurrentPage, status: str) -> RunSearch:
+        return read_search({**self.given, "status": status}, page.read_time)
 
     @property
     def _states(self) -> tuple[str, ...]:
         asked = self.given.get("status")
         return (asked,) if asked else STATES[self.action]
 
-    def _fits(self, run: Run) -> bool:
-        """Whether the action applies to it, and did when the page was rendered; never to a step."""
+    def _fits(self, run: Run, now: datetime) -> bool:
+        """Whether the action applies to it, and did when the page was rendered; never to a step.
+
+        Of a run that was queued again since then, or whose delay ended, it may not have been true.
+        """
         if run.parent_run_id is not None or run.created_at > self.seen:
             return False
         if self.action == "pause":
             return run.schedule_id is not None
+        if self.action == "cancel":
+            return run.is_active and not self.seen < run.ready_at <= now
         ended = run.finished_at is not None and run.finished_at <= self.seen
-        return run.is_active if self.action == "cancel" else not run.is_active and ended
+        return not run.is_active and ended
+
+
+def _merged(lists: Sequence[Sequence[Run]]) -> list[Run]:
+    """The runs of several lists, each once, the newest first; the order of a single list stays."""
+    found = list({run.id: run for runs in lists for run in runs}.values())
+    if len(lists) > 1:
+        found.sort(key=lambda run: run.created_at, reverse=True)
+    return found
 
 
 @operations("GET", "", Role.OPERATOR)
