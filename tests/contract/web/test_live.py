@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
+from datetime import timedelta
 from http.client import HTTPConnection, HTTPResponse
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from duebook.api.limits import Limits
 from duebook.api.server import Server, bind
 from duebook.web.site import create_site
 from tests.support.api import FixedTokens
+from tests.support.builders import begin, claim, settle
 from tests.support.flow_builders import CHAIN, put_flow
 from tests.support.waiting import PATIENCE
 
@@ -95,3 +97,23 @@ def test_a_change_is_read_once_however_many_look(
     for _ in range(20):
         assert viewer.client.get(path, headers={LIVE: "1"}).status_code == 200
     assert len(reads) == first > 0
+
+
+@pytest.mark.parametrize("path", ["/runs", "/failures"])
+def test_times_that_somebody_asks_for_are_in_the_zone_of_each(
+    app: App, viewer: Browser, book: Book, path: str
+) -> None:
+    book.schedules.create("job", trigger={"cron": "@daily"}, target={"command": ["true"]})
+    begin(book.store)
+    run = book.schedules.trigger("job").id
+    for claimed in claim(book.store):
+        settle(book.store, claimed.token, "failed", error="boom")
+    app.state.watches.of("default").number = 1
+    now = book.insights.now()
+    asked = {"from": f"{now + timedelta(hours=3):%Y-%m-%dT%H:%M}"}
+    found = []
+    for zone in ("UTC", "Asia/Kathmandu"):  # 5:45 later
+        viewer.send(viewer.ok("/"), "/zone", zone=zone)
+        page = viewer.client.get(path, params=asked, headers={LIVE: "1"}).text
+        found.append(run in page)
+    assert found == [False, True]

@@ -78,7 +78,7 @@ def get_runs(
     nodes: list[str] = []
     perhaps: list[str] = []
     try:
-        found, zones, nodes = page.shared(load)
+        found, zones, nodes = page.shared(load, page.zone)
     except (Invalid, NotFound) as error:
         wrong, refused = str(error), problem_of(error).status
         perhaps = similar_names(page.book, schedule or "")

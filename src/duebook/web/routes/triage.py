@@ -83,7 +83,7 @@ def get_failures(
     whole = True
     query = {"schedule": schedule or "", "from": since or "", "to": to or ""}
     try:
-        groups, whole = page.shared(read_failures(page, query).load)
+        groups, whole = page.shared(read_failures(page, query).load, page.zone)
     except (Invalid, NotFound) as error:
         wrong, status = str(error), problem_of(error).status
     return page.render(
