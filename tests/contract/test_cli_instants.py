@@ -10,7 +10,7 @@ import pytest
 
 from duebook.cli import instants
 from duebook.cli.instants import read_future, read_past
-from duebook.errors import InvalidTime
+from duebook.errors import Invalid, InvalidTime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,6 +92,27 @@ def test_what_is_not_a_time_is_rejected_with_forms_that_are(text: str, told: str
     with pytest.raises(InvalidTime) as caught:
         read_past("--since", text)
     assert told in str(caught.value)
+
+
+@pytest.mark.usefixtures("brussels")
+@pytest.mark.parametrize(
+    ("text", "tz"),
+    [
+        ("0001-01-01", None),
+        ("0001-01-01", "Asia/Tokyo"),
+        ("9999-12-31 23:59", "Pacific/Honolulu"),
+    ],
+)
+def test_a_time_that_no_calendar_has_in_utc_is_rejected(text: str, tz: str | None) -> None:
+    told = f'--from "{text}" is outside the years 1 to 9999; use a time within them'
+    with pytest.raises(InvalidTime) as caught:
+        read_past("--from", text, tz)
+    assert str(caught.value) == told
+
+
+def test_a_zone_that_is_unknown_is_told_whatever_the_time() -> None:
+    with pytest.raises(Invalid, match="Mars/Olympus"):
+        read_past("--from", "2026-03-29", "Mars/Olympus")
 
 
 def test_every_command_about_the_past_takes_a_length_as_ago_and_a_date(cli: Cli) -> None:

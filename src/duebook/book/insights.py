@@ -138,10 +138,6 @@ class Insights:
         ]
         return sorted(found, key=lambda coming: (max(coming.at, now), coming.schedule)), until
 
-    def running(self, limit: int) -> list[Run]:
-        """The running runs, oldest first."""
-        return self._store.read(lambda tx: tx.insights.list_running(self._namespace, limit))
-
     def zones(self, runs: Sequence[Run]) -> dict[str, str]:
         """The time zone of each run's due time, by run id; runs without a schedule are left out."""
         return self._store.read(lambda tx: _zones(tx, runs))

@@ -320,7 +320,8 @@ def write_toml(
         parts.append("schedules = []\n")
     listed = [("calendars", form) for form in calendars] + [("schedules", form) for form in forms]
     for title, form in listed:
-        lines = [f"{_toml_key(key)} = {_toml_value(value, form)}" for key, value in form.items()]
+        subject = f'{title.removesuffix("s")} "{form.get("name")}"'
+        lines = [f"{_toml_key(key)} = {_toml_value(value, subject)}" for key, value in form.items()]
         parts.append("\n".join([f"[[{title}]]", *lines, ""]))
     return "\n".join(parts)
 
@@ -329,11 +330,11 @@ def _toml_key(key: str) -> str:
     return key if _BARE_KEY.fullmatch(key) else _toml_text(key)
 
 
-def _toml_value(value: Any, form: dict[str, Any]) -> str:
+def _toml_value(value: Any, subject: str) -> str:
     match value:
         case None:
             told = "has null in a value, which TOML cannot express; use --format yaml"
-            raise Invalid(f'schedule "{form.get("name")}" {told}')
+            raise Invalid(f"{subject} {told}")
         case bool():
             return "true" if value else "false"
         case int() | float():
@@ -341,9 +342,11 @@ def _toml_value(value: Any, form: dict[str, Any]) -> str:
         case str():
             return _toml_text(value)
         case dict():
-            items = (f"{_toml_key(key)} = {_toml_value(item, form)}" for key, item in value.items())
+            items = (
+                f"{_toml_key(key)} = {_toml_value(item, subject)}" for key, item in value.items()
+            )
             return f"{{ {', '.join(items)} }}" if value else "{}"
-    return f"[{', '.join(_toml_value(item, form) for item in value)}]"
+    return f"[{', '.join(_toml_value(item, subject) for item in value)}]"
 
 
 def _toml_text(text: str) -> str:

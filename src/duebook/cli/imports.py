@@ -68,7 +68,9 @@ def _output_options(command: Decorated) -> Decorated:
         click.option(
             "-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write here."
         ),
-        click.option("--dry-run", is_flag=True, help="Only show what it would be, and when due."),
+        click.option(
+            "--dry-run", is_flag=True, help="Only show the schedules and when they are due."
+        ),
     ):
         command = decorate(command)
     return command
@@ -236,7 +238,7 @@ def dagu_command(directory: Path, as_json: bool) -> None:
     """
     if not is_directory(str(directory)):
         if directory.exists():
-            raise Invalid(f"{directory} is not a directory; name the one in which it is")
+            raise Invalid(f"{directory} is not a directory; name its directory")
         raise NotFound(f"there is no directory {directory}")
     checked = check_files([directory])
     if not checked:

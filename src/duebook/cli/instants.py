@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from duebook.clock import utc_now
-from duebook.errors import InvalidTime, printable, shorten
+from duebook.errors import Invalid, InvalidTime, printable, shorten
 from duebook.timetext import parse_date, parse_duration, parse_instant, parse_time
 from duebook.triggers.zones import from_seconds, local_datetime, wall_second, zone
 
@@ -44,24 +44,8 @@ def read_future(flag: str, text: str, tz: str | None = None) -> datetime:
 
 
 def _read(flag: str, text: str, tz: str | None, back: bool) -> datetime:
-    now = utc_now()
-    if text == "now":
-        return now
     try:
-        if text.startswith(_IN):
-            return now.replace(microsecond=0) + parse_duration(text.removeprefix(_IN))
-        if found := _LENGTH.fullmatch(text):
-            length = parse_duration(found[1])
-            return now - length if back or found[2] else now.replace(microsecond=0) + length
-        if _DATE.fullmatch(text):
-            return _instant(parse_date(text), parse_time("00:00"), tz)
-        if found := _WALL.fullmatch(text):
-            return _said(text, _instant(parse_date(found[1]), parse_time(found[2]), tz), tz)
-        if _CLOCK.fullmatch(text):
-            return _said(text, _instant(_shown(now, tz).date(), parse_time(text), tz), tz)
-        return parse_instant(text)
-    except OverflowError:
-        raise InvalidTime(f'{flag} "{shorten(text)}" is outside the years 1 to 9999') from None
+        return _parse(text, tz, back)
     except InvalidTime as error:
         if text.startswith(_IN) or _LENGTH.fullmatch(text) or _DATE.match(text):
             raise InvalidTime(f"{flag}: {error}") from None
@@ -69,6 +53,30 @@ def _read(flag: str, text: str, tz: str | None, back: bool) -> datetime:
             f'{flag} "{shorten(text)}" is not a time; use 2026-03-29, 2026-03-29T02:10Z, 2h (for '
             f"2 hours {'ago' if back else 'from now'}) or now"
         ) from None
+    except Invalid:  # such as an unknown time zone
+        raise
+    except (OverflowError, ValueError):
+        raise InvalidTime(
+            f'{flag} "{shorten(text)}" is outside the years 1 to 9999; use a time within them'
+        ) from None
+
+
+def _parse(text: str, tz: str | None, back: bool) -> datetime:
+    now = utc_now()
+    if text == "now":
+        return now
+    if text.startswith(_IN):
+        return now.replace(microsecond=0) + parse_duration(text.removeprefix(_IN))
+    if found := _LENGTH.fullmatch(text):
+        length = parse_duration(found[1])
+        return now - length if back or found[2] else now.replace(microsecond=0) + length
+    if _DATE.fullmatch(text):
+        return _instant(parse_date(text), parse_time("00:00"), tz)
+    if found := _WALL.fullmatch(text):
+        return _said(text, _instant(parse_date(found[1]), parse_time(found[2]), tz), tz)
+    if _CLOCK.fullmatch(text):
+        return _said(text, _instant(_shown(now, tz).date(), parse_time(text), tz), tz)
+    return parse_instant(text)
 
 
 def _instant(day: date, clock: time, tz: str | None) -> datetime:

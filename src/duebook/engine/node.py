@@ -66,8 +66,6 @@ SHORTEST_WAIT: Final = 0.02
 END_WITHIN: Final = 10.0
 """Seconds for work that was told to stop."""
 _WORN_OUT: Final = "every slot is held by a task that does not stop; restart the node"
-SPAWNER_PART: Final = 0.9
-"""The part of a lease after which the spawner kills what the node has not stopped itself."""
 
 
 class Node:

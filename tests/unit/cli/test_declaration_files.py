@@ -46,6 +46,8 @@ def test_toml_that_is_written_is_read_again(forms: list[dict[str, Any]]) -> None
 def test_null_is_refused_in_toml() -> None:
     with pytest.raises(Invalid, match=r'schedule "job" has null .* use --format yaml'):
         write_toml(None, [{"name": "job", "payload": {"a": None}}])
+    with pytest.raises(Invalid, match='calendar "holidays" has null'):
+        write_toml(None, [], [{"name": "holidays", "days": [None]}])
 
 
 def read(folder: Path, name: str, text: str) -> Any:

@@ -73,7 +73,7 @@ class Insights(Part):
 
     def list_labels(self, schedule_ids: Sequence[str]) -> dict[str, dict[str, str]]:
         """The labels that these schedules have, or had when they were deleted, by id."""
-        rows = self._db.all("list_labels", ids=list(schedule_ids))
+        rows = self._db.all("list_labels_of", ids=list(schedule_ids))
         return {id_: json.loads(labels) for id_, labels in rows}
 
     def list_dependents(self, namespace: str, name: str, limit: int) -> list[str]:

@@ -2721,10 +2721,6 @@ GROUP BY status
 SELECT (SELECT max(number) FROM migrations),
     (SELECT value FROM meta WHERE key = 'min_compatible')
 
--- name: list_labels
--- The labels of the given schedules, also of those that are deleted.
-SELECT id, labels FROM schedules WHERE id = ANY (:ids::text[])
-
 -- name: list_running
 -- The active runs of a namespace, the oldest first.
 SELECT id FROM runs INDEXED BY runs_running
