@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.waiting import eventually
+
 if TYPE_CHECKING:
     from tests.browser.conftest import Site
 
@@ -69,7 +71,7 @@ def test_a_page_stays_as_it_is_while_updates_are_paused(demo: Site) -> None:
     page.get_by_role("button", name="Pause updates").click()
     page.evaluate(COUNT_CHANGES)
     demo.book.schedules.pause("orders", reason="stocktaking")
-    page.wait_for_function("window.changes > 0")
+    eventually(lambda: page.evaluate("window.changes > 0"))
     assert page.get_by_text("stocktaking").count() == 0
     page.get_by_role("button", name="Resume updates").click()
     page.get_by_text("stocktaking").first.wait_for()
